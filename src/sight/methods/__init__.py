@@ -1,0 +1,1 @@
+"""Adaptation methods, one a file; `sight.registry` knows their names."""

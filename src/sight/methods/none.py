@@ -1,0 +1,30 @@
+"""Source-only: the classifier as it was trained, the floor of every table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sight.base import Needs, OutputAdapter
+from sight.types import Array
+
+
+@dataclass(kw_only=True)
+class SourceOnly(OutputAdapter):
+    """Answers what the source answers.
+
+    Examples
+    --------
+    >>> import numpy as np, sight
+    >>> sight.refine(np.ones((1, 3)), np.array([[0.9, 0.1]]), np.eye(2, 3), method="none")
+    array([[0.9, 0.1]])
+    """
+
+    name: ClassVar[str] = "none"
+    needs: ClassVar[Needs] = Needs(gap="ignored")
+
+    def _reset(self) -> None:
+        pass
+
+    def _refine(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features do not matter here
+        return p.copy()

@@ -1,0 +1,82 @@
+"""Names to classes, lazily: a table of ``module:Class`` here, third parties through entry points.
+
+A package that declares ``[project.entry-points."sight.methods"] mine = "mine:Mine"`` appears everywhere a
+built-in method does.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+#: What `demo`, `adapt` and `serve` take when nobody says otherwise.
+RECOMMENDED = "sight"
+
+TABLES: dict[str, dict[str, str]] = {
+    "methods": {
+        "none": "sight.methods.none:SourceOnly",
+        "ema": "sight.methods.ema:EMA",
+        "sticky": "sight.methods.sticky:Sticky",
+        "sticky-learned": "sight.methods.sticky:StickyLearned",
+        "sight": "sight.methods.sight:SIGHT",
+    },
+    "datasets": {
+        "synthetic": "sight.datasets.synthetic:Synthetic",
+    },
+    "encoders": {
+        "cnn": "sight.encoders.cnn:CNN",
+        "mlp": "sight.encoders.mlp:MLP",
+    },
+}
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """List the registered names of a kind ("methods", "datasets", "encoders"), built-in ones first.
+
+    Examples
+    --------
+    >>> names("methods")[:3]
+    ('none', 'ema', 'sticky')
+    """
+    return tuple(_table(kind))
+
+
+def get(kind: str, name: str) -> Any:
+    """Import and return the class behind a name; case does not matter.
+
+    Examples
+    --------
+    >>> get("methods", "SIGHT").__name__
+    'SIGHT'
+    """
+    table = _table(kind)
+    target = table.get(name.lower())
+    if target is None:
+        hint = get_close_matches(name.lower(), table, n=1)
+        raise ValueError(
+            f"There is no {kind[:-1]} called {name!r}; known are {', '.join(table)}."
+            + (f" Did you mean {hint[0]!r}?" if hint else "")
+        )
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def method(name: str, **fields: Any) -> Any:
+    """Make an adapter by name, with fields as keyword arguments.
+
+    Examples
+    --------
+    >>> method("ema", a=0.5)
+    EMA(a=0.5, gap_half_life_s=30.0)
+    """
+    return get("methods", name)(**fields)
+
+
+def _table(kind: str) -> dict[str, str]:
+    if kind not in TABLES:
+        raise ValueError(f"There is no kind {kind!r}; known are {', '.join(TABLES)}.")
+    own = TABLES[kind]
+    third = {entry.name.lower(): entry.value for entry in entry_points(group=f"sight.{kind}")}
+    return own | {name: value for name, value in third.items() if name not in own}

@@ -1,0 +1,93 @@
+"""A toy source and a toy stream, small enough for every test and example, and good enough to fail them."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from sight.ops import softmax
+from sight.types import Array, SourceStats, Windows
+
+
+class ToySource:
+    """A nearest-mean classifier over a random projection of the window; numpy only.
+
+    Parameters
+    ----------
+    classes, channels, length, dims
+        K, C, T and D.
+    seed
+        Decides the projection and where each class lies in window space.
+    dtype
+        Float type of weights and answers.
+
+    Examples
+    --------
+    >>> source = ToySource()
+    >>> z, p = source.encode(toy_stream(source, n=7).x)
+    >>> z.shape, p.shape
+    ((7, 16), (7, 5))
+    """
+
+    def __init__(
+        self,
+        classes: int = 5,
+        channels: int = 3,
+        length: int = 20,
+        dims: int = 16,
+        seed: int = 0,
+        dtype: Any = "float32",
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        self.shape = (channels, length)
+        self.centres = rng.normal(size=(classes, channels, length))
+        self.projection = rng.normal(size=(channels * length, dims)).astype(dtype) / np.sqrt(channels * length)
+        self.classes = tuple(f"activity {k}" for k in range(classes))
+        means = self._features(self.centres).astype(dtype)
+        self.weight: Array = 2 * (means - means.mean(axis=0))
+        self.bias: Array = -(means * means).sum(axis=1)
+        self.bias -= self.bias.mean()
+        self.stats: SourceStats | None = SourceStats(
+            prior=np.full(classes, 1 / classes, dtype), feature_mean=means.mean(axis=0), class_means=means, count=1000
+        )
+
+    def _features(self, x: Array) -> Array:
+        return np.tanh(x.reshape(len(x), -1).astype(self.projection.dtype) @ self.projection)
+
+    def encode(self, x: Array) -> tuple[Array, Array]:
+        """Windows (B, C, T) to features (B, D) and probabilities (B, K)."""
+        if x.shape[1:] != self.shape:
+            raise ValueError(f"Expected windows (B, {self.shape[0]}, {self.shape[1]}), got {x.shape}.")
+        z = self._features(x)
+        return z, softmax(z @ self.weight.T + self.bias)
+
+    def module(self) -> NoReturn:
+        """Refuse: numpy all the way down."""
+        raise TypeError("The toy source has no network; use toy_network() for methods that want gradients.")
+
+
+def toy_stream(source: ToySource | None = None, n: int = 200, seed: int = 1, noise: float = 1.0) -> Windows:
+    """Make windows of a wearer whose activities last about 12 windows and who differs a little from the source.
+
+    Examples
+    --------
+    >>> windows = toy_stream(n=50)
+    >>> windows.x.shape, bool((windows.label >= 0).all())
+    ((50, 3, 20), True)
+    """
+    source = source or ToySource()
+    rng = np.random.default_rng(seed)
+    label = np.zeros(n, dtype=np.int64)
+    for t in range(1, n):
+        label[t] = rng.integers(len(source.classes)) if rng.random() < 1 / 12 else label[t - 1]
+    shift = 0.3 * rng.normal(size=source.shape)
+    x = source.centres[label] + shift + noise * rng.normal(size=(n, *source.shape))
+    return Windows(
+        x=x.astype(np.float32),
+        time_s=np.arange(n, dtype=np.float64),
+        label=label,
+        gap_before_s=np.zeros(n),
+        window_s=2.0,
+        stride_s=1.0,
+    )

@@ -1,0 +1,182 @@
+"""What flows between the rooms: recordings, windows, answers. Frozen, checked once, labels kept apart.
+
+Letters in shape comments mean the same everywhere: ``n`` samples, ``B`` windows of a call, ``N`` windows of a
+stream, ``C`` channels, ``T`` samples of a window, ``K`` classes, ``D`` features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+Facts: TypeAlias = Mapping[str, Any]
+
+UNLABELLED = -1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recording:
+    """One uninterrupted file of one person: samples on a clock.
+
+    Parameters
+    ----------
+    values
+        Samples, (n, C) float32.
+    time_s
+        Seconds since `start`, (n,) float64. May jump; `sight.signal` finds gaps and repairs.
+    labels
+        Index into the dataset's classes for each sample, -1 where there is none; or None.
+    channels, unit
+        A name and a unit for each channel; one unit alone stands for all.
+    rate_hz
+        Nominal sampling rate.
+    start
+        Wall clock at ``time_s == 0`` (with a time zone), or None where the file does not tell.
+    subject
+        Who wore the sensor.
+    facts
+        What the reader found, numbers with units in their names.
+    """
+
+    values: Array
+    time_s: Array
+    labels: Array | None = None
+    channels: tuple[str, ...]
+    unit: tuple[str, ...] | str
+    rate_hz: float
+    start: datetime | None = None
+    subject: str = ""
+    facts: Facts = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        units = (self.unit,) * len(self.channels) if isinstance(self.unit, str) else tuple(self.unit)
+        object.__setattr__(self, "unit", units)
+        n = len(self.values)
+        if self.values.ndim != 2 or self.values.shape[1] != len(self.channels) or len(units) != len(self.channels):
+            raise ValueError(
+                f"Recording: expected values (n, {len(self.channels)}) for channels {self.channels}, "
+                f"got {self.values.shape} and {len(units)} units; give one channel name and one unit per column."
+            )
+        for name, array in (("time_s", self.time_s), ("labels", self.labels)):
+            if array is not None and array.shape != (n,):
+                raise ValueError(
+                    f"Recording: expected {name} of shape ({n},), got {array.shape}; one entry per sample."
+                )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Windows:
+    """Windows of one person in time order; feature vectors are windows with T = 1.
+
+    Parameters
+    ----------
+    x
+        Windows, (N, C, T) float32.
+    time_s
+        Start of each window, seconds since `start`, (N,) float64.
+    label
+        Class index of each window, (N,), -1 where there is none. Adapters never see it.
+    gap_before_s
+        Seconds that are missing between the window before and this one, (N,); 0 inside a stretch.
+    wear
+        Whether the sensor was worn, (N,) bool; all True where nobody looked.
+    window_s, stride_s
+        Length of a window and distance between two.
+    start
+        Wall clock at ``time_s == 0``, or None.
+    facts
+        What windowing and the steps before it found.
+    """
+
+    x: Array
+    time_s: Array
+    label: Array
+    gap_before_s: Array
+    window_s: float
+    stride_s: float
+    wear: Array | None = None
+    start: datetime | None = None
+    facts: Facts = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        n = len(self.x)
+        if self.wear is None:
+            object.__setattr__(self, "wear", np.ones(n, dtype=bool))
+        if self.x.ndim != 3:
+            raise ValueError(f"Windows: expected x of shape (N, C, T), got {self.x.shape}; add the missing axis.")
+        for name in ("time_s", "label", "gap_before_s", "wear"):
+            if getattr(self, name).shape != (n,):
+                raise ValueError(f"Windows: expected {name} of shape ({n},), got {getattr(self, name).shape}.")
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SourceStats:
+    """What training leaves for adaptation; statistics of the source, never its data.
+
+    Parameters
+    ----------
+    prior
+        Share of each class in the source, (K,).
+    feature_mean
+        Mean feature of the source, (D,).
+    class_means
+        Mean feature of each class, (K, D); a class without windows has the overall mean.
+    count
+        Number of windows behind the figures.
+    """
+
+    prior: Array
+    feature_mean: Array
+    class_means: Array
+    count: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Event:
+    """One answer of a live session: the refined belief at a moment, the raw one, and why."""
+
+    time_s: float
+    q: Array  # (K,)
+    p: Array  # (K,)
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """A stream and what a method answered on it.
+
+    Parameters
+    ----------
+    method
+        Registry name of the method.
+    settings
+        Its resolved fields.
+    classes
+        Names of the K classes.
+    p, q
+        Raw and refined probabilities, (N, K).
+    windows
+        The windows themselves, for times, gaps, wear and, in evaluation only, labels.
+    trace
+        Diagnostics for each window, name to (N,).
+    facts
+        Versions, streaming rule, state bytes, seconds.
+    """
+
+    method: str
+    settings: Mapping[str, Any]
+    classes: tuple[str, ...]
+    p: Array
+    q: Array
+    windows: Windows
+    trace: Mapping[str, Array] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
