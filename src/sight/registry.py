@@ -21,12 +21,19 @@ TABLES: dict[str, dict[str, str]] = {
         "sticky": "sight.methods.sticky:Sticky",
         "sticky-learned": "sight.methods.sticky:StickyLearned",
         "sight": "sight.methods.sight:SIGHT",
+        "t3a": "sight.methods.t3a:T3A",
+        "lame": "sight.methods.lame:LAME",
+        "oatta": "sight.methods.oatta:OATTA",
+        "oftta": "sight.methods.oftta:OFTTA",
+        "tca": "sight.methods.tca:TCA",
     },
     "datasets": {
         "synthetic": "sight.datasets.synthetic:Synthetic",
     },
     "encoders": {
         "cnn": "sight.encoders.cnn:CNN",
+        "resnet": "sight.encoders.resnet:ResNet",
+        "transformer": "sight.encoders.transformer:Transformer",
         "mlp": "sight.encoders.mlp:MLP",
     },
 }

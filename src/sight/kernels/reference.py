@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sight.kernels.states import SightState
 from sight.ops import normalised, softmax, unit
 from sight.types import Array
 
@@ -32,14 +33,6 @@ class Rules(NamedTuple):
     routing: bool
     habit: str  # sqrt, raw or off
     prototypes: str  # soft, hard or off
-
-
-class SightState(NamedTuple):
-    """What SIGHT remembers of one wearer; arrays are updated in place."""
-
-    prototypes: Array  # (K, D)
-    habit: Array  # (K,)
-    belief: Array  # (K,)
 
 
 def replay(z: Array, p: Array, state: SightState, anchors: Array, count: int, rules: Rules) -> tuple[Array, Array]:
@@ -69,6 +62,31 @@ def replay(z: Array, p: Array, state: SightState, anchors: Array, count: int, ru
             prior, surprise[t] = temporal_prior(feature, state, rules)
             q[t] = consensus(p[t], prior, rules)
         remember(feature, q[t], state, anchors, count + t == 0, rules)
+    return q, surprise
+
+
+def many(
+    z: Array, p: Array, states: SightState, count: Array, rows: Array, anchors: Array, rules: Rules
+) -> tuple[Array, Array]:
+    """Advance each wearer of `rows` by one window of features (W, D) and raw probabilities (W, K).
+
+    Parameters
+    ----------
+    states, count
+        Of all wearers, stacked along a first axis; changed in place.
+    rows
+        Which wearer each window belongs to, (W,), nobody twice.
+
+    Returns
+    -------
+    Refined probabilities (W, K) and the surprise of each window (W,).
+    """
+    q, surprise = np.empty_like(p), np.empty(len(p), p.dtype)
+    for w, row in enumerate(rows):
+        state = SightState(*(array[row] for array in states))
+        now = slice(w, w + 1)
+        q[now], surprise[now] = replay(z[now], p[now], state, anchors, count[row], rules)
+        count[row] += 1
     return q, surprise
 
 

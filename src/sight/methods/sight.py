@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.kernels import Rules, SightState, replay
+from sight.kernels import Fleet, Rules, SightState, backend
 from sight.kernels.reference import NORM_FLOOR
 from sight.ops import relaxed, unit
 from sight.types import Array
@@ -140,6 +140,7 @@ class SIGHT(OutputAdapter):
     def _bind(self) -> None:
         self._rules = self.rules()
         self._anchors = unit(np.asarray(self.source.weight), NORM_FLOOR if self._rules.authors else self.eps)
+        self._backend = backend(self._anchors.dtype)
 
     def _reset(self) -> None:
         uniform = np.full(self.n_classes, 1 / self.n_classes, self._anchors.dtype)
@@ -150,10 +151,22 @@ class SIGHT(OutputAdapter):
 
     def _refine(self, z: Array, p: Array) -> Array:
         state = SightState(self.prototypes_, self.habit_, self.belief_)
-        q, surprise = replay(z, p, state, self._anchors, self.count_, self._rules)
+        q, surprise = self._backend.replay(z, p, state, self._anchors, self.count_, self._rules)
         self.count_ += len(p)
         self._trace = {"surprise": surprise}
         return q
+
+    def _checked(self, z: Array, p: Array) -> tuple[Array, Array]:
+        if z.dtype == p.dtype == self._anchors.dtype and z.shape == (len(p), self._anchors.shape[1]):
+            well = p.shape[1:] == (self.n_classes,) and self._backend.sound(z, p)
+        else:
+            well = False
+        return (z, p) if well else super()._checked(z, p)
+
+    def fleet(self, wearers: int) -> Fleet:
+        """Make room for many wearers of the bound source, each answered as a clone of this adapter would."""
+        self._bound()
+        return Fleet(self._anchors, self._rules, wearers, self.gap_half_life_s)
 
     def _gap(self, seconds: float) -> None:
         if self.count_:

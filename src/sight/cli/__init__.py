@@ -1,0 +1,50 @@
+"""The command line: one command a file, thin; every long one shows progress, every result goes to a file."""
+
+from __future__ import annotations
+
+import typer
+
+from sight._version import __version__
+from sight.cli import adapt, bench, data, demo, evaluate, export, inspect, listing, train
+from sight.cli._shared import Friendly
+
+app = typer.Typer(
+    cls=Friendly,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Adapt an activity classifier to its wearer, online, from the unlabelled stream alone.",
+    epilog="A mistake in the input ends with exit code 2 and one sentence; SIGHT_DEBUG=1 shows the traceback.",
+)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    ctx: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+) -> None:
+    if version:
+        typer.echo(f"sight {__version__}")
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+app.command()(demo.demo)
+app.command()(train.train)
+app.command()(adapt.adapt)
+app.command()(evaluate.evaluate)
+app.command()(inspect.inspect)
+app.command()(export.export)
+app.command()(listing.methods)
+app.command()(listing.datasets)
+app.command()(listing.encoders)
+app.add_typer(data.app, name="data")
+app.add_typer(bench.app, name="bench")
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,89 @@
+"""What all commands share: one console, one way to fail, progress bars, parsing of ``--set``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from typer.core import TyperGroup
+
+console = Console()
+errors = Console(stderr=True)
+
+#: Which extra brings a package that is not in the base install.
+EXTRAS = {
+    "torch": "train",
+    "onnx": "train",
+    "onnxscript": "train",
+    "numba": "fast",
+    "scipy": "data",
+    "pandas": "data",
+    "pyarrow": "data",
+    "pooch": "data",
+    "actfast": "data",
+    "joblib": "bench",
+    "matplotlib": "bench",
+    "duckdb": "bench",
+}
+
+
+class Friendly(TyperGroup):
+    """Turns mistakes of input into one sentence and exit code 2; ``SIGHT_DEBUG=1`` shows the traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, and say in one sentence what was wrong with its input."""
+        try:
+            return super().invoke(ctx)
+        except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+            if os.environ.get("SIGHT_DEBUG"):
+                raise
+            errors.print(f"[bold red]sight:[/] {_escape(sentence(error))}", highlight=False, soft_wrap=True)
+            raise typer.Exit(2) from None
+
+
+def sentence(error: Exception) -> str:
+    """Say what happened and what to do.
+
+    Examples
+    --------
+    >>> sentence(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    'This needs the package torch; install it with: pip install "sight-har[train]"'
+    """
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        wanted = f"sight-har[{EXTRAS[package]}]" if package in EXTRAS else package
+        return f'This needs the package {package}; install it with: pip install "{wanted}"'
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"There is no file {error.filename!s}; check the path."
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _escape(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Any]:
+    """Show a bar with time left; gives a function that takes the number done so far."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done, note="": bar.update(task, completed=done, description=f"{label} {note}".rstrip())
+
+
+def make_adapter(name: str, assignments: list[str] | None) -> Any:
+    """Make a method from its name and ``--set`` texts."""
+    from sight import params, registry
+
+    return registry.method(name, **params.parse(registry.get("methods", name), assignments or []))

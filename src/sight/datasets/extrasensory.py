@@ -1,0 +1,163 @@
+"""ExtraSensory: phone and watch in the wild, one vector of features a minute, labels by the wearers themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from sight.datasets._base import Dataset, Download
+from sight.datasets._store import read_table
+from sight.types import UNLABELLED, Array, Recording, Windows
+
+SIX = {
+    "label:LYING_DOWN": "lying",
+    "label:SITTING": "sitting",
+    "label:OR_standing": "standing",
+    "label:FIX_walking": "walking",
+    "label:FIX_running": "running",
+    "label:BICYCLING": "bicycling",
+}
+MOMENTS = ("mean", "std", "moment3", "moment4", "percentile25", "percentile50", "percentile75")
+SHAPE = (
+    *(f"magnitude_stats:{name}" for name in (*MOMENTS, "value_entropy", "time_entropy")),
+    *(f"magnitude_spectrum:log_energy_band{band}" for band in range(5)),
+    "magnitude_spectrum:spectral_entropy",
+    "magnitude_autocorrelation:period",
+    "magnitude_autocorrelation:normalized_ac",
+    *(f"3d:{name}" for name in ("mean_x", "mean_y", "mean_z", "std_x", "std_y", "std_z", "ro_xy", "ro_xz", "ro_yz")),
+)
+WATCH_ONLY = (
+    *(f"spectrum:{axis}_log_energy_band{band}" for axis in "xyz" for band in range(5)),
+    *(f"relative_directions:avr_cosine_similarity_lag_range{lag}" for lag in range(5)),
+)
+MOTION = (
+    *(f"raw_acc:{name}" for name in SHAPE),
+    *(f"proc_gyro:{name}" for name in SHAPE),
+    *(f"watch_acceleration:{name}" for name in (*SHAPE, *WATCH_ONLY)),
+)
+
+
+@dataclass(kw_only=True)
+class ExtraSensory(Dataset):
+    """ExtraSensory, its features of each minute; windows are single feature vectors (T = 1).
+
+    Parameters
+    ----------
+    columns
+        "motion" takes the features of the phone's accelerometer and gyroscope and the watch's accelerometer;
+        "all" takes all 225, place and sound and phone state included.
+    scale
+        "log" takes each feature to sign(f) log(1 + |f|), which tames their heavy tails; "raw" leaves them.
+
+    Notes
+    -----
+    A minute has a label if the wearer reported exactly one of the six; a minute with none or several is unlabelled.
+    Sensors that were off leave NaN, in recordings and in windows: the source fills them with medians of its own
+    training data, which belong to the model and not to the corpus.
+
+    References
+    ----------
+    doi:10.1109/MPRV.2017.3971131
+    """
+
+    columns: Literal["motion", "all"] = "motion"
+    scale: Literal["log", "raw"] = "log"
+
+    name = "extrasensory"
+    title = "ExtraSensory: free living, phone and watch, features of each minute"
+    classes = tuple(SIX.values())
+    label_map: ClassVar = SIX
+    channels = MOTION
+    units = ("1",) * len(MOTION)
+    rate_hz = 1 / 60
+    window_s = 60.0
+    stride_s = 60.0
+    max_gap_s = 600.0
+    licence = "none stated; free for research with citation"
+    citation = (
+        "Vaizman, Ellis, Lanckriet. Recognizing Detailed Human Context in the Wild from Smartphones and Smartwatches. "
+        "IEEE Pervasive Computing 16(4):62-74, 2017."
+    )
+    homepage = "http://extrasensory.ucsd.edu"
+    version = "2017"
+    files = ("00EABED2-271D-49D8-B599-1D4A09240601.features_labels.csv.gz", "...")
+    places = ("extrasensory", "extrasensory_features", "ExtraSensory.per_uuid_features_labels")
+    pattern = r"(^|/)(?P<subject>[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12})\.features_labels\.csv\.gz$"
+    downloads = (
+        Download(
+            url="http://extrasensory.ucsd.edu/data/primary_data_files/ExtraSensory.per_uuid_features_labels.zip"
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        if self.columns == "all":
+            columns = self._header(next(iter(self._index.values()))[0])
+            self._differ(channels=columns, units=("1",) * len(columns))
+
+    def _header(self, name: str) -> tuple[str, ...]:
+        with self.store.open(name) as stream:
+            header = stream.readline().decode().strip().split(",")
+        return tuple(column for column in header if column != "timestamp" and not column.startswith("label"))
+
+    def _subject(self, match: re.Match[str]) -> str:
+        return match["subject"]
+
+    def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
+        for name in names:
+            types = dict.fromkeys((*self.channels, *SIX), np.float32) | {"timestamp": np.int64}
+            table = read_table(self.store, name, ("timestamp", *self.channels, *SIX), dtype=types)
+            table = table.sort_values("timestamp", kind="stable")
+            values = table[list(self.channels)].to_numpy()
+            if self.scale == "log":
+                values = np.sign(values) * np.log1p(np.abs(values))
+            time = table["timestamp"].to_numpy()
+            marks = table[list(SIX)].to_numpy() == 1
+            yield Recording(
+                values=values,
+                time_s=(time - time[:1]).astype(np.float64),
+                labels=_exclusive(marks),
+                channels=self.channels,
+                unit=self.units,
+                rate_hz=self.rate_hz,
+                start=datetime.fromtimestamp(int(time[0]), UTC) if len(time) else None,
+                subject=subject,
+                facts={
+                    "file": name,
+                    "nan_share": float(np.isnan(values).mean()) if values.size else 0.0,
+                    "empty_columns": int(np.isnan(values).all(axis=0).sum()),
+                    "minutes_with_no_label": int((marks.sum(axis=1) == 0).sum()),
+                    "minutes_with_several_labels": int((marks.sum(axis=1) > 1).sum()),
+                },
+            )
+
+    def _windows(self, subject: str, settings: Mapping[str, Any]) -> Windows:
+        """Take each minute as it is: there is no signal to put on another clock."""
+        recording = next(self.recordings(subject))
+        pause = np.diff(recording.time_s, prepend=recording.time_s[0])
+        labels = recording.labels if recording.labels is not None else np.full(len(pause), UNLABELLED)
+        return Windows(
+            x=recording.values[:, :, None],
+            time_s=recording.time_s,
+            label=labels.astype(np.int64),
+            gap_before_s=np.where(pause > settings["max_gap_s"], pause - settings["window_s"], 0.0),
+            window_s=settings["window_s"],
+            stride_s=settings["stride_s"],
+            start=recording.start,
+            facts=recording.facts,
+        )
+
+
+def _exclusive(marks: Array) -> Array:
+    """Return the one class marked in each row, or -1.
+
+    Examples
+    --------
+    >>> _exclusive(np.array([[0, 1, 0], [1, 1, 0], [0, 0, 0]], dtype=bool)).tolist()
+    [1, -1, -1]
+    """
+    return np.where(marks.sum(axis=1) == 1, marks.argmax(axis=1), UNLABELLED).astype(np.int16)

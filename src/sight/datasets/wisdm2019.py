@@ -1,0 +1,104 @@
+"""WISDM 2019: eighteen activities of three minutes each, the watch's accelerometer, 20 Hz."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from sight.datasets._base import Dataset, Download
+from sight.datasets._store import read_table
+from sight.types import Recording
+
+ACTIVITIES = {
+    "A": "walking",
+    "B": "jogging",
+    "C": "stairs",
+    "D": "sitting",
+    "E": "standing",
+    "F": "typing",
+    "G": "teeth",
+    "H": "soup",
+    "I": "chips",
+    "J": "pasta",
+    "K": "drinking",
+    "L": "sandwich",
+    "M": "kicking",
+    "O": "catch",
+    "P": "dribbling",
+    "Q": "writing",
+    "R": "clapping",
+    "S": "folding",
+}
+
+
+@dataclass(kw_only=True)
+class WISDM2019(Dataset):
+    """WISDM smartphone and smartwatch activity and biometrics: accelerometer of the watch.
+
+    Notes
+    -----
+    A file is sorted by the letter of the activity; recordings come in the order of their timestamps instead, one for
+    each block of an activity. All blocks of a person share one clock that starts with the first, and no wall clock:
+    the timestamps count from when the watch was switched on. Some watches send samples twice or in bursts of 100 Hz.
+
+    References
+    ----------
+    doi:10.1109/ACCESS.2019.2940729
+    """
+
+    name = "wisdm2019"
+    title = "WISDM 2019: scripted activities, watch accelerometer"
+    classes = tuple(ACTIVITIES.values())
+    label_map: ClassVar = ACTIVITIES
+    channels = ("x", "y", "z")
+    units = ("m/s^2",) * 3
+    rate_hz = 20.0
+    window_s = 5.0
+    stride_s = 2.5
+    licence = "CC BY 4.0"
+    citation = (
+        "Weiss, Yoneda, Hayajneh. Smartphone and Smartwatch-Based Biometrics Using Activities of Daily Living. "
+        "IEEE Access 7:133190-133202, 2019."
+    )
+    homepage = "https://archive.ics.uci.edu/dataset/507"
+    version = "2019"
+    files = ("raw/watch/accel/data_1600_accel_watch.txt", "...", "raw/watch/accel/data_1650_accel_watch.txt")
+    places = ("wisdm2019", "wisdm2019_watch_accel", "wisdm-dataset")
+    pattern = r"(^|/)data_(?P<subject>\d+)_accel_watch\.txt$"
+    downloads = (
+        Download(
+            url="https://archive.ics.uci.edu/static/public/507/"
+            "wisdm+smartphone+and+smartwatch+activity+and+biometrics+dataset.zip",
+            inside="wisdm-dataset.zip",
+        ),
+    )
+
+    def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
+        for name in names:
+            columns = ("subject", "activity", "time", "x", "y", "z")
+            types = {"subject": np.int64, "activity": str, "time": np.int64, "x": np.float32, "y": np.float32}
+            # Lines end with a semicolon, which as a line end would make every second line blank.
+            table = read_table(self.store, name, columns, header=None, dtype=types, converters={"z": _last})
+            where = self.store.where(name)
+            time, codes = table["time"].to_numpy(), self._codes(table["activity"].to_numpy(str), where)
+            values = table[["x", "y", "z"]].to_numpy(np.float32)
+            edges = np.flatnonzero(np.diff(codes)) + 1
+            blocks = np.split(np.arange(len(time)), edges)
+            for block in sorted(blocks, key=lambda block: time[block[0]] if len(block) else 0):
+                yield Recording(
+                    values=values[block],
+                    time_s=(time[block] - time.min(initial=time[0] if len(time) else 0)) / 1e9,
+                    labels=codes[block],
+                    channels=self.channels,
+                    unit=self.units,
+                    rate_hz=self.rate_hz,
+                    subject=subject,
+                    facts={"file": name, "activity": self.classes[codes[block[0]]] if len(block) else ""},
+                )
+
+
+def _last(text: str) -> float:
+    return float(text.rstrip(";"))

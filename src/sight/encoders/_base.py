@@ -1,0 +1,76 @@
+"""What every encoder shares: normalisation inside, features, a linear head, and a record of how it was made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sight.types import Array
+
+
+class Encoder(nn.Module, ABC):
+    """A network cut where the science cuts it: ``forward(x) = head(features(x))``.
+
+    A subclass builds its layers and writes `_features` for normalised windows.
+
+    Parameters
+    ----------
+    dims
+        Number D of features.
+    dropout
+        Share of features dropped before the head, in training only.
+    args
+        Every constructor argument of the subclass by name, `channels` and `classes` among them; kept as
+        `encoder_args`, so that a checkpoint can build the same network again.
+
+    Notes
+    -----
+    `mean`, `std` and `fill` belong to the data and travel in the header of a checkpoint, not among its tensors:
+    they are buffers outside the state dict.
+    """
+
+    name: ClassVar[str]
+    mean: Tensor  # (C, 1)
+    std: Tensor  # (C, 1)
+    fill: Tensor | None  # (C, 1), what stands in for NaN
+
+    def __init__(self, *, dims: int, dropout: float, **args: Any) -> None:
+        super().__init__()
+        self.encoder_args: dict[str, Any] = args | {"dropout": dropout}
+        self.channels: int = args["channels"]
+        self.register_buffer("mean", torch.zeros(self.channels, 1), persistent=False)
+        self.register_buffer("std", torch.ones(self.channels, 1), persistent=False)
+        self.register_buffer("fill", None, persistent=False)
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Linear(dims, args["classes"])
+
+    def normalise(self, mean: Array, std: Array, fill: Array | None = None) -> None:
+        """Set the mean and standard deviation of each channel, and what stands in for NaN, all (C,)."""
+        for key, values in (("mean", mean), ("std", std), ("fill", fill)):
+            if values is not None:
+                column = torch.from_numpy(np.array(values, dtype=np.float32).reshape(self.channels, 1))
+                setattr(self, key, column.to(self.mean.device))
+
+    def features(self, x: Tensor) -> Tensor:
+        """Windows (B, C, T) in the units of the sensor to features (B, D)."""
+        if x.ndim != 3 or x.shape[1] != self.channels:
+            raise ValueError(f"{self.name}: expected windows (B, {self.channels}, T), got {tuple(x.shape)}.")
+        return self._features(self._normalised(x))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Windows (B, C, T) to logits (B, K)."""
+        logits: Tensor = self.head(self.dropout(self.features(x)))
+        return logits
+
+    def _normalised(self, x: Tensor) -> Tensor:
+        if self.fill is not None:
+            x = torch.where(torch.isnan(x), self.fill, x)
+        return (x - self.mean) / self.std
+
+    @abstractmethod
+    def _features(self, x: Tensor) -> Tensor:
+        """Turn normalised windows (B, C, T) into features (B, D)."""

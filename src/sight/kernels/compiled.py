@@ -1,0 +1,329 @@
+"""SIGHT's step compiled: the reference's function with a few passes over the prototypes and no copies.
+
+One entry, `_advance`, serves one window, a recording and a fleet, so all three run the same machine code and a
+stream answers bit for bit the same however it is cut. Sums are float64 whatever the state's type; only sums may be
+reordered (``reassoc``, ``contract``), so zeros, infinities and differences mean what they say.
+
+What the reference computes from whole vectors is here computed from a few inner products: with unit prototypes the
+two norms of the prototype step follow from mu.mu, mu.f, mu.a, f.a and a.a, so the bank is written once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sight.kernels.reference import COSINE_FLOOR, NORM_FLOOR, PRIOR_FLOOR, SUM_FLOOR, Rules
+from sight.kernels.states import SightState
+from sight.types import Array
+
+OFF, GEOMETRIC, DISTANCE = 0, 1, 2  # surprise; off is constant
+SQRT, RAW = 1, 2  # habit
+SOFT, HARD = 1, 2  # prototypes
+
+ONE = np.zeros(1, np.int64)  # the only wearer
+
+
+class Codes(NamedTuple):
+    """`Rules` in numbers, with the floors of the variant."""
+
+    authors: float
+    beta: float
+    tau: float
+    eta_mu: float
+    eta_h: float
+    omega_mu: float
+    eps: float
+    surprise: float
+    constant: float
+    routing: float
+    habit: float
+    prototypes: float
+    cosine_floor: float
+    norm_floor: float
+
+
+class Room(NamedTuple):
+    """Room to work in, shared by all windows of a call."""
+
+    offset: Array  # (D,) x, from the expectation to the believed class
+    expected: Array  # (D,) e
+    alignment: Array  # (K,) alignments, then the prior, then the joint
+
+
+@lru_cache
+def encode(rules: Rules) -> Array:
+    """Write the rules as the vector `_advance` takes: an array crosses into compiled code faster than a tuple."""
+    words = {"off": OFF, "constant": OFF, "geometric": GEOMETRIC, "distance": DISTANCE, "sqrt": SQRT, "raw": RAW}
+    words |= {"soft": SOFT, "hard": HARD}
+    floors = (COSINE_FLOOR, NORM_FLOOR) if rules.authors else (rules.eps, rules.eps)
+    return np.array([words.get(value, value) for value in (*rules, *floors)], np.float64)
+
+
+def _compile(function: Any, **options: Any) -> Any:
+    """Compile with a cache on disk, or without one where no folder can be written."""
+    try:
+        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    except RuntimeError:
+        return njit(nogil=True, error_model="numpy", **options)(function)
+
+
+def _exact(function: Any) -> Any:
+    return _compile(function)
+
+
+def _sums(function: Any) -> Any:
+    return _compile(function, fastmath={"reassoc", "contract"})
+
+
+@_sums
+def _squared(vector):
+    total = 0.0
+    for i in range(len(vector)):
+        value = np.float64(vector[i])
+        total += value * value
+    return total
+
+
+@_exact
+def _offset(prototypes, belief, k, offset):
+    """x = sum over j != k of q_j (mu_k - mu_j): from the expectation to the believed class, without cancellation."""
+    offset[:] = 0
+    for j in range(len(belief)):
+        share = np.float64(belief[j])
+        if j != k and share != 0:
+            for i in range(len(offset)):
+                offset[i] += share * (np.float64(prototypes[k, i]) - np.float64(prototypes[j, i]))
+
+
+@_sums
+def _expectation(prototype, offset, mass, expected):
+    """Write sum_j q_j mu_j = mass mu_k - x; return its square, mu_k.x and x.x."""
+    square, along, spread = 0.0, 0.0, 0.0
+    for i in range(len(offset)):
+        m, x = np.float64(prototype[i]), offset[i]
+        e = mass * m - x
+        expected[i] = e
+        square += e * e
+        along += m * x
+        spread += x * x
+    return square, along, spread
+
+
+@_sums
+def _displacement(z, scale, expected, shrink, prototype, offset, lost):
+    """Scale the expectation in place; return f.f, f.e, w.w, u.w and u.u.
+
+    f = scale z is the feature, w = f - e the displacement, u = x - lost mu_k the believed class's direction.
+    """
+    ff, fe, ww, uw, uu = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(len(expected)):
+        f, e = scale * np.float64(z[i]), shrink * expected[i]
+        w, u = f - e, offset[i] - lost * np.float64(prototype[i])
+        expected[i] = e
+        ff += f * f
+        fe += f * e
+        ww += w * w
+        uw += u * w
+        uu += u * u
+    return ff, fe, ww, uw, uu
+
+
+@_sums
+def _toward(prototype, z, scale, expected):
+    """Return u.w and u.u of another class's direction u = mu_j - e."""
+    uw, uu = 0.0, 0.0
+    for i in range(len(expected)):
+        e = expected[i]
+        u = np.float64(prototype[i]) - e
+        uw += u * (scale * np.float64(z[i]) - e)
+        uu += u * u
+    return uw, uu
+
+
+@_sums
+def _products(prototype, anchor, z):
+    """Return mu.mu, mu.z, mu.a, z.a and a.a."""
+    mm, mz, ma, za, aa = 0.0, 0.0, 0.0, 0.0, 0.0
+    for i in range(len(z)):
+        m, a, f = np.float64(prototype[i]), np.float64(anchor[i]), np.float64(z[i])
+        mm += m * m
+        mz += m * f
+        ma += m * a
+        za += f * a
+        aa += a * a
+    return mm, mz, ma, za, aa
+
+
+@_exact
+def _combine(prototype, anchor, z, keep, pull, hold):
+    real = prototype.dtype.type
+    keep, pull, hold = real(keep), real(pull), real(hold)
+    for i in range(len(z)):
+        prototype[i] = keep * prototype[i] + pull * z[i] + hold * anchor[i]
+
+
+@_exact
+def _surprise(feature_square, expected_square, agreement, c):
+    """lambda_t from f.f, e.e and f.e."""
+    if c.surprise == OFF:
+        return c.constant
+    feature, expected = np.sqrt(feature_square), np.sqrt(expected_square)
+    seen, awaited = max(feature, c.cosine_floor), max(expected, c.cosine_floor)
+    cosine = agreement / (seen * awaited)
+    if c.surprise == DISTANCE:
+        square = (feature / seen) ** 2 + (expected / awaited) ** 2 - 2 * cosine
+        return min(np.sqrt(max(square, 0.0)), 1.0)
+    return -np.expm1(-c.beta * (1 - cosine) ** 2)
+
+
+@_exact
+def _deviate(z, scale, prototypes, belief, c, room):
+    """Compare feature and expectation: fill the alignments a_t, return lambda_t."""
+    k, mass = belief.argmax(), 0.0
+    for share in belief:
+        mass += share
+    _offset(prototypes, belief, k, room.offset)
+    ee, mx, xx = _expectation(prototypes[k], room.offset, mass, room.expected)
+    shrink, lost, stretch = 1.0, 0.0, 1.0
+    if not c.authors:
+        shrink = 1 / max(np.sqrt(ee), c.eps)
+        gone = 2 * mx - xx
+        lost = gone / (1 + np.sqrt(max(1 - gone, 0.0)))
+        stretch = 1 / max(1 - lost, c.eps)
+    ff, fe, ww, uw, uu = _displacement(z, scale, room.expected, shrink, prototypes[k], room.offset, lost)
+    distance = max(np.sqrt(ww), c.cosine_floor)
+    room.alignment[k] = stretch * uw / (max(stretch * np.sqrt(uu), c.cosine_floor) * distance)
+    for j in range(len(belief)):
+        if j != k:
+            uw, uu = _toward(prototypes[j], z, scale, room.expected)
+            room.alignment[j] = uw / (max(np.sqrt(uu), c.cosine_floor) * distance)
+    return _surprise(ff, ee * shrink * shrink, fe, c)
+
+
+@_exact
+def _prior(alignment, habit, belief, surprise, c):
+    """Turn the alignments into pi_t, in place."""
+    prior, top, total = alignment, alignment.max(), 0.0
+    for j in range(len(prior)):
+        prior[j] = np.exp((alignment[j] - top) / c.tau) if c.routing else 1.0
+        total += prior[j]
+    prior /= total
+    total = 0.0
+    for j in range(len(prior)):
+        if c.habit == SQRT:
+            prior[j] *= np.sqrt(habit[j] if c.authors else habit[j] + c.eps)
+        elif c.habit == RAW:
+            prior[j] *= habit[j] + c.eps
+        total += prior[j]
+    if c.authors:
+        total = max(total, SUM_FLOOR)
+    for j in range(len(prior)):
+        prior[j] = (1 - surprise) * belief[j] + surprise * prior[j] / total
+
+
+@_exact
+def _consensus(p, prior, c, q):
+    """Fill q_t from evidence and prior; where they exclude each other, the evidence stands alone."""
+    total = 0.0
+    for j in range(len(p)):
+        prior[j] = p[j] * (max(prior[j], PRIOR_FLOOR) if c.authors else prior[j])
+        total += prior[j]
+    if total < 1e-30:
+        q[:] = p
+        return
+    if c.authors:
+        total = max(total, SUM_FLOOR)
+    for j in range(len(p)):
+        q[j] = prior[j] / total
+
+
+@_exact
+def _move(z, scale, feature_square, q, prototypes, anchors, c):
+    """Let the prototypes follow the feature, held by their anchors; both norms follow from the inner products."""
+    best = q.argmax()
+    for k in range(len(q)):
+        share = np.float64(q[k]) if c.prototypes == SOFT else np.float64(k == best)
+        pull, hold = c.eta_mu * share, c.omega_mu
+        mm, mz, ma, za, aa = _products(prototypes[k], anchors[k], z)
+        square = (1 - pull) ** 2 * mm + 2 * pull * (1 - pull) * scale * mz + pull**2 * feature_square
+        inner = 1.0 if c.authors else 1 / max(np.sqrt(max(square, 0.0)), c.eps)
+        inner *= 1 - hold
+        toward_anchor = (1 - pull) * ma + pull * scale * za
+        square = inner**2 * square + 2 * hold * inner * toward_anchor + hold**2 * aa
+        outer = 1 / max(np.sqrt(max(square, 0.0)), c.norm_floor)
+        _combine(prototypes[k], anchors[k], z, outer * inner * (1 - pull), outer * inner * pull * scale, outer * hold)
+
+
+@_exact
+def _window(z, p, prototypes, habit, belief, first, anchors, c, room, q):
+    """Answer one window in `q`, remember it, return lambda_t."""
+    feature_square, scale, surprise = _squared(z), 1.0, 0.0
+    if not c.authors:
+        scale = 1 / max(np.sqrt(feature_square), c.eps)
+        feature_square *= scale * scale
+    if first:
+        q[:] = p
+    else:
+        surprise = _deviate(z, scale, prototypes, belief, c, room)
+        _prior(room.alignment, habit, belief, surprise, c)
+        _consensus(p, room.alignment, c, q)
+    for k in range(len(q)):
+        if not (c.authors and first):
+            habit[k] = (1 - c.eta_h) * habit[k] + c.eta_h * (belief[k] if c.authors else q[k])
+        belief[k] = q[k]
+    if c.prototypes != OFF:
+        _move(z, scale, feature_square, q, prototypes, anchors, c)
+    return surprise
+
+
+@_exact
+def _advance(z, p, prototypes, habit, belief, count, rows, anchors, v, q, surprise):
+    """Advance wearer rows[w] over the windows z[w], p[w] in time order, for every w."""
+    classes, dims = anchors.shape
+    c = Codes(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13])
+    room = Room(np.empty(dims), np.empty(dims), np.empty(classes))
+    for w in range(len(rows)):
+        r = rows[w]
+        for t in range(z.shape[1]):
+            surprise[w, t] = _window(
+                z[w, t], p[w, t], prototypes[r], habit[r], belief[r], count[r] == 0, anchors, c, room, q[w, t]
+            )
+            count[r] += 1
+
+
+@_exact
+def sound(z, p):
+    """Tell whether features and probabilities are finite and the latter sum to 1."""
+    for t in range(len(p)):
+        total = 0.0
+        for k in range(p.shape[1]):
+            if not p[t, k] >= 0:
+                return False
+            total += p[t, k]
+        if not (abs(total - 1) <= 1e-3 and _squared(z[t]) < np.inf):
+            return False
+    return True
+
+
+def replay(z: Array, p: Array, state: SightState, anchors: Array, count: int, rules: Rules) -> tuple[Array, Array]:
+    """Advance one wearer over windows in time order; see `sight.kernels.reference.replay`."""
+    q, surprise = np.empty((1, *p.shape), p.dtype), np.empty((1, len(p)), p.dtype)
+    prototypes, habit, belief = state
+    z, p = np.ascontiguousarray(z), np.ascontiguousarray(p)
+    seen, vector = np.array([count]), encode(rules)
+    _advance(z[None], p[None], prototypes[None], habit[None], belief[None], seen, ONE, anchors, vector, q, surprise)
+    return q[0], surprise[0]
+
+
+def many(
+    z: Array, p: Array, states: SightState, count: Array, rows: Array, anchors: Array, rules: Rules
+) -> tuple[Array, Array]:
+    """Advance each wearer of `rows` by one window; see `sight.kernels.reference.many`."""
+    q, surprise = np.empty((len(p), 1, p.shape[1]), p.dtype), np.empty((len(p), 1), p.dtype)
+    z, p = np.ascontiguousarray(z)[:, None], np.ascontiguousarray(p)[:, None]
+    _advance(z, p, *states, count, rows, anchors, encode(rules), q, surprise)
+    return q[:, 0], surprise[:, 0]

@@ -1,0 +1,169 @@
+"""Normalisation layers of a network that adapts: which there are, and whose statistics they use.
+
+BatchNorm of one-dimensional networks reduces over windows and time. Layers are replaced by ones with the same
+parameter names, so a stored network loads unchanged; LayerNorm and GroupNorm have no statistics to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeAlias
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its name everywhere
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+Stats: TypeAlias = Literal["source", "batch", "ema", "mix"]
+
+
+class StatsNorm(nn.Module):
+    """Batch normalisation with a choice of statistics, always as at inference: nothing else moves.
+
+    Parameters
+    ----------
+    layer
+        The trained layer; its parameters are shared, not copied.
+    stats
+        "source": as trained. "batch": of the windows at hand. "mix": `rate` of the batch, the rest of the source.
+        "ema": stored ones, which move by `rate` towards each batch the method learns from, gradient included
+        (RoTTA's robust batch normalisation).
+    rate
+        Weight of the batch in "mix" and "ema".
+
+    Notes
+    -----
+    Variances of a batch are biased. A batch of one value a channel has no variance; trained statistics stand in.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, layer: _BatchNorm, stats: Stats = "source", rate: float = 0.1) -> None:
+        super().__init__()
+        self.weight, self.bias, self.eps = layer.weight, layer.bias, layer.eps
+        for name, buffer in layer.named_buffers():
+            self.register_buffer(name, buffer)
+        self.stats, self.rate = stats, rate
+        self.learning = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise (B, C) or (B, C, T)."""
+        alone = x.numel() == x.shape[1]
+        if alone or self.stats == "source" or (self.stats == "ema" and not self.learning):
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+        if self.stats == "batch":
+            return F.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
+        mean, var = batch_moments(x, unbiased=False)
+        mean = (1 - self.rate) * self.running_mean + self.rate * mean
+        var = (1 - self.rate) * self.running_var + self.rate * var
+        if self.stats == "ema":
+            self.running_mean.copy_(mean.detach())
+            self.running_var.copy_(var.detach())
+        return self._normalised(x, _column(mean, x), _column(var, x))
+
+    def _normalised(self, x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        scale = torch.rsqrt(var + self.eps)
+        y = (x - mean) * scale
+        return y if self.weight is None else y * _column(self.weight, x) + _column(self.bias, x)
+
+
+class InstanceAwareNorm(StatsNorm):
+    """NOTE's instance-aware batch normalisation: stored statistics, corrected where a window is far from them.
+
+    Parameters
+    ----------
+    layer
+        The trained layer; its parameters are shared, not copied.
+    k
+        Standard errors that a window's mean and variance may be away without being corrected for.
+    rate
+        Momentum of the stored statistics.
+
+    Notes
+    -----
+    While learning, the statistics are the batch's and the stored ones move towards them. A window of one sample
+    has no statistics of its own, so nothing is corrected.
+    """
+
+    def __init__(self, layer: _BatchNorm, k: float = 4.0, rate: float = 0.01) -> None:
+        super().__init__(layer, "ema", rate)
+        self.k = k
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise (B, C) or (B, C, T)."""
+        mean, var = (_column(moment, x) for moment in self._moments(x))
+        length = x.shape[2] if x.ndim == 3 else 1
+        if length > 1:
+            own_mean, own_var = x.mean(dim=2, keepdim=True), x.var(dim=2, keepdim=True, unbiased=True)
+            mean_error = torch.sqrt((var + self.eps) / length)
+            var_error = (var + self.eps) * (2 / (length - 1)) ** 0.5
+            mean = mean + _beyond(own_mean - mean, self.k * mean_error)
+            var = torch.relu(var + _beyond(own_var - var, self.k * var_error))
+        return self._normalised(x, mean, var)
+
+    def _moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if not self.learning or x.numel() == x.shape[1]:
+            return self.running_mean, self.running_var
+        mean, var = batch_moments(x, unbiased=True)
+        self.running_mean.lerp_(mean.detach(), self.rate)
+        self.running_var.lerp_(var.detach(), self.rate)
+        return mean, var
+
+
+def replace_batch_norms(network: nn.Module, make: Callable[[_BatchNorm], nn.Module]) -> int:
+    """Put ``make(layer)`` in the place of each batch normalisation that has statistics; answer how many."""
+    found = [
+        (parent, name, layer)
+        for parent in network.modules()
+        for name, layer in parent.named_children()
+        if isinstance(layer, _BatchNorm) and layer.running_mean is not None
+    ]
+    for parent, name, layer in found:
+        setattr(parent, name, make(layer))
+    return len(found)
+
+
+def norm_layers(network: nn.Module) -> dict[str, nn.Module]:
+    """Name to layer, for each normalisation with parameters, in the order of the network."""
+    kinds = (StatsNorm, _BatchNorm, nn.LayerNorm, nn.GroupNorm)
+    return {
+        name: layer
+        for name, layer in network.named_modules()
+        if isinstance(layer, kinds) and next(layer.parameters(), None) is not None
+    }
+
+
+def norm_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
+    """Name to parameter of all normalisation layers."""
+    return {f"{name}.{key}": p for name, layer in norm_layers(network).items() for key, p in layer.named_parameters()}
+
+
+@contextmanager
+def learning(network: nn.Module) -> Iterator[None]:
+    """Let moving statistics move inside."""
+    layers = [layer for layer in network.modules() if isinstance(layer, StatsNorm)]
+    for layer in layers:
+        layer.learning = True
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.learning = False
+
+
+def batch_moments(x: Tensor, unbiased: bool) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each channel over windows and time, (C,)."""
+    dims = [0, *range(2, x.ndim)]
+    return x.mean(dim=dims), x.var(dim=dims, unbiased=unbiased)
+
+
+def _beyond(value: Tensor, tolerance: Tensor) -> Tensor:
+    """How far a value is outside plus or minus `tolerance`."""
+    return torch.sign(value) * torch.relu(value.abs() - tolerance)
+
+
+def _column(values: Tensor, x: Tensor) -> Tensor:
+    """Shape (C,) for broadcasting against (B, C) or (B, C, T)."""
+    return values.reshape(-1, *(1,) * (x.ndim - 2))

@@ -1,0 +1,183 @@
+"use strict";
+(() => {
+  const tip = document.getElementById("tip");
+  const make = (name, text, kind) => {
+    const node = document.createElement(name);
+    if (text !== undefined) node.textContent = text;
+    if (kind) node.className = kind;
+    return node;
+  };
+  const hideTip = () => { tip.hidden = true; };
+  function showTip(nodes, x, y) {
+    tip.replaceChildren(...nodes);
+    tip.hidden = false;
+    const box = tip.getBoundingClientRect();
+    const left = Math.max(8, Math.min(x + 14, innerWidth - box.width - 8));
+    const top = y + 18 + box.height > innerHeight ? y - box.height - 12 : y + 18;
+    tip.style.transform = `translate(${left}px, ${Math.max(8, top)}px)`;
+  }
+
+  for (const word of document.querySelectorAll("abbr[title]")) {
+    const meaning = word.title;
+    word.removeAttribute("title");
+    word.setAttribute("aria-description", meaning);
+    const show = () => {
+      const box = word.getBoundingClientRect();
+      showTip([document.createTextNode(meaning)], box.left - 14, box.bottom - 10);
+    };
+    word.addEventListener("pointerenter", show);
+    word.addEventListener("focus", show);
+    word.addEventListener("pointerleave", hideTip);
+    word.addEventListener("blur", hideTip);
+  }
+  addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
+
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    opened.forEach((details) => { details.open = true; });
+  });
+  addEventListener("afterprint", () => opened.forEach((details) => { details.open = false; }));
+
+  const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+  const two = (value) => String(value).padStart(2, "0");
+  const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+  const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+  for (const chart of document.querySelectorAll(".timeline")) {
+    const classes = JSON.parse(chart.dataset.classes);
+    const span = Number(chart.dataset.span), unit = Number(chart.dataset.unit);
+    const clock = chart.dataset.clock === undefined ? null : Number(chart.dataset.clock);
+    const lanes = chart.querySelector(".lanes"), cursor = chart.querySelector(".cursor");
+    const ticks = chart.querySelector(".ticks"), tools = chart.querySelector(".tools");
+    const drawings = [...lanes.querySelectorAll("svg")];
+    const narrowest = Math.min(span, 20);
+    let from = 0, width = span;
+
+    const bands = [...lanes.querySelectorAll(".band")].map((lane) => {
+      const runs = [];
+      for (const path of lane.querySelectorAll("path")) {
+        let x = 0;
+        for (const [, skip, length] of path.getAttribute("d").matchAll(/m(-?\d+) 0h(\d+)/g)) {
+          const start = x + Number(skip);
+          x = start + Number(length);
+          runs.push([start, x, Number(path.dataset.k), path.classList.contains("off")]);
+        }
+      }
+      return { name: lane.dataset.name, runs: runs.sort((a, b) => a[0] - b[0]) };
+    });
+    function runAt(runs, x) {
+      let low = 0, high = runs.length;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (runs[middle][0] <= x) low = middle + 1; else high = middle;
+      }
+      const run = runs[low - 1];
+      return run && x < run[1] ? run : null;
+    }
+
+    function label(moment, step, full) {
+      const whole = Math.round(moment);
+      const seconds = step < 60 || full ? ":" + two(((whole % 60) + 60) % 60) : "";
+      if (clock === null) return `${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}${seconds}`;
+      const at = new Date(whole * 1000);
+      const day = `${DAYS[at.getUTCDay()]} ${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}`;
+      if (!full && whole % 86400 === 0) return day;
+      return `${full ? day + ", " : ""}${two(at.getUTCHours())}:${two(at.getUTCMinutes())}${seconds}`;
+    }
+    function drawTicks() {
+      const most = Math.max(2, Math.floor(ticks.clientWidth / 92));
+      const length = width * unit, base = (clock ?? 0) + from * unit;
+      const step = STEPS.find((s) => length / s <= most) ?? 86400 * Math.ceil(length / 86400 / most);
+      const nodes = [];
+      for (let at = Math.ceil(base / step) * step; at <= base + length + 1e-6; at += step) {
+        const node = make("span", label(at, step, false));
+        const share = (at - base) / length;
+        node.style.left = `${100 * share}%`;
+        if (share * ticks.clientWidth < 20) node.style.transform = "translateX(-4px)";
+        if ((1 - share) * ticks.clientWidth < 20) node.style.transform = "translateX(calc(4px - 100%))";
+        nodes.push(node);
+      }
+      ticks.replaceChildren(...nodes);
+    }
+    function show(start, size) {
+      width = Math.max(narrowest, Math.min(span, size));
+      from = Math.max(0, Math.min(span - width, start));
+      for (const svg of drawings) {
+        const height = svg.getAttribute("viewBox").split(" ")[3];
+        svg.setAttribute("viewBox", `${from} 0 ${width} ${height}`);
+      }
+      for (const button of tools.querySelectorAll("button")) {
+        button.disabled = button.dataset.do === "in" ? width <= narrowest : width >= span;
+      }
+      drawTicks();
+    }
+
+    const actions = {
+      in: () => show(from + width / 4, width / 2),
+      out: () => show(from - width / 2, width * 2),
+      back: () => show(from - width / 2, width),
+      on: () => show(from + width / 2, width),
+      all: () => show(0, span),
+    };
+    tools.hidden = false;
+    tools.addEventListener("click", (event) => actions[event.target.dataset.do]?.());
+
+    const field = drawings[0].parentElement;
+    let pressed = null;
+    const within = (event) => {
+      const box = field.getBoundingClientRect();
+      return Math.max(0, Math.min(box.width, event.clientX - box.left));
+    };
+    function place(left, size) {
+      cursor.hidden = false;
+      cursor.classList.toggle("range", size > 0);
+      const offset = field.getBoundingClientRect().left - lanes.getBoundingClientRect().left;
+      cursor.style.left = `${offset + left}px`;
+      cursor.style.width = `${size}px`;
+    }
+    function describe(event, x) {
+      const unitAt = from + (x / field.clientWidth) * width;
+      const nodes = [make("strong", label((clock ?? 0) + unitAt * unit, 1, true))];
+      for (const { name, runs } of bands) {
+        const run = runAt(runs, unitAt);
+        const line = make("span", undefined, "line"), answer = make("span", undefined, "entry");
+        if (run) answer.append(make("i", undefined, `swatch k${run[2]}`));
+        answer.append(make("span", run ? classes[run[2]] + (run[3] ? " (not worn)" : "") : "no data"));
+        line.append(make("span", name), answer);
+        nodes.push(line);
+      }
+      showTip(nodes, event.clientX, event.clientY);
+    }
+    lanes.addEventListener("pointermove", (event) => {
+      if (!event.target.closest(".field")) return;
+      const x = within(event);
+      if (pressed !== null) {
+        place(Math.min(x, pressed), Math.abs(x - pressed));
+        hideTip();
+      } else if (!event.target.closest(".axis")) {
+        place(x, 0);
+        describe(event, x);
+      }
+    });
+    lanes.addEventListener("pointerdown", (event) => {
+      if (event.button === 0 && event.target.closest(".field")) {
+        pressed = within(event);
+        lanes.setPointerCapture?.(event.pointerId);
+      }
+    });
+    lanes.addEventListener("pointerup", (event) => {
+      if (pressed === null) return;
+      const [low, high] = [pressed, within(event)].sort((a, b) => a - b);
+      pressed = null;
+      cursor.hidden = true;
+      if (high - low > 6) show(from + (low / field.clientWidth) * width, ((high - low) / field.clientWidth) * width);
+    });
+    const leave = () => { pressed = null; cursor.hidden = true; hideTip(); };
+    lanes.addEventListener("pointercancel", leave);
+    lanes.addEventListener("pointerleave", leave);
+    lanes.addEventListener("dblclick", actions.all);
+    new ResizeObserver(drawTicks).observe(ticks);
+    show(0, span);
+  }
+})();

@@ -1,0 +1,186 @@
+"""The clock of a recording: what is dropped, where the gaps are, and whether one rate fits it.
+
+A gap is a pause longer than `max_gap_s`. Sensors do much that is not a gap: blocks that jump by some milliseconds,
+bursts of samples sent too fast, single samples lost. Those are counted and left to the regular clock of
+`sight.signal.resample`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sight.types import Array, Recording
+
+MAX_GAP_S = 0.5
+#: Rows worked on at once; keeps a day of samples within a few hundred megabytes.
+BLOCK = 1 << 18
+#: Intervals within half a period of the nominal one, of all that are neither burst nor gap.
+FITTING_SHARE = 0.7
+
+
+class Clock:
+    """Drops samples that do not move time forward or hold no number, and marks where a gap ends.
+
+    Parameters
+    ----------
+    max_gap_s
+        A longer pause is a gap.
+
+    Notes
+    -----
+    Causal without delay: whether a sample stays depends on samples before it alone.
+
+    Examples
+    --------
+    >>> clock = Clock(0.5)
+    >>> keep, first = clock.push(np.zeros((4, 1)), np.array([0.0, 0.1, 0.1, 9.0]))
+    >>> keep.tolist(), first.tolist()
+    ([True, True, False, True], [True, False, True])
+    """
+
+    def __init__(self, max_gap_s: float = MAX_GAP_S) -> None:
+        self.max_gap_s = max_gap_s
+        self.last_s = -np.inf
+        self.facts = {"samples": 0, "duplicate_samples": 0, "backward_samples": 0, "nan_samples": 0}
+
+    def push(self, values: Array, time_s: Array) -> tuple[Array, Array]:
+        """Return which samples stay, (n,) bool, and which of those begin a stretch, (kept,) bool."""
+        usable = np.isfinite(values).all(axis=1) & np.isfinite(time_s)
+        moments = np.where(usable, time_s, -np.inf)
+        latest = np.maximum.accumulate(np.concatenate(([self.last_s], moments)))
+        keep = moments > latest[:-1]
+        self._count(usable, keep, usable & (moments == latest[:-1]))
+        kept = np.concatenate(([self.last_s], time_s[keep]))
+        self.last_s = float(latest[-1])
+        with np.errstate(invalid="ignore"):
+            return keep, np.diff(kept) > self.max_gap_s
+
+    def _count(self, usable: Array, keep: Array, same: Array) -> None:
+        self.facts["samples"] += int(keep.sum())
+        self.facts["nan_samples"] += int((~usable).sum())
+        self.facts["duplicate_samples"] += int(same.sum())
+        self.facts["backward_samples"] += int((usable & ~keep & ~same).sum())
+
+
+def gap_limit_s(max_gap_s: float, rate_hz: float) -> float:
+    """Return the pause that counts as a gap; one lost sample of a slow sensor never does."""
+    return max(max_gap_s, 1.5 / rate_hz)
+
+
+def tidy(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> tuple[Recording, dict[str, Any]]:
+    """Drop samples without a number or without progress in time, and say what the clock looks like.
+
+    Examples
+    --------
+    >>> recording = Recording(values=np.zeros((4, 1)), time_s=np.array([0, 0.1, 0.1, 9]), channels=("x",), unit="g",
+    ...                       rate_hz=10)
+    >>> clean, facts = tidy(recording)
+    >>> clean.time_s.tolist(), facts["duplicate_samples"], facts["gaps"], facts["gap_total_s"]
+    ([0.0, 0.1, 9.0], 1, 1, 8.9)
+    """
+    clock = Clock(gap_limit_s(max_gap_s, recording.rate_hz))
+    keep = np.empty(len(recording.values), dtype=bool)
+    for block in blocks(0, len(keep)):
+        keep[block] = clock.push(recording.values[block], recording.time_s[block])[0]
+    if not keep.all():
+        labels = None if recording.labels is None else recording.labels[keep]
+        recording = replace(recording, values=recording.values[keep], time_s=recording.time_s[keep], labels=labels)
+    return recording, clock.facts | describe(recording.time_s, recording.rate_hz, max_gap_s=max_gap_s)
+
+
+def describe(time_s: Array, rate_hz: float, *, max_gap_s: float = MAX_GAP_S) -> dict[str, Any]:
+    """Return the facts of an increasing clock: gaps, bursts, holes, jitter, measured rate."""
+    interval = np.diff(time_s)
+    limit = gap_limit_s(max_gap_s, rate_hz)
+    gap, burst = interval > limit, interval < 0.5 / rate_hz
+    steady = interval[~gap & ~burst]
+    return {
+        "gaps": int(gap.sum()),
+        "gap_total_s": float(interval[gap].sum()),
+        "gap_longest_s": float(interval[gap].max(initial=0.0)),
+        "burst_samples": int(burst.sum()),
+        "bridged_holes": int((steady > 1.5 / rate_hz).sum()),
+        "jitter_ms": float(1e3 * steady.std()) if len(steady) else 0.0,
+        "rate_nominal_hz": float(rate_hz),
+        "rate_measured_hz": estimate_rate(time_s) if len(time_s) > 1 else float(rate_hz),
+    }
+
+
+def estimate_rate(time_s: Array) -> float:
+    """Estimate the sampling rate from timestamps; gaps, bursts and repeats do not sway it.
+
+    Examples
+    --------
+    >>> round(estimate_rate(np.array([0, 0.016, 0.033, 0.05, 0.05, 7.0, 7.017])), 1)
+    60.0
+    """
+    interval = np.diff(time_s)
+    interval = interval[interval > 0]
+    if not len(interval):
+        raise ValueError("Expected at least two different timestamps to tell the rate, got one; give rate_hz.")
+    usual = np.median(interval)
+    near = interval[np.abs(interval - usual) <= 0.5 * usual]
+    return float(1.0 / near.mean())
+
+
+def check_rate(recording: Recording, facts: dict[str, Any], *, max_gap_s: float = MAX_GAP_S) -> None:
+    """Refuse a tidy recording whose timestamps fit no single rate even after bursts and gaps are removed.
+
+    Parameters
+    ----------
+    recording, facts
+        What `tidy` returned.
+    max_gap_s
+        A longer pause is a gap.
+    """
+    who = f"Recording {recording.subject!r}" if recording.subject else "The recording"
+    lost = facts["duplicate_samples"] + facts["backward_samples"]
+    if lost > facts["samples"]:
+        raise ValueError(
+            f"{who} has {lost} of {lost + facts['samples']} samples whose timestamp repeats or goes back; "
+            f"give timestamps that increase, or a rate_hz and no time column."
+        )
+    if len(recording.time_s) < 3:
+        return
+    fitting = _fitting_share(recording.time_s, recording.rate_hz, max_gap_s)
+    if fitting >= FITTING_SHARE:
+        return
+    measured = facts["rate_measured_hz"]
+    other = _fitting_share(recording.time_s, measured, max_gap_s) >= FITTING_SHARE
+    remedy = f"give rate_hz={measured:.4g}" if other else "split it where the rate changes, or resample it beforehand"
+    raise ValueError(
+        f"{who} should tick at {recording.rate_hz:g} Hz, but only {fitting:.0%} of its intervals do once bursts and "
+        f"gaps are removed, so its timestamps fit {'another' if other else 'no single'} rate; {remedy}."
+    )
+
+
+def _fitting_share(time_s: Array, rate_hz: float, max_gap_s: float) -> float:
+    interval = np.diff(time_s)
+    interval = interval[interval <= gap_limit_s(max_gap_s, rate_hz)]
+    steady = interval[interval >= 0.5 / rate_hz]
+    if len(steady) < len(interval) / 2:
+        return len(steady) / len(interval)
+    return float(np.mean(steady <= 1.5 / rate_hz)) if len(steady) else 1.0
+
+
+def stretches(time_s: Array, max_gap_s: float) -> list[slice]:
+    """Cut an increasing clock at its gaps.
+
+    Examples
+    --------
+    >>> [(s.start, s.stop) for s in stretches(np.array([0, 0.1, 9, 9.1, 20]), 0.5)]
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    edges = [0, *(np.flatnonzero(np.diff(time_s) > max_gap_s) + 1).tolist(), len(time_s)]
+    return [slice(start, stop) for start, stop in pairwise(edges) if stop > start]
+
+
+def blocks(start: int, stop: int) -> Iterator[slice]:
+    """Cut a range of rows into pieces of at most `BLOCK`."""
+    for first in range(start, stop, BLOCK):
+        yield slice(first, min(first + BLOCK, stop))

@@ -1,0 +1,125 @@
+"""A source that holds a torch network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Self, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sight import registry
+from sight.sources import checkpoint
+from sight.sources.card import ModelCard
+from sight.types import Array, SourceStats
+
+#: Windows that go through the network at once.
+BATCH = 256
+
+
+class TorchSource:
+    """A network with ``features(x)`` and a linear ``head``, in evaluation mode; read, never changed.
+
+    Parameters
+    ----------
+    network
+        Module whose ``forward(x)`` is ``head(features(x))``.
+    classes
+        Names of the K classes.
+    card
+        Header of the model; None for a wrapped network.
+    stats, fisher
+        What training left for adaptation.
+
+    Notes
+    -----
+    Torch picks its kernels by batch size, so answers depend on the cut of a stream in the last bits (1e-6 or less).
+    `sight.sources.onnx.OnnxSource` answers alike to the bit.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        *,
+        classes: Sequence[str],
+        card: ModelCard | None = None,
+        stats: SourceStats | None = None,
+        fisher: Mapping[str, Array] | None = None,
+    ) -> None:
+        self.network = network.eval()
+        self.classes = tuple(classes)
+        self.card = card
+        self.stats = stats
+        self.fisher = fisher
+        head = cast(nn.Linear, network.head)
+        self.weight: Array = head.weight.detach().cpu().numpy().copy()
+        self.bias: Array = (
+            np.zeros_like(self.weight[:, 0]) if head.bias is None else head.bias.detach().cpu().numpy().copy()
+        )
+        if len(self.classes) != len(self.weight):
+            raise ValueError(f"Expected {len(self.weight)} class names as the head has rows, got {len(self.classes)}.")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a checkpoint and build its network."""
+        found = checkpoint.read(path)
+        card = found.card
+        network = registry.get("encoders", card.encoder)(**card.encoder_args)
+        try:
+            network.load_state_dict({name: torch.from_numpy(array) for name, array in found.network.items()})
+        except RuntimeError as error:
+            raise ValueError(
+                f"{path}: tensors do not fit the encoder {card.encoder!r} of its header: {error}"
+            ) from None
+        network.normalise(card.mean, card.std, card.fill)
+        return cls(network, classes=card.classes, card=card, stats=found.stats, fisher=found.fisher)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a checkpoint (.safetensors)."""
+        if self.card is None:
+            raise TypeError(
+                "A wrapped network cannot be rebuilt from a checkpoint; export it to ONNX with sight.sources.export."
+            )
+        network = {name: value.cpu().numpy() for name, value in self.network.state_dict().items()}
+        found = checkpoint.Checkpoint(card=self.card, network=network, stats=self.stats, fisher=self.fisher)
+        return checkpoint.save(path, found)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network lives."""
+        return cast(nn.Linear, self.network.head).weight.device
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the network to a device."""
+        self.network.to(device)
+        return self
+
+    def module(self) -> nn.Module:
+        """Return the network itself; copy it before changing anything."""
+        return self.network
+
+    def encode(self, x: Array) -> tuple[Array, Array]:
+        """Windows (B, C, T) to features (B, D) and probabilities (B, K)."""
+        self._check(x)
+        head = cast(nn.Linear, self.network.head)
+        features = cast(Callable[[Tensor], Tensor], self.network.features)
+        z = np.empty((len(x), self.weight.shape[1]), np.float32)
+        p = np.empty((len(x), self.weight.shape[0]), np.float32)
+        with torch.inference_mode():
+            for first in range(0, len(x), BATCH):
+                piece = slice(first, first + BATCH)
+                found = features(torch.from_numpy(np.array(x[piece], dtype=np.float32)).to(self.device))
+                z[piece] = found.cpu().numpy()
+                p[piece] = torch.softmax(head(found), dim=1).cpu().numpy()
+        return z, p
+
+    def _check(self, x: Array) -> None:
+        if self.card is not None and x.shape[1:] != (len(self.card.channels), self.card.length):
+            raise ValueError(
+                f"Expected windows (B, {len(self.card.channels)}, {self.card.length}) as in training "
+                f"({self.card.window_s:g} s at {self.card.rate_hz:g} Hz), got {x.shape}; resample and cut them alike."
+            )
+        if x.ndim != 3:
+            raise ValueError(f"Expected windows (B, C, T), got {x.shape}; add the missing axis.")

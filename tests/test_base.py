@@ -1,0 +1,117 @@
+"""The contract itself: what is final, what is refused, what travels in the state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import sight
+from sight.base import Adapter, OutputAdapter, Source
+from sight.sources import FeatureSource
+from sight.testing import ToySource, toy_stream
+
+
+@pytest.fixture
+def bound():
+    return sight.method("sight").bind(ToySource())
+
+
+def test_final_methods_cannot_be_overridden():
+    with pytest.raises(TypeError, match="hook"):
+
+        @dataclass(kw_only=True)
+        class Cheat(OutputAdapter):
+            name: ClassVar[str] = "cheat"
+
+            def step(self, x):
+                return x
+
+
+def test_sources_fulfil_the_protocol():
+    assert isinstance(ToySource(), Source)
+    assert isinstance(FeatureSource(np.eye(2)), Source)
+
+
+@pytest.mark.parametrize(
+    "weight", [np.ones((1, 3)), np.ones(3), np.array([[1.0, 2], [0, 0]]), np.array([[1, np.nan], [1, 1]])]
+)
+def test_heads_without_directions_are_refused(weight):
+    with pytest.raises(ValueError, match=r"expected|Expected|row"):
+        sight.method("none").bind(FeatureSource(weight))
+
+
+@pytest.mark.parametrize(
+    ("z", "p", "words"),
+    [
+        (np.ones((2, 9)), np.full((2, 5), 0.2), "expected features"),
+        (np.ones((2, 16)), np.full((2, 4), 0.25), "expected features"),
+        (np.full((2, 16), np.nan), np.full((2, 5), 0.2), "feature 0"),
+        (np.ones((2, 16)), np.array([[0.2] * 5, [0.5] * 5]), "window 1"),
+        (np.ones((2, 16)), np.array([[0.2] * 5, [1.4, -0.4, 0, 0, 0]]), "window 1"),
+        (np.ones((2, 16)), np.array([[np.inf, 0, 0, 0, 0], [0.2] * 5]), "probabilities 0"),
+    ],
+)
+def test_bad_input_is_named_and_changes_nothing(bound, z, p, words):
+    before = bound.state()
+    with pytest.raises(ValueError, match=words):
+        bound.refine(z, p)
+    after = bound.state()
+    assert all(np.array_equal(before[key], after[key]) for key in before)
+
+
+def test_windows_of_the_wrong_rank_are_refused(bound):
+    with pytest.raises(ValueError, match="B, C, T"):
+        bound.step(np.ones((3, 20)))
+
+
+def test_no_windows_give_no_answers(bound):
+    assert bound.step(np.empty((0, 3, 20), np.float32)).shape == (0, 5)
+    assert bound.count_ == 0
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
+def test_impossible_gaps_are_refused(bound, seconds):
+    with pytest.raises(ValueError, match="gap"):
+        bound.gap(seconds)
+
+
+def test_clone_names_the_near_field(bound):
+    with pytest.raises(TypeError, match="Did you mean 'eta_mu'"):
+        bound.clone(eta_m=1)
+    assert bound.clone(tau=0.3).tau == 0.3
+
+
+def test_states_of_other_makes_are_refused(bound):
+    stream = toy_stream(n=5)
+    bound.step(stream.x)
+    good = bound.state()
+    with pytest.raises(ValueError, match="another method"):
+        bound.restore({"belief": good["belief"]})
+    with pytest.raises(ValueError, match="another model"):
+        bound.restore(good | {"habit": good["habit"][:2]})
+    with pytest.raises(ValueError, match="damaged"):
+        bound.restore(good | {"habit": np.full_like(good["habit"], np.nan)})
+
+
+def test_state_is_a_copy(bound):
+    saved = bound.state()
+    bound.step(toy_stream(n=5).x)
+    assert saved["count"] == 0
+    assert not np.array_equal(saved["belief"], bound.state()["belief"])
+
+
+def test_adapter_is_abstract():
+    with pytest.raises(TypeError):
+        Adapter()
+
+
+def test_labels_are_nowhere_in_the_contract():
+    import inspect
+
+    for owner in (Adapter, OutputAdapter):
+        for name, function in inspect.getmembers(owner, inspect.isfunction):
+            parameters = inspect.signature(function).parameters
+            assert not {"y", "label", "labels", "truth"} & set(parameters), f"{owner.__name__}.{name}"

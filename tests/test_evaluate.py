@@ -1,0 +1,85 @@
+"""The one loop: same answers however the stream is cut, gaps told, labels unseen."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import sight
+from sight import evaluate
+from sight.sources import FeatureSource
+from sight.testing import ToySource, toy_stream
+
+
+def with_gaps(windows, at):
+    gaps = np.zeros(len(windows))
+    gaps[list(at)] = 120.0
+    return dataclasses.replace(windows, gap_before_s=gaps)
+
+
+def test_the_loop_equals_window_by_window(monkeypatch):
+    source, windows = ToySource(), toy_stream(n=130)
+    whole = evaluate.run(sight.method("sight").bind(source), windows)
+    monkeypatch.setattr(evaluate, "ENCODE_AT_ONCE", 7)
+    pieces = evaluate.run(sight.method("sight").bind(source), windows)
+    np.testing.assert_allclose(whole.q, pieces.q, atol=1e-6)
+    assert whole.trace["surprise"].shape == pieces.trace["surprise"].shape == (130,)
+
+
+def test_the_loop_tells_gaps_where_they_are():
+    source, windows = ToySource(), with_gaps(toy_stream(n=60, noise=3), [0, 20, 40])
+    told = evaluate.run(sight.method("sticky").bind(source), windows)
+    adapter, rows = sight.method("sticky").bind(source), []
+    for t in range(60):
+        if windows.gap_before_s[t]:
+            adapter.gap(120.0)
+        rows.append(adapter.step(windows.x[t : t + 1]))
+    np.testing.assert_allclose(told.q, np.concatenate(rows), atol=1e-6)
+
+
+def test_labels_do_not_reach_the_answers():
+    source, windows = ToySource(), toy_stream(n=80)
+    blind = dataclasses.replace(windows, label=np.full(80, -1))
+    one = evaluate.run(sight.method("sight").bind(source), windows)
+    two = evaluate.run(sight.method("sight").bind(source), blind)
+    np.testing.assert_array_equal(one.q, two.q)
+
+
+def test_progress_is_reported_to_the_end():
+    seen = []
+    evaluate.run(sight.method("none").bind(ToySource()), toy_stream(n=600), on_chunk=seen.append)
+    assert seen == [256, 512, 600]
+
+
+def test_an_empty_stream_gives_an_empty_result():
+    windows = toy_stream(n=0)
+    result = evaluate.run(sight.method("sight").bind(ToySource()), windows)
+    assert result.q.shape == result.p.shape == (0, 5)
+
+
+def test_refine_wants_one_gap_per_window():
+    with pytest.raises(ValueError, match="gap_before_s"):
+        sight.refine(np.ones((3, 4)), np.full((3, 2), 0.5), np.eye(2, 4), method="none", gap_before_s=np.zeros(2))
+
+
+def test_refine_knows_no_default_method():
+    with pytest.raises(TypeError, match="method"):
+        sight.refine(np.ones((3, 4)), np.full((3, 2), 0.5), np.eye(2, 4))
+
+
+def test_trivial_rivals_by_hand():
+    z, weight = np.ones((3, 4)), np.eye(2, 4)
+    p = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
+    ema = sight.refine(z, p, weight, method="ema", a=0.5)
+    np.testing.assert_allclose(ema[:, 0], [0.9, 0.7, 0.45])
+    sticky = sight.refine(z, p, weight, method="sticky", s=0.8)
+    first = 0.8 * 0.9 + 0.1
+    second = 0.8 * first + 0.1
+    np.testing.assert_allclose(sticky[:, 0], [0.9, first, 0.2 * second / (0.2 * second + 0.8 * (1 - second))])
+    learned = sight.method("sticky-learned", s=0.8, rate=0.5).bind(FeatureSource(weight))
+    np.testing.assert_allclose(learned.refine(z[:2], p[:2])[:, 0], [0.9, first])
+    stayed = 0.8 * (0.5 * 0.9 + 0.5 * 0.1)
+    target = stayed / (stayed + 0.2 * 0.5)
+    np.testing.assert_allclose(learned.diagnostics()["stay"], 0.8 + 0.5 * (target - 0.8))

@@ -1,0 +1,403 @@
+"""The gradient-free rivals against slow references of their own mechanism, and at the edges of their input."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import sight
+from sight.methods.lame import LAME, affinity, agree, energy
+from sight.methods.oatta import OATTA
+from sight.methods.t3a import T3A
+from sight.methods.tca import TCA, head_basis
+from sight.registry import method
+from sight.sources.features import FeatureSource
+from sight.testing import ToySource, toy_stream
+
+OUTPUT_RIVALS = ("t3a", "lame", "oatta", "tca")
+
+
+def stream(classes=5, n=120, dims=16, seed=0):
+    source = ToySource(classes=classes, dims=dims, dtype="float64")
+    z, p = source.encode(toy_stream(source, n=n, seed=seed).x)
+    return source, z, p
+
+
+def entropy_of(row):
+    return -sum(v * np.log(v) for v in row if v > 0)
+
+
+# --- T3A --------------------------------------------------------------------------------------------------------
+
+
+def brute_force_t3a(source, z, p, m):
+    """Keep every support ever seen and sort them all anew for each window."""
+    seen = []
+    for k in range(len(source.weight)):
+        logits = source.weight @ source.weight[k] + source.bias
+        row = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+        seen.append((entropy_of(row), int(row.argmax()), source.weight[k]))
+    scores = []
+    for t in range(len(z)):
+        seen.append((entropy_of(p[t]), int(p[t].argmax()), z[t]))
+        directions = np.zeros_like(source.weight)
+        for k in range(len(source.weight)):
+            mine = sorted((item for item in seen if item[1] == k), key=lambda item: item[0])[:m]
+            total = sum((f / np.linalg.norm(f) for _, _, f in mine), np.zeros(z.shape[1]))
+            directions[k] = total / np.linalg.norm(total) if mine else 0
+        scores.append(directions @ z[t])
+    return np.array(scores)
+
+
+@pytest.mark.parametrize("m", [1, 4, 200])
+def test_t3a_supports_equal_a_brute_force_recomputation(m):
+    source, z, p = stream()
+    q = T3A(M=m).bind(source).refine(z, p)
+    scores = brute_force_t3a(source, z, p, m)
+    expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(q, expected, atol=1e-10)
+
+
+def test_t3a_keeps_the_lowest_entropies_of_each_predicted_class():
+    source, z, p = stream(n=300)
+    adapter = T3A(M=5).bind(source)
+    adapter.refine(z, p)
+    own = p[p.argmax(axis=1) == 2]
+    rows = np.exp(source.weight @ source.weight.T + source.bias)
+    rows = rows / rows.sum(axis=1, keepdims=True)
+    own = np.concatenate([own, rows[rows.argmax(axis=1) == 2]])
+    expected = sorted(entropy_of(row) for row in own)[:5]
+    np.testing.assert_allclose(sorted(adapter.supports_.entropy[2]), expected, atol=1e-12)
+
+
+def test_t3a_starts_each_head_row_under_the_class_the_head_gives_it():
+    weight = np.array([[1.0, 0.0], [3.0, 0.1], [0.0, 1.0]])  # the second row swallows the first
+    adapter = T3A(M=4).bind(FeatureSource(weight))
+    assert adapter.supports_.count.tolist() == [0, 2, 1]
+    q = adapter.refine(np.array([[0.0, 1.0]]), np.array([[0.1, 0.1, 0.8]]))
+    assert q[0].argmax() == 2
+    assert q[0, 0] < q[0, 2]
+
+
+# --- LAME -------------------------------------------------------------------------------------------------------
+
+
+def slow_affinity(z, neighbours):
+    f = z / np.linalg.norm(z, axis=1, keepdims=True)
+    distance = np.array([[np.linalg.norm(a - b) for b in f] for a in f])
+    width = np.mean([sorted(row)[min(neighbours, len(f)) - 1] for row in distance])
+    return np.exp(-(distance**2) / (2 * width**2))
+
+
+def test_lame_reaches_its_fixed_point():
+    source, z, p = stream(n=32)
+    q = LAME(iterations=5000, tolerance=0).bind(source).refine(z, p)
+    kernel = slow_affinity(z, 5)
+    logits = np.log(p + 1e-10) + kernel @ q
+    once_more = np.exp(logits - logits.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(q, once_more / once_more.sum(axis=1, keepdims=True), atol=1e-6)
+    assert np.abs(q - p).max() > 0.01
+
+
+def test_lame_lowers_its_energy_at_every_update():
+    _, z, p = stream(n=32)
+    kernel = slow_affinity(z, 5)
+
+    def slow_energy(y):
+        divergence = sum(y[i, k] * np.log(y[i, k] / (p[i, k] + 1e-10)) for i in range(32) for k in range(5))
+        return divergence - 0.5 * sum(kernel[i, j] * y[i] @ y[j] for i in range(32) for j in range(32))
+
+    energies = [slow_energy(agree(p, kernel, iterations=n, tolerance=0)) for n in range(1, 12)]
+    assert all(later <= earlier + 1e-9 for earlier, later in zip(energies, energies[1:], strict=False))
+    assert energies[-1] < slow_energy(p)
+    last = agree(p, kernel, iterations=11, tolerance=0)
+    assert energy(last, p, kernel) == pytest.approx(energies[-1])
+
+
+def test_lame_kernels():
+    _, z, _ = stream(n=20)
+    f = z / np.linalg.norm(z, axis=1, keepdims=True)
+    np.testing.assert_allclose(affinity(f, "rbf", 5), slow_affinity(z, 5), atol=1e-7)
+    np.testing.assert_allclose(affinity(f, "linear", 5), f @ f.T)
+    graph = affinity(f, "knn", 3)
+    assert (graph.sum(axis=1) == 3).all()
+    assert (np.diag(graph) == 0).all()
+    for i in range(20):
+        near = sorted((j for j in range(20) if j != i), key=lambda j: np.linalg.norm(f[i] - f[j]))[:3]
+        assert sorted(np.flatnonzero(graph[i])) == sorted(near)
+
+
+def test_lame_stream_answers_the_newest_row_of_a_sliding_buffer():
+    source, z, p = stream(n=50)
+    q = LAME(rule="stream", batch=8).bind(source).refine(z, p)
+    for t in (0, 3, 7, 8, 30, 49):
+        first = max(0, t - 7)
+        whole = LAME(batch=8).bind(source).refine(z[first : t + 1], p[first : t + 1])
+        np.testing.assert_allclose(q[t], whole[-1], atol=1e-12)
+
+
+def test_lame_alone_with_a_window_keeps_its_class_and_a_gap_empties_the_buffer():
+    source, z, p = stream(n=40)
+    alone = LAME(batch=1).bind(source).refine(z, p)
+    assert (alone.argmax(axis=1) == p.argmax(axis=1)).all()
+    sliding = LAME(rule="stream").bind(source)
+    sliding.refine(z[:20], p[:20])
+    sliding.gap(60)
+    np.testing.assert_array_equal(sliding.refine(z[20:], p[20:]), sliding.clone().refine(z[20:], p[20:]))
+
+
+# --- OATTA ------------------------------------------------------------------------------------------------------
+
+
+def hmm_forward(p, transitions, first):
+    """Posterior of the present state, by explicit sums over state sequences folded one step at a time."""
+    alpha, rows = first.copy(), [first.copy()]
+    for t in range(1, len(p)):
+        alpha = np.array(
+            [p[t, j] * sum(alpha[i] * transitions[i, j] for i in range(len(first))) for j in range(len(first))]
+        )
+        alpha = alpha / alpha.sum()
+        rows.append(alpha)
+    return np.array(rows)
+
+
+def test_oatta_with_fixed_transitions_is_the_forward_algorithm():
+    source, _, p = stream(n=60)
+    adapter = OATTA(s=0.8, e=0.0, th=-np.inf).bind(source)
+    q = adapter.refine(np.zeros((60, 16)), p)
+    np.testing.assert_allclose(q, hmm_forward(p, adapter.transitions(), p[0]), atol=1e-10)
+
+
+def test_oatta_learns_from_the_two_slice_posterior():
+    source, _, p = stream(n=2)
+    adapter = OATTA(s=0.5, e=0.1, c0=2.0).bind(source)
+    a = adapter.transitions()
+    adapter.refine(np.zeros((2, 16)), p)
+    pairs = np.array([[p[0, i] * a[i, j] * p[1, j] for j in range(5)] for i in range(5)])
+    before = 2.0 * (0.5 * np.eye(5) + 0.1)
+    np.testing.assert_allclose(adapter.counts_, 0.9 * before + 0.1 * pairs / pairs.sum(), atol=1e-12)
+
+
+def test_oatta_gate_returns_the_raw_answer_where_order_carries_no_evidence():
+    source, z, p = stream(n=100)
+    opinionless = OATTA(s=0.0, e=0.0, th=1e-9).bind(source)
+    np.testing.assert_array_equal(opinionless.refine(z, p), p)
+    # Transitions that always contradict what comes next: the evidence turns negative, the gate shuts.
+    flips = np.where(np.arange(100)[:, None] % 2 == np.arange(5) % 2, 0.3, 0.05)
+    flips = flips / flips.sum(axis=1, keepdims=True)
+    contradicted = OATTA(s=0.95, e=0.0).bind(source)
+    np.testing.assert_array_equal(contradicted.refine(z, flips), flips)
+    assert contradicted.diagnostics()["evidence"] < 0
+    assert contradicted.diagnostics()["gate"] == 0
+
+
+def test_oatta_gate_opens_on_a_persistent_stream_and_learns_to_stay():
+    source = FeatureSource(np.eye(3, 4))
+    label = np.repeat(np.arange(9) % 3, 40)
+    p = np.full((360, 3), 0.2)
+    p[np.arange(360), label] = 0.6
+    p[::10] = 1 / 3
+    adapter = OATTA().bind(source)
+    q = adapter.refine(np.ones((360, 4)), p)
+    assert adapter.trace()["gate"][100:].mean() > 0.9
+    assert adapter.transitions()[2, 2] > 0.6
+    unsure = np.arange(100, 360)[(np.arange(100, 360) % 10 == 0) & (np.arange(100, 360) % 40 != 0)]
+    assert (q[unsure].argmax(axis=1) == label[unsure]).all()
+
+
+# --- TCA --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit", ["descent", "closed"])
+def test_tca_moves_the_covariance_towards_the_banks(fit):
+    source, z, p = stream(n=192)
+    adapter = TCA(fit=fit, M=4).bind(source)
+    adapter.refine(z, p)
+    kept = []
+    for k in range(5):
+        mine = np.flatnonzero(p.argmax(axis=1) == k)
+        kept += sorted(mine, key=lambda t: entropy_of(p[t]))[:4]
+    wanted, found = np.cov(z[kept], rowvar=False), np.cov(z, rowvar=False)
+    moved = adapter.map_.T @ found @ adapter.map_
+    before, after = np.linalg.norm(found - wanted), np.linalg.norm(moved - wanted)
+    assert after < (0.1 if fit == "closed" else 0.98) * before
+    np.testing.assert_allclose(adapter.to_, z[kept].mean(axis=0), atol=1e-10)
+    np.testing.assert_allclose(adapter.from_, z.mean(axis=0), atol=1e-10)
+
+
+def test_tca_running_moments_and_answer():
+    source, z, p = stream(n=80)
+    adapter = TCA(every=40, fit="closed").bind(source)
+    head, tail = adapter.refine(z[:40], p[:40]), adapter.refine(z[40:41], p[40:41])
+    np.testing.assert_array_equal(head, p[:40])
+    np.testing.assert_allclose(adapter.scatter_ / 40, np.cov(z[:41], rowvar=False), atol=1e-10)
+    moved = (z[40] - z[:40].mean(axis=0)) @ adapter.map_ + adapter.to_
+    logits = source.weight @ moved + source.bias
+    np.testing.assert_allclose(tail[0], np.exp(logits) / np.exp(logits).sum(), atol=1e-8)
+
+
+def test_tca_descent_follows_the_gradient_of_its_loss():
+    rng = np.random.default_rng(0)
+    found, wanted = (np.cov(rng.normal(size=(4, 30))) for _ in range(2))
+    from sight.methods.tca import descend
+
+    start = np.eye(4)
+    slope = np.zeros((4, 4))
+    for i in range(4):
+        for j in range(4):
+            step = np.zeros((4, 4))
+            step[i, j] = 1e-6
+            up, down = (start + sign * step for sign in (1, -1))
+            losses = [np.linalg.norm(w.T @ found @ w - wanted) ** 2 for w in (up, down)]
+            slope[i, j] = (losses[0] - losses[1]) / 2e-6
+    np.testing.assert_allclose(descend(start, found, wanted, 1, 1e-3) - start, -1e-3 * np.sign(slope), atol=1e-6)
+
+
+def test_tca_never_sees_labels_and_never_more_than_64_dimensions():
+    for hook in (TCA.refine, TCA._refine_one, TCA.step):
+        assert not {"y", "label", "labels"} & set(inspect.signature(hook).parameters)
+    weight = np.random.default_rng(0).normal(size=(5, 300))
+    basis = head_basis(weight, 64)
+    assert basis.shape == (300, 5)
+    np.testing.assert_allclose(weight @ basis @ basis.T, weight, atol=1e-9)  # the head sees nothing else
+    assert head_basis(np.random.default_rng(0).normal(size=(90, 300)), 64).shape == (300, 64)
+    source = FeatureSource(weight)
+    z = np.random.default_rng(1).normal(size=(70, 300))
+    p = source.encode(z[:, :, None])[1]
+    adapter = TCA().bind(source)
+    q = adapter.refine(z, p)
+    assert max(max(array.shape, default=0) for array in adapter.state().values()) <= 64
+    shuffled = np.random.default_rng(2).permutation(70)  # labels of any order change nothing: there are none
+    np.testing.assert_array_equal(q, adapter.clone().refine(z, p))
+    assert not np.array_equal(q, adapter.clone().refine(z[shuffled], p[shuffled]))
+
+
+# --- OFTTA ------------------------------------------------------------------------------------------------------
+
+
+def torch_source(encoder="cnn", classes=5, seed=0):
+    torch = pytest.importorskip("torch")
+    from sight.registry import get
+    from sight.sources.torch import TorchSource
+
+    torch.manual_seed(seed)
+    network = get("encoders", encoder)(channels=3, classes=classes)
+    network.train()
+    with torch.no_grad():  # running statistics worth mixing
+        for _ in range(3):
+            network(torch.randn(64, 3, 24) * 2 + 1)
+    return TorchSource(network.eval(), classes=tuple(f"activity {k}" for k in range(classes)))
+
+
+def numpy_oftta_features(network, x, shares):
+    """Walk the CNN's own layers; normalise by hand."""
+    import torch
+
+    shares = list(shares)
+    for layer in network.blocks.modules():
+        if isinstance(layer, torch.nn.BatchNorm1d):
+            a = shares.pop(0)
+            data = x.numpy()
+            mean = a * layer.running_mean.numpy() + (1 - a) * data.mean(axis=(0, 2))
+            std_source = np.sqrt(layer.running_var.numpy()) + 1e-5
+            std = a * std_source + (1 - a) * np.sqrt(data.var(axis=(0, 2)) + layer.eps)
+            y = (data - mean[:, None]) / std[:, None]
+            x = torch.from_numpy(y * layer.weight.numpy()[:, None] + layer.bias.numpy()[:, None])
+        elif not isinstance(layer, torch.nn.Sequential):
+            x = layer(x)
+    assert not shares
+    return network.pool(x).flatten(1).numpy()
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed"])
+def test_oftta_mixes_statistics_as_specified(order):
+    torch = pytest.importorskip("torch")
+    from sight.methods.oftta import OFTTA
+
+    source = torch_source()
+    x = np.random.default_rng(0).normal(size=(16, 3, 24)).astype("float32")
+    adapter = OFTTA(edtn_order=order).bind(source)
+    with torch.no_grad():
+        found = adapter._network.features(torch.from_numpy(x)).numpy()
+        shares = [0.1, 0.1 * 9.9**0.5, 0.99]
+        expected = numpy_oftta_features(
+            source.module().requires_grad_(False), torch.from_numpy(x), shares if order == "forward" else shares[::-1]
+        )
+    np.testing.assert_allclose(found, expected, atol=2e-4)
+
+
+def test_oftta_with_all_statistics_from_the_source_is_t3a():
+    pytest.importorskip("torch")
+    from sight.methods.oftta import OFTTA
+
+    source = torch_source()
+    x = np.random.default_rng(0).normal(size=(40, 3, 24)).astype("float32")
+    plain = T3A(M=10).bind(source).step(x)
+    mixed = OFTTA(M=10, first=1.0, last=1.0, rule="stream").bind(source).step(x)
+    np.testing.assert_allclose(mixed, plain, atol=1e-3)
+    default = OFTTA(M=10, rule="stream").bind(source).step(x)
+    assert np.abs(default - plain).max() > 1e-2
+
+
+def test_oftta_chunks_share_statistics_and_a_network_without_batch_norm_is_left_alone():
+    torch = pytest.importorskip("torch")
+    from sight.methods.oftta import OFTTA, MixedNorm
+
+    x = np.random.default_rng(0).normal(size=(32, 3, 24)).astype("float32")
+    source = torch_source()
+    chunk = OFTTA(batch=32).bind(source)
+    assert chunk.chunk == 32
+    assert np.abs(chunk.step(x) - chunk.clone(batch=4).step(x)).max() > 1e-3
+    transformer = torch_source("transformer")
+    adapter = OFTTA().bind(transformer)
+    assert not any(isinstance(layer, MixedNorm) for layer in adapter._network.modules())
+    with torch.no_grad():
+        z = adapter._network.features(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(z, transformer.encode(x)[0], atol=1e-5)
+
+
+# --- all of them, at the edges ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OUTPUT_RIVALS)
+@pytest.mark.parametrize("classes", [2, 18])
+@pytest.mark.parametrize("batch", [1, 32])
+def test_any_number_of_classes_at_any_cut(name, classes, batch):
+    source, z, p = stream(classes=classes, n=80)
+    adapter = method(name, **({"batch": batch} if name == "lame" else {})).bind(source)
+    q = np.concatenate([adapter.refine(z[t : t + batch], p[t : t + batch]) for t in range(0, 80, batch)])
+    np.testing.assert_allclose(q.sum(axis=1), 1, atol=1e-9)
+    assert (q >= 0).all()
+
+
+@pytest.mark.parametrize("name", OUTPUT_RIVALS)
+def test_zero_features_certain_answers_and_one_class_only(name):
+    weight = np.random.default_rng(0).normal(size=(4, 100)).astype("float32")
+    certain = np.eye(4, dtype="float32")[np.zeros(70, int)]
+    q = sight.refine(np.zeros((70, 100), "float32"), certain, weight, method=name)
+    assert np.isfinite(q).all()
+    alternating = np.eye(4, dtype="float32")[np.arange(70) % 4]
+    q = sight.refine(np.ones((70, 100), "float32"), alternating, weight, method=name)
+    assert np.isfinite(q).all()
+    np.testing.assert_allclose(q.sum(axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("t3a", {"M": -1}),
+        ("lame", {"rule": "sliding"}),
+        ("lame", {"kernel": "cubic"}),
+        ("lame", {"batch": 0}),
+        ("oatta", {"e": 1.5}),
+        ("oatta", {"carry": "nothing"}),
+        ("tca", {"fit": "magic"}),
+        ("tca", {"dims": 0}),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(name, fields):
+    key = next(iter(fields))
+    with pytest.raises(ValueError, match=f"{name}: expected .*{key}"):
+        method(name, **fields)
