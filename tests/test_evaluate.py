@@ -19,11 +19,10 @@ def with_gaps(windows, at):
     return dataclasses.replace(windows, gap_before_s=gaps)
 
 
-def test_the_loop_equals_window_by_window(monkeypatch):
+def test_the_loop_equals_window_by_window():
     source, windows = ToySource(), toy_stream(n=130)
     whole = evaluate.run(sight.method("sight").bind(source), windows)
-    monkeypatch.setattr(evaluate, "ENCODE_AT_ONCE", 7)
-    pieces = evaluate.run(sight.method("sight").bind(source), windows)
+    pieces = evaluate.run(sight.method("sight").bind(source), windows, at_once=7)
     np.testing.assert_allclose(whole.q, pieces.q, atol=1e-6)
     assert whole.trace["surprise"].shape == pieces.trace["surprise"].shape == (130,)
 
@@ -49,8 +48,12 @@ def test_labels_do_not_reach_the_answers():
 
 def test_progress_is_reported_to_the_end():
     seen = []
-    evaluate.run(sight.method("none").bind(ToySource()), toy_stream(n=600), on_chunk=seen.append)
-    assert seen == [256, 512, 600]
+    evaluate.run(
+        sight.method("none").bind(ToySource()),
+        toy_stream(n=600),
+        on_answers=lambda n, p, q: seen.append((n, len(p), len(q))),
+    )
+    assert seen == [(256, 256, 256), (512, 256, 256), (600, 88, 88)]
 
 
 def test_an_empty_stream_gives_an_empty_result():

@@ -67,7 +67,14 @@ def refine(
     return np.concatenate(rows)
 
 
-def run(adapter: Adapter, windows: Windows, on_chunk: Callable[[int], None] | None = None) -> Result:
+def run(
+    adapter: Adapter,
+    windows: Windows,
+    *,
+    encoded: tuple[Array, Array] | None = None,
+    on_answers: Callable[[int, Array, Array], None] | None = None,
+    at_once: int = ENCODE_AT_ONCE,
+) -> Result:
     """Send a person's windows through a bound adapter in time order.
 
     Parameters
@@ -76,18 +83,22 @@ def run(adapter: Adapter, windows: Windows, on_chunk: Callable[[int], None] | No
         Bound; it goes on from the state it is in.
     windows
         Labels in them are carried to the result and seen by nobody.
-    on_chunk
-        Called with the number of windows answered so far, for progress bars.
+    encoded
+        What the source answers on these windows, where it is known already; saves encoding them for each method.
+    on_answers
+        Called with the number of windows answered so far, and the raw and refined probabilities of the latest.
+    at_once
+        Windows encoded at once where the method does not ask for a chunk of its own.
     """
     pieces: list[tuple[Array, Array, dict[str, Array]]] = []
-    for piece in stretches(windows.gap_before_s, adapter.chunk or ENCODE_AT_ONCE):
+    for piece in stretches(windows.gap_before_s, adapter.chunk or at_once):
         _tell_gap(adapter, windows.gap_before_s, piece)
         x = windows.x[piece]
-        z, p = adapter.source.encode(x)
+        z, p = (part[piece] for part in encoded) if encoded else adapter.source.encode(x)
         q = adapter.refine(z, p) if isinstance(adapter, OutputAdapter) else adapter.step(x)
         pieces.append((p, q, dict(adapter.trace())))
-        if on_chunk:
-            on_chunk(piece.stop)
+        if on_answers:
+            on_answers(piece.stop, p, q)
     classes = tuple(adapter.source.classes)
     empty = np.empty((0, len(classes)), adapter.source.weight.dtype)
     keys = pieces[0][2] if pieces else ()

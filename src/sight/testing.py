@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from sight.ops import softmax
+from sight.registry import get
 from sight.types import Array, SourceStats, Windows
+
+if TYPE_CHECKING:
+    from sight.sources.torch import TorchSource
 
 
 class ToySource:
@@ -53,7 +57,8 @@ class ToySource:
         )
 
     def _features(self, x: Array) -> Array:
-        return np.tanh(x.reshape(len(x), -1).astype(self.projection.dtype) @ self.projection)
+        features: Array = np.tanh(x.reshape(len(x), -1).astype(self.projection.dtype) @ self.projection)
+        return features
 
     def encode(self, x: Array) -> tuple[Array, Array]:
         """Windows (B, C, T) to features (B, D) and probabilities (B, K)."""
@@ -91,3 +96,57 @@ def toy_stream(source: ToySource | None = None, n: int = 200, seed: int = 1, noi
         window_s=2.0,
         stride_s=1.0,
     )
+
+
+def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchSource:
+    """Make a torch source for the windows of `toy_stream`: a random encoder, and a head of its nearest means.
+
+    Parameters
+    ----------
+    encoder
+        Registry name of the network.
+    classes
+        K, of a `ToySource` with so many classes.
+    seed
+        Decides the weights; torch's own generator is left as it was.
+
+    Examples
+    --------
+    >>> source = toy_network("resnet")
+    >>> windows = toy_stream(n=50)
+    >>> float((source.encode(windows.x)[1].argmax(axis=1) == windows.label).mean()) > 0.6
+    True
+    """
+    import torch
+
+    from sight.sources.card import ModelCard
+    from sight.sources.torch import TorchSource
+
+    toy = ToySource(classes=classes)
+    rng = np.random.default_rng(seed)
+    label = np.tile(np.arange(classes), 256 // classes)
+    x = torch.from_numpy((toy.centres[label] + rng.normal(size=(len(label), *toy.shape))).astype(np.float32))
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        network = get("encoders", encoder)(channels=toy.shape[0], classes=classes)
+        for _ in range(20):  # statistics of batch normalisation settle
+            network.train().features(x)
+        z = network.eval().features(x).numpy()
+        means = np.stack([z[label == k].mean(axis=0) for k in range(classes)])
+        scale = 5 / ((means - means.mean(axis=0)) ** 2).sum(axis=1).mean()
+        squares = (means * means).sum(axis=1)
+        network.head.weight.copy_(torch.from_numpy(scale * 2 * (means - means.mean(axis=0))))
+        network.head.bias.copy_(torch.from_numpy(scale * (squares.mean() - squares)))
+    card = ModelCard(
+        encoder=encoder,
+        encoder_args=network.encoder_args,
+        classes=toy.classes,
+        channels=("x", "y", "z"),
+        units=("g",) * 3,
+        rate_hz=10.0,
+        window_s=2.0,
+        stride_s=1.0,
+        mean=(0.0,) * 3,
+        std=(1.0,) * 3,
+    )
+    return TorchSource(network, classes=toy.classes, card=card)

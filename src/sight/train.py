@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -89,15 +88,15 @@ def train(
     """
     data = _gathered(windows, len(classes), rate_hz)
     mean, std, fill = normalisation(data.x)
-    began = time.perf_counter()
+    kept, held_out = _split(data.y, validation, seed)
     with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device != "cpu" else ()):
         torch.manual_seed(seed)
         args = {"channels": data.x.shape[1], "classes": len(classes), **(encoder_args or {})}
         network: Encoder = registry.get("encoders", encoder)(**args)
         network.normalise(mean, std, fill)
         network.to(device)
-        kept, held_out = _split(data.y, validation, seed)
         history = _fit(network, data, kept, held_out, epochs=epochs, lr=lr, batch=batch, on_epoch=on_epoch)
+    settings = {"epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "validation": validation, "device": device}
     names = tuple(channels or (f"channel {c}" for c in range(data.x.shape[1])))
     card = ModelCard(
         encoder=encoder.lower(),
@@ -112,11 +111,7 @@ def train(
         std=tuple(std.tolist()),
         fill=None if fill is None else tuple(fill.tolist()),
         dataset=dataset,
-        training={
-            **{"epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "validation": validation},
-            **{"windows": len(kept), "seconds": round(time.perf_counter() - began, 3), "device": device},
-            **{"torch": str(torch.__version__), **history},
-        },
+        training={**settings, "windows": len(kept), "torch": str(torch.__version__), **history},
     )
     source = TorchSource(network, classes=card.classes, card=card)
     source.stats = source_stats(source, data.x, data.y) if stats else None
@@ -207,7 +202,7 @@ def _fit(
     kept_rows, out_rows = torch.from_numpy(kept).to(device), torch.from_numpy(held_out).to(device)
     optimiser = torch.optim.Adam(network.parameters(), lr=lr)
     history: list[dict[str, float]] = []
-    best, best_state = -1.0, copy.deepcopy(network.state_dict())
+    best, best_epoch, best_state = -1.0, 0, network.state_dict()
     for epoch in range(1, epochs + 1):
         network.train()
         losses = [_step(network, optimiser, x[rows], y[rows]) for rows in _batches(kept_rows, batch)]
@@ -215,14 +210,13 @@ def _fit(
         if len(held_out):
             figures |= _scores(network.eval(), x, y, out_rows)
             if figures["macro_f1"] > best:
-                best, best_state = figures["macro_f1"], copy.deepcopy(network.state_dict())
-                best_epoch = epoch
+                best, best_epoch, best_state = figures["macro_f1"], epoch, copy.deepcopy(network.state_dict())
         history.append(figures)
         if on_epoch:
             on_epoch(epoch, figures)
     network.eval()
     told: dict[str, Any] = {key: [round(row[key], 6) for row in history] for key in (history[0] if history else ())}
-    if best >= 0:
+    if best_epoch:
         network.load_state_dict(best_state)
         told["best_epoch"] = best_epoch
     return told

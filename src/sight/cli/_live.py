@@ -59,7 +59,10 @@ class LiveBands:
         minutes, total = seen * self.stride_s / 60, len(self.truth) * self.stride_s / 60
         now = self.classes[self.refined[-1]] if seen else "..."
         known = self.truth[:seen] >= 0
-        right = [np.mean(np.array(a)[known] == self.truth[:seen][known]) if known.any() else 0 for a in (self.raw, self.refined)]
+        right = [
+            np.mean(np.array(a)[known] == self.truth[:seen][known]) if known.any() else 0
+            for a in (self.raw, self.refined)
+        ]
         return Text.from_markup(
             f"minute {minutes:5.1f} of {total:.0f}   now [bold]{now}[/] ({self.confidence:.0%})   "
             f"right so far: raw {right[0]:.1%}, refined [bold]{right[1]:.1%}[/]"

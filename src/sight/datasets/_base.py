@@ -15,7 +15,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from sight.datasets._store import Store, data_folder, natural
+from sight.datasets._windows import join_on_one_clock, without_unlabelled
 from sight.types import UNLABELLED, Array, Recording, Windows
+
+WINDOWING = ("rate_hz", "window_s", "stride_s", "max_gap_s", "label_rule", "unlabelled")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +66,14 @@ class Dataset(ABC):
     stride_s: ClassVar[float]
     max_gap_s: ClassVar[float] = 0.5
     label_rule: ClassVar[str] = "majority"
+    #: "keep" leaves windows without a label in the stream, "drop" takes them out.
+    unlabelled: ClassVar[str] = "keep"
     licence: ClassVar[str]
     citation: ClassVar[str]
     homepage: ClassVar[str]
     version: ClassVar[str]
+    #: Whether `time_s` of all recordings of a person count from the same moment, even if no file tells which.
+    one_clock: ClassVar[bool] = False
     #: Official file names, as a person would look for them.
     files: ClassVar[tuple[str, ...]]
     #: Names under which the folder or zip may lie in the data folder, without ``.zip``.
@@ -103,26 +110,30 @@ class Dataset(ABC):
         cache
             Whether to keep the windows on disk and take them from there the next time.
         overrides
-            Other values for `rate_hz`, `window_s`, `stride_s`, `max_gap_s` or `label_rule` than the corpus's own.
+            Other values than the corpus's own for `rate_hz`, `window_s`, `stride_s`, `max_gap_s`, `label_rule`
+            ("majority", "whole" or "centre") or `unlabelled` ("keep" or "drop").
         """
         names, settings = self._names(subject), self.windowing(**overrides)
         if not cache:
-            return self._checked(subject, self._windows(subject, settings))
+            return self._cut(subject, settings)
         from sight.datasets.cache import cached
 
         paths, members = self.store.identity(self._depends(names))
         options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "root"}
         key = {"dataset": self.name, "subject": subject, "options": options, "windowing": settings, **members}
-        return cached(paths, key, lambda: self._checked(subject, self._windows(subject, settings)))
+        return cached(paths, key, lambda: self._cut(subject, settings))
 
     @final
     def windowing(self, **overrides: Any) -> dict[str, Any]:
         """Return how windows are cut, with some values replaced."""
-        own = {key: getattr(self, key) for key in ("rate_hz", "window_s", "stride_s", "max_gap_s", "label_rule")}
+        own = {key: getattr(self, key) for key in WINDOWING}
         for key in overrides:
             if key not in own:
                 raise TypeError(f"{self.name}: windows are set by {', '.join(own)}, not by {key!r}.")
-        return own | overrides
+        settings = own | overrides
+        if settings["unlabelled"] not in ("keep", "drop"):
+            raise ValueError(f"{self.name}: expected unlabelled 'keep' or 'drop', got {settings['unlabelled']!r}.")
+        return settings
 
     # --- hooks ------------------------------------------------------------------------------------------------
 
@@ -134,7 +145,9 @@ class Dataset(ABC):
         """Cut a person's recordings; corpora with a protocol of their own write another."""
         from sight.signal import join, prepare
 
-        return join([prepare(recording, **settings) for recording in self.recordings(subject)])
+        signal = {key: value for key, value in settings.items() if key != "unlabelled"}
+        parts = [prepare(recording, **signal) for recording in self.recordings(subject)]
+        return join_on_one_clock(parts) if self.one_clock else join(parts)
 
     def _subject(self, match: re.Match[str]) -> str:
         """Name the person of a recognised file."""
@@ -207,11 +220,14 @@ class Dataset(ABC):
         values, inverse = np.unique(raw, return_inverse=True)
         return np.array([self._code(value, where) for value in values.tolist()], dtype=np.int16)[inverse]
 
-    def _checked(self, subject: str, windows: Windows) -> Windows:
+    def _cut(self, subject: str, settings: Mapping[str, Any]) -> Windows:
+        windows = self._windows(subject, settings)
+        if settings["unlabelled"] == "drop":
+            windows = without_unlabelled(windows, settings["max_gap_s"])
         if len(windows) == 0:
             raise ValueError(
-                f"{self.name}: subject {subject} gives no window of {windows.window_s:g} s, all recordings are shorter "
-                f"or hold gaps; ask for a shorter window_s or leave the subject out."
+                f"{self.name}: subject {subject} gives no window of {settings['window_s']:g} s, all recordings are "
+                f"shorter, hold gaps or no label; ask for a shorter window_s or leave the subject out."
             )
         return windows
 
@@ -224,7 +240,30 @@ def where_to_put(dataset: type[Dataset], folder: Path) -> str:
     )
 
 
-def info(dataset: Dataset, on_subject: Callable[[int, str], None] | None = None) -> Iterator[dict[str, Any]]:
+def windows_of(dataset: Any, subject: str, **overrides: Any) -> Windows:
+    """Cut a person's recordings into windows, for corpora that bring no `windows` of their own as well.
+
+    Parameters
+    ----------
+    dataset
+        Anything with the attributes and methods of the contract: `subjects`, `recordings` and the facts of windows.
+    subject
+        Who.
+    overrides
+        As in `Dataset.windows`.
+    """
+    if hasattr(dataset, "windows"):
+        windows: Windows = dataset.windows(subject, **overrides)
+        return windows
+    from sight.signal import join, prepare
+
+    own = {key: getattr(dataset, key) for key in ("rate_hz", "window_s", "stride_s", "max_gap_s")} | overrides
+    drop = own.pop("unlabelled", "keep") == "drop"
+    windows = join([prepare(recording, **own) for recording in dataset.recordings(subject)])
+    return without_unlabelled(windows, own["max_gap_s"]) if drop else windows
+
+
+def info(dataset: Any, on_subject: Callable[[int, str], None] | None = None) -> Iterator[dict[str, Any]]:
     """Describe each person of a corpus: windows, label counts, seconds, gaps and what the steps found.
 
     Parameters
@@ -235,7 +274,7 @@ def info(dataset: Dataset, on_subject: Callable[[int, str], None] | None = None)
         Called with the number of people done and the name of the last one, for progress bars.
     """
     for done, subject in enumerate(dataset.subjects(), start=1):
-        windows = dataset.windows(subject)
+        windows = windows_of(dataset, subject)
         counts = np.bincount(windows.label[windows.label >= 0], minlength=len(dataset.classes))
         yield {
             "subject": subject,

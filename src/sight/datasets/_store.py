@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 #: What a file or stream that breaks off raises, depending on who notices first.
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
@@ -75,14 +75,16 @@ class Store:
     def open(self, name: str) -> Iterator[IO[bytes]]:
         """Open a file to read; ``.gz`` is decompressed on the way, and one that breaks off is told in a sentence."""
         try:
-            with (self._zip.open(name) if self._zip is not None else (self.root / name).open("rb")) as raw:
+            with self._zip.open(name) if self._zip is not None else (self.root / name).open("rb") as raw:
                 if name.endswith(".gz"):
                     with gzip.open(raw) as stream:
-                        yield stream
+                        yield cast(IO[bytes], stream)
                 else:
                     yield raw
         except BROKEN as error:
-            raise ValueError(f"{self.where(name)} breaks off or is damaged ({error}); fetch or copy it again.") from None
+            raise ValueError(
+                f"{self.where(name)} breaks off or is damaged ({error}); fetch or copy it again."
+            ) from None
 
     def identity(self, names: Sequence[str]) -> tuple[list[Path], dict[str, Any]]:
         """Say what decides the content of these files: paths to hash, or checksums the zip already keeps."""
@@ -125,7 +127,7 @@ def read_table(store: Store, name: str, columns: Sequence[str], **options: Any) 
             if isinstance(error, EOFError):
                 raise
             raise ValueError(
-                f"{store.where(name)}: expected columns {', '.join(wanted[:8])} of numbers, got {_short(error)}; "
+                f"{store.where(name)}: expected columns {', '.join(wanted[:8])} of numbers, got {short(error)}; "
                 f"is it the official file?"
             ) from None
     missing = [column for column in wanted if column not in table.columns]
@@ -137,5 +139,6 @@ def read_table(store: Store, name: str, columns: Sequence[str], **options: Any) 
     return table[wanted]
 
 
-def _short(error: Exception) -> str:
+def short(error: Exception) -> str:
+    """Return the beginning of what a library complained about, on one line."""
     return " ".join(str(error).split())[:120]

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from sight.types import Array, Recording, Windows
+
+#: Any moment will do to line up recordings that share a clock nobody can read.
+SOME_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def join_on_one_clock(parts: Sequence[Windows]) -> Windows:
+    """Join windows of recordings whose `time_s` count from the same moment, though nobody knows which."""
+    from sight.signal import join
+
+    return replace(join([replace(part, start=SOME_MOMENT) for part in parts]), start=None)
 
 
 def place(recording: Recording, starts: Array, labels: Array, settings: Mapping[str, Any]) -> Windows:
@@ -54,14 +66,12 @@ def without_unlabelled(windows: Windows, max_gap_s: float) -> Windows:
     """Leave out windows without a label; what is missing in between counts as a gap."""
     keep = windows.label >= 0
     time_s = windows.time_s[keep]
-    # A gap that join put between recordings without a common clock is in gap_before_s and not in time_s.
-    before = np.add.reduceat(windows.gap_before_s, np.r_[0, np.flatnonzero(keep)[:-1] + 1]) if keep.any() else time_s
     return replace(
         windows,
         x=windows.x[keep],
         time_s=time_s,
         label=windows.label[keep],
-        gap_before_s=np.maximum(before, gaps(time_s, windows.window_s, max_gap_s)),
+        gap_before_s=gaps(time_s, windows.window_s, max_gap_s),
         wear=None if windows.wear is None else windows.wear[keep],
         facts={**windows.facts, "unlabelled_windows_left_out": int((~keep).sum())},
     )
@@ -85,4 +95,4 @@ def stretches(x: Array, stride: int, label: Array) -> list[slice]:
     """Find runs of windows that overlap exactly and carry one label; each run is one unbroken recording."""
     overlaps = (x[1:, :, : x.shape[2] - stride] == x[:-1, :, stride:]).all(axis=(1, 2)) & (label[1:] == label[:-1])
     edges = [0, *(np.flatnonzero(~overlaps) + 1).tolist(), len(x)]
-    return [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True) if last > first]
+    return [slice(first, last) for first, last in pairwise(edges) if last > first]

@@ -12,7 +12,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._store import BROKEN, read_table
+from sight.datasets._store import BROKEN, read_table, short
 from sight.types import UNLABELLED, Array, Recording
 
 DICTIONARY = "annotation-label-dictionary.csv"
@@ -131,8 +131,7 @@ class Capture24(Dataset):
             if "mpty CSV" in str(error):
                 raise ValueError(f"{where} is empty; expected columns {', '.join(COLUMNS)}.") from None
             raise ValueError(
-                f"{where}: expected columns {', '.join(COLUMNS)}, got {' '.join(str(error).split())[:160]}; "
-                f"is it the official file?"
+                f"{where}: expected columns {', '.join(COLUMNS)}, got {short(error)}; is it the official file?"
             ) from None
         empty = (np.empty(0, np.int64), np.empty((0, 3), np.float32), np.empty(0, np.int16))
         columns = zip(*(blocks or [empty]), strict=True)

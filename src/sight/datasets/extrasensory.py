@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
 from sight.datasets._store import read_table
-from sight.types import UNLABELLED, Array, Recording, Windows
+from sight.types import UNLABELLED, Array, Recording
 
 SIX = {
     "label:LYING_DOWN": "lying",
@@ -89,9 +89,7 @@ class ExtraSensory(Dataset):
     places = ("extrasensory", "extrasensory_features", "ExtraSensory.per_uuid_features_labels")
     pattern = r"(^|/)(?P<subject>[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12})\.features_labels\.csv\.gz$"
     downloads = (
-        Download(
-            url="http://extrasensory.ucsd.edu/data/primary_data_files/ExtraSensory.per_uuid_features_labels.zip"
-        ),
+        Download(url="http://extrasensory.ucsd.edu/data/primary_data_files/ExtraSensory.per_uuid_features_labels.zip"),
     )
 
     def __post_init__(self) -> None:
@@ -134,22 +132,6 @@ class ExtraSensory(Dataset):
                     "minutes_with_several_labels": int((marks.sum(axis=1) > 1).sum()),
                 },
             )
-
-    def _windows(self, subject: str, settings: Mapping[str, Any]) -> Windows:
-        """Take each minute as it is: there is no signal to put on another clock."""
-        recording = next(self.recordings(subject))
-        pause = np.diff(recording.time_s, prepend=recording.time_s[0])
-        labels = recording.labels if recording.labels is not None else np.full(len(pause), UNLABELLED)
-        return Windows(
-            x=recording.values[:, :, None],
-            time_s=recording.time_s,
-            label=labels.astype(np.int64),
-            gap_before_s=np.where(pause > settings["max_gap_s"], pause - settings["window_s"], 0.0),
-            window_s=settings["window_s"],
-            stride_s=settings["stride_s"],
-            start=recording.start,
-            facts=recording.facts,
-        )
 
 
 def _exclusive(marks: Array) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 
 from sight.datasets._base import Dataset, Download
 from sight.datasets._store import read_table
+from sight.datasets._windows import place
 from sight.types import UNLABELLED, Array, Recording, Windows
 
 ACTIVITIES = ("walking", "walking_upstairs", "walking_downstairs", "sitting", "standing", "laying")
@@ -77,7 +78,7 @@ class HAPT(Dataset):
             names = ACTIVITIES + TRANSITIONS
             self._differ(classes=names, label_map=dict(enumerate(names, start=1)))
         if self.protocol == "ucihar":
-            self._differ(max_gap_s=0.0, label_rule="whole")
+            self._differ(label_rule="whole")
 
     def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
         for name in names:
@@ -129,12 +130,17 @@ class HAPT(Dataset):
         segments: Array = table.to_numpy()
         return segments
 
-    def _labels(self, name: str, n: int) -> Array:
+    def _labelled(self, name: str) -> Iterator[tuple[int, int, int]]:
+        """Yield class, first sample and end of each labelled stretch of a recording, in time order."""
         match = re.search(self.pattern, name)
         experiment = int(match["experiment"]) if match else 0
-        labels = np.full(n, UNLABELLED, dtype=np.int16)
         for _, _, activity, first, last in self._segments[self._segments[:, 0] == experiment].tolist():
-            labels[first - 1 : last] = self._code(activity, self._labels_name())
+            yield self._code(activity, self._labels_name()), first - 1, last
+
+    def _labels(self, name: str, n: int) -> Array:
+        labels = np.full(n, UNLABELLED, dtype=np.int16)
+        for code, first, end in self._labelled(name):
+            labels[first:end] = code
         return labels
 
     # --- the UCI-HAR way --------------------------------------------------------------------------------------
@@ -150,3 +156,15 @@ class HAPT(Dataset):
             high = butter(3, 0.3, "highpass", fs=self.rate_hz, output="sos")
             values[:, :3] = sosfiltfilt(high, values[:, :3], axis=0)
         return replace(recording, values=values.astype(np.float32))
+
+    def _inside(self, recording: Recording, settings: Mapping[str, Any]) -> Windows:
+        """Cut inside labelled stretches of the six activities; a stretch starts a new grid of windows."""
+        length, step = (round(settings[key] * self.rate_hz) for key in ("window_s", "stride_s"))
+        stretches = [
+            (code, np.arange(first, min(end, len(recording.values)) - length + 1, step))
+            for code, first, end in self._labelled(recording.facts["file"])
+            if 0 <= code < len(ACTIVITIES)
+        ]
+        starts = np.concatenate([np.empty(0, np.int64), *(starts for _, starts in stretches)])
+        labels = np.concatenate([np.empty(0, np.int64), *(np.full(len(starts), code) for code, starts in stretches)])
+        return place(recording, starts, labels, settings)

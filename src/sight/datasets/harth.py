@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._store import read_table
+from sight.datasets._store import read_table, short
 from sight.types import Recording
 
 ACTIVITIES = {
@@ -73,7 +73,7 @@ class HARTH(Dataset):
     homepage = "https://archive.ics.uci.edu/dataset/779/harth"
     version = "2.0"
     files = ("S006.csv", "...", "S038.csv")
-    places = ("harth",)
+    places: ClassVar[tuple[str, ...]] = ("harth",)
     pattern = r"(^|/)(?P<subject>S\d{3})\.csv$"
     downloads = (Download(url="https://archive.ics.uci.edu/static/public/779/harth.zip"),)
 
@@ -97,7 +97,9 @@ class HARTH(Dataset):
                 time = pd.to_datetime(table["timestamp"], format="ISO8601")
                 values = table[list(self.channels)].to_numpy(np.float32)
             except ValueError as error:
-                raise ValueError(f"{where}: expected times and numbers, got {error}; is it the official file?") from None
+                raise ValueError(
+                    f"{where}: expected times and numbers, got {short(error)}; is it the official file?"
+                ) from None
             yield Recording(
                 values=values,
                 time_s=(time - time.iloc[:1].squeeze()).dt.total_seconds().to_numpy() if len(time) else np.empty(0),

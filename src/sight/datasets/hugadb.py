@@ -43,7 +43,7 @@ class HuGaDB(Dataset):
     -----
     Recordings follow each other by the minute written in ``#Date`` (no year), then by activity and number in the
     file name; a recording never starts before the one before it ended, so pauses are right within a minute.
-    Whether the README lists the gyroscope as corrupted is a fact of each recording (None without that README).
+    Whether the README lists the gyroscope as corrupted is a fact of each recording, if that README is there.
 
     References
     ----------
@@ -69,6 +69,7 @@ class HuGaDB(Dataset):
     )
     homepage = "https://github.com/romanchereshnev/HuGaDB"
     version = "1"
+    one_clock = True
     files = ("Data/HuGaDB_v1_various_01_00.txt", "...", "README.md")
     places = ("hugadb", "hugadb_right_thigh", "HuGaDB")
     pattern = r"(^|/)HuGaDB_v\d_(?P<activity>\w+)_(?P<subject>\d+)_(?P<number>\d+)\.txt$"
@@ -78,6 +79,10 @@ class HuGaDB(Dataset):
         self._differ(channels=tuple(f"{kind}_{self.sensor}_{axis}" for kind in ("acc", "gyro") for axis in "xyz"))
         if self.labels == "twelve":
             self._differ(classes=tuple(TWELVE.values()), label_map=TWELVE)
+
+    def _depends(self, names: Sequence[str]) -> Sequence[str]:
+        readme = self.store.find("README.md")
+        return names if readme is None else [*names, readme]
 
     def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
         dated = sorted((self._date(name), natural(name.rpartition("/")[2]), name) for name in names)
@@ -115,14 +120,11 @@ class HuGaDB(Dataset):
         return values, self._codes(table["act"].to_numpy(), self.store.where(name))
 
     def _facts(self, name: str, values: Array) -> dict[str, Any]:
-        listed = self._corrupted
-        return {
-            "file": name,
-            "gyro_corrupted": None if listed is None else name.rpartition("/")[2] in listed,
-            "gyro_clipped_share": float((np.abs(values[:, 3:]) >= 32767 / GYRO_PER_DEG_S - 0.05).mean())
-            if len(values)
-            else 0.0,
-        }
+        clipped = np.abs(values[:, 3:]) >= 32767 / GYRO_PER_DEG_S - 0.05
+        facts = {"file": name, "gyro_clipped_samples": int(clipped.any(axis=1).sum())}
+        if self._corrupted is not None:
+            facts["gyro_corrupted_recordings"] = int(name.rpartition("/")[2] in self._corrupted)
+        return facts
 
     @cached_property
     def _corrupted(self) -> frozenset[str] | None:

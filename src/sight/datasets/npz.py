@@ -1,24 +1,25 @@
 """Windows as files: one ``SUBJECT.npz`` with ``x`` (N, C, T) and ``y`` (N,) names of classes.
 
 This is the form in which the authors of SIGHT keep preprocessed corpora. ``y`` may be an array of Python objects,
-which numpy stores as a pickle; it is read here by an unpickler that can build texts in arrays and nothing else.
+which numpy stores as a pickle; see `sight.datasets._texts` for how it is read without running it.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import pickle
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
 
 from sight.datasets._base import Dataset
+from sight.datasets._texts import read_array
 from sight.datasets._windows import stretches, unroll
 from sight.types import UNLABELLED, Array, Recording, Windows
 
@@ -164,8 +165,6 @@ def read_npz(path: Path | str, classes: Sequence[str] | None = None) -> tuple[Wi
 
 
 def _windows(content: Mapping[str, Array], label: Array, settings: Mapping[str, Any]) -> Windows:
-    from datetime import datetime
-
     n = len(label)
     window_s = float(content.get("window_s", settings["window_s"]))
     stride_s = float(content.get("stride_s", settings["stride_s"]))
@@ -187,7 +186,7 @@ def _load(stream: IO[bytes], where: str, labels_only: bool = False) -> dict[str,
     try:
         with zipfile.ZipFile(stream) as archive:
             names = [name for name in archive.namelist() if not (labels_only and name == "x.npy")]
-            arrays = {name.removesuffix(".npy"): _array(archive.read(name), f"{name} of {where}") for name in names}
+            arrays = {name.removesuffix(".npy"): read_array(archive.read(name), f"{name} of {where}") for name in names}
     except zipfile.BadZipFile:
         raise ValueError(f"{where} is no complete npz; copy it again.") from None
     missing = {"x", "y"} - set(arrays) - ({"x"} if labels_only else set())
@@ -199,57 +198,3 @@ def _load(stream: IO[bytes], where: str, labels_only: bool = False) -> dict[str,
             f"got {arrays['x'].shape} and {arrays['y'].shape}."
         )
     return arrays
-
-
-def _array(data: bytes, where: str) -> Array:
-    stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = reader(stream)
-    if not dtype.hasobject:
-        stream.seek(0)
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-        return array
-    try:
-        texts = _Texts(stream).load().texts()
-    except (pickle.UnpicklingError, AttributeError, TypeError, IndexError, EOFError) as error:
-        raise ValueError(f"{where} holds objects other than texts ({error}); save it as an array of str.") from None
-    return np.array(texts, dtype=str).reshape(shape)
-
-
-class _Shell:
-    """Stands in for whatever a pickle of a text array wants to build; keeps what it is given and does nothing."""
-
-    def __init__(self, *given: Any) -> None:
-        self.given = given
-
-    def __setstate__(self, state: Any) -> None:
-        self.state = state
-
-    def texts(self) -> list[str]:
-        """Return the texts of a pickled array, whose state is version, shape, type, order and items."""
-        return [_text(item) for item in self.state[4]]
-
-
-def _text(item: Any) -> str:
-    if isinstance(item, _Shell) and len(item.given) == 2 and isinstance(item.given[1], bytes):
-        return item.given[1].decode("utf-32-le").rstrip("\0")  # numpy's own scalar text
-    if not isinstance(item, str):
-        raise TypeError(f"found {type(item).__name__}")
-    return item
-
-
-class _Texts(pickle.Unpickler):
-    """Reads a pickled array of texts without calling anything the pickle names."""
-
-    admitted = frozenset(
-        f"{package}.{name}"
-        for package in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray")
-        for name in ("_reconstruct", "scalar", "ndarray", "dtype")
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Give an inert stand-in for the four names in such a pickle, and refuse all others."""
-        if f"{module}.{name}" not in self.admitted:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return _Shell

@@ -68,7 +68,7 @@ class USCHAD(Dataset):
     downloads = (Download(url="https://sipi.usc.edu/had/USC-HAD.zip"),)
 
     def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
-        for (activity, trial), name in sorted(((self._numbers(name), name) for name in names), key=self._place):
+        for (activity, _), name in sorted(((self._numbers(name), name) for name in names), key=self._place):
             where = self.store.where(name)
             values = self._readings(name, where)
             yield Recording(
@@ -79,7 +79,7 @@ class USCHAD(Dataset):
                 unit=self.units,
                 rate_hz=self.rate_hz,
                 subject=subject,
-                facts={"file": name, "trial": trial},
+                facts={"file": name},
             )
 
     def _numbers(self, name: str) -> tuple[int, int]:
@@ -96,9 +96,11 @@ class USCHAD(Dataset):
         with self.store.open(name) as stream:
             try:
                 content = loadmat(io.BytesIO(stream.read()))
-            except (ValueError, TypeError, NotImplementedError, OSError) as error:
+            except (ValueError, TypeError, LookupError, NotImplementedError, OSError) as error:
                 raise ValueError(f"{where} is no MATLAB file that can be read ({error}); fetch it again.") from None
         readings = np.asarray(content.get("sensor_readings", ()))
         if readings.ndim != 2 or readings.shape[1] != 6:
-            raise ValueError(f"{where}: expected sensor_readings (n, 6), got {readings.shape}; is it the official file?")
+            raise ValueError(
+                f"{where}: expected sensor_readings (n, 6), got {readings.shape}; is it the official file?"
+            )
         return readings.astype(np.float32)

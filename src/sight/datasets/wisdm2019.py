@@ -40,9 +40,10 @@ class WISDM2019(Dataset):
 
     Notes
     -----
-    A file is sorted by the letter of the activity; recordings come in the order of their timestamps instead, one for
-    each block of an activity. All blocks of a person share one clock that starts with the first, and no wall clock:
-    the timestamps count from when the watch was switched on. Some watches send samples twice or in bursts of 100 Hz.
+    A file is sorted by the letter of the activity; the recording puts its blocks in the order of their timestamps, so
+    the breaks between them, of seconds to days, are gaps. The timestamps count from when the watch was switched on,
+    so there is no wall clock. Where one activity follows the next within half a second, a window over both has no
+    label. Some watches sampled at 100 Hz for a while.
 
     References
     ----------
@@ -58,6 +59,7 @@ class WISDM2019(Dataset):
     rate_hz = 20.0
     window_s = 5.0
     stride_s = 2.5
+    label_rule = "whole"
     licence = "CC BY 4.0"
     citation = (
         "Weiss, Yoneda, Hayajneh. Smartphone and Smartwatch-Based Biometrics Using Activities of Daily Living. "
@@ -80,25 +82,22 @@ class WISDM2019(Dataset):
         for name in names:
             columns = ("subject", "activity", "time", "x", "y", "z")
             types = {"subject": np.int64, "activity": str, "time": np.int64, "x": np.float32, "y": np.float32}
-            # Lines end with a semicolon, which as a line end would make every second line blank.
-            table = read_table(self.store, name, columns, header=None, dtype=types, converters={"z": _last})
+            table = read_table(self.store, name, columns, header=None, dtype=types, converters={"z": _number})
             where = self.store.where(name)
-            time, codes = table["time"].to_numpy(), self._codes(table["activity"].to_numpy(str), where)
-            values = table[["x", "y", "z"]].to_numpy(np.float32)
-            edges = np.flatnonzero(np.diff(codes)) + 1
-            blocks = np.split(np.arange(len(time)), edges)
-            for block in sorted(blocks, key=lambda block: time[block[0]] if len(block) else 0):
-                yield Recording(
-                    values=values[block],
-                    time_s=(time[block] - time.min(initial=time[0] if len(time) else 0)) / 1e9,
-                    labels=codes[block],
-                    channels=self.channels,
-                    unit=self.units,
-                    rate_hz=self.rate_hz,
-                    subject=subject,
-                    facts={"file": name, "activity": self.classes[codes[block[0]]] if len(block) else ""},
-                )
+            codes, time = self._codes(table["activity"].to_numpy(str), where), table["time"].to_numpy()
+            blocks = np.split(np.arange(len(time)), np.flatnonzero(np.diff(codes)) + 1)
+            order = np.concatenate(sorted(blocks, key=lambda block: time[block[:1]].sum()))
+            yield Recording(
+                values=table[["x", "y", "z"]].to_numpy(np.float32)[order],
+                time_s=(time[order] - time[order[:1]]) / 1e9,
+                labels=codes[order],
+                channels=self.channels,
+                unit=self.units,
+                rate_hz=self.rate_hz,
+                subject=subject,
+                facts={"file": name, "blocks": len(blocks)},
+            )
 
 
-def _last(text: str) -> float:
-    return float(text.rstrip(";"))
+def _number(text: str) -> float:
+    return float(text.rstrip(";"))  # each line ends with one

@@ -90,7 +90,7 @@ def _squared(vector):
 
 @_exact
 def _offset(prototypes, belief, k, offset):
-    """x = sum over j != k of q_j (mu_k - mu_j): from the expectation to the believed class, without cancellation."""
+    """Fill x = sum over j != k of q_j (mu_k - mu_j): from expectation to believed class, without cancellation."""
     offset[:] = 0
     for j in range(len(belief)):
         share = np.float64(belief[j])
@@ -145,17 +145,17 @@ def _toward(prototype, z, scale, expected):
 
 
 @_sums
-def _products(prototype, anchor, z):
-    """Return mu.mu, mu.z, mu.a, z.a and a.a."""
-    mm, mz, ma, za, aa = 0.0, 0.0, 0.0, 0.0, 0.0
+def _products(real, prototype, anchor, z):
+    """Return mu.mu, mu.z, mu.a, z.a and a.a, added up in the float type `real`."""
+    mm = mz = ma = za = aa = real(0)
     for i in range(len(z)):
-        m, a, f = np.float64(prototype[i]), np.float64(anchor[i]), np.float64(z[i])
+        m, a, f = real(prototype[i]), real(anchor[i]), real(z[i])
         mm += m * m
         mz += m * f
         ma += m * a
         za += f * a
         aa += a * a
-    return mm, mz, ma, za, aa
+    return np.float64(mm), np.float64(mz), np.float64(ma), np.float64(za), np.float64(aa)
 
 
 @_exact
@@ -242,20 +242,30 @@ def _consensus(p, prior, c, q):
 
 
 @_exact
+def _mixture(products, pull, hold, scale, feature_square, c):
+    """Return the weights of mu, z and a in the new prototype, and how much of its length has cancelled."""
+    mm, mz, ma, za, aa = products
+    moved = (1 - pull) ** 2 * mm + 2 * pull * (1 - pull) * scale * mz + pull**2 * feature_square
+    inner = (1 - hold) * (1.0 if c.authors else 1 / max(np.sqrt(max(moved, 0.0)), c.eps))
+    held = inner**2 * moved + 2 * hold * inner * ((1 - pull) * ma + pull * scale * za) + hold**2 * aa
+    outer = 1 / max(np.sqrt(max(held, 0.0)), c.norm_floor)
+    left = min(moved / ((1 - pull) ** 2 * mm + pull**2 * feature_square), held / (inner**2 * moved + hold**2 * aa))
+    return outer * inner * (1 - pull), outer * inner * pull * scale, outer * hold, left
+
+
+@_exact
 def _move(z, scale, feature_square, q, prototypes, anchors, c):
-    """Let the prototypes follow the feature, held by their anchors; both norms follow from the inner products."""
+    """Let the prototypes follow the feature, held by their anchors; both norms follow from inner products."""
     best = q.argmax()
     for k in range(len(q)):
         share = np.float64(q[k]) if c.prototypes == SOFT else np.float64(k == best)
         pull, hold = c.eta_mu * share, c.omega_mu
-        mm, mz, ma, za, aa = _products(prototypes[k], anchors[k], z)
-        square = (1 - pull) ** 2 * mm + 2 * pull * (1 - pull) * scale * mz + pull**2 * feature_square
-        inner = 1.0 if c.authors else 1 / max(np.sqrt(max(square, 0.0)), c.eps)
-        inner *= 1 - hold
-        toward_anchor = (1 - pull) * ma + pull * scale * za
-        square = inner**2 * square + 2 * hold * inner * toward_anchor + hold**2 * aa
-        outer = 1 / max(np.sqrt(max(square, 0.0)), c.norm_floor)
-        _combine(prototypes[k], anchors[k], z, outer * inner * (1 - pull), outer * inner * pull * scale, outer * hold)
+        products = _products(z.dtype.type, prototypes[k], anchors[k], z)
+        keep, follow, anchor, left = _mixture(products, pull, hold, scale, feature_square, c)
+        if not left > 0.1:  # opposite vectors: what remains of their sum needs all digits
+            products = _products(np.float64, prototypes[k], anchors[k], z)
+            keep, follow, anchor, left = _mixture(products, pull, hold, scale, feature_square, c)
+        _combine(prototypes[k], anchors[k], z, keep, follow, anchor)
 
 
 @_exact
@@ -282,17 +292,16 @@ def _window(z, p, prototypes, habit, belief, first, anchors, c, room, q):
 
 @_exact
 def _advance(z, p, prototypes, habit, belief, count, rows, anchors, v, q, surprise):
-    """Advance wearer rows[w] over the windows z[w], p[w] in time order, for every w."""
+    """Advance each wearer of `rows` over its windows in time order; z, p, q hold one wearer's after the other's."""
     classes, dims = anchors.shape
     c = Codes(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13])
     room = Room(np.empty(dims), np.empty(dims), np.empty(classes))
-    for w in range(len(rows)):
-        r = rows[w]
-        for t in range(z.shape[1]):
-            surprise[w, t] = _window(
-                z[w, t], p[w, t], prototypes[r], habit[r], belief[r], count[r] == 0, anchors, c, room, q[w, t]
-            )
-            count[r] += 1
+    span = len(p) // max(len(rows), 1)
+    for n in range(len(p)):
+        r = rows[n // span]
+        first = count[r] == 0
+        surprise[n] = _window(z[n], p[n], prototypes[r], habit[r], belief[r], first, anchors, c, room, q[n])
+        count[r] += 1
 
 
 @_exact
@@ -309,21 +318,21 @@ def sound(z, p):
     return True
 
 
+def plain(array: Array) -> Array:
+    """Copy what is strided or read-only, for which numba would compile everything once more."""
+    return array if array.flags.carray else np.array(array, order="C")
+
+
 def replay(z: Array, p: Array, state: SightState, anchors: Array, count: int, rules: Rules) -> tuple[Array, Array]:
     """Advance one wearer over windows in time order; see `sight.kernels.reference.replay`."""
-    q, surprise = np.empty((1, *p.shape), p.dtype), np.empty((1, len(p)), p.dtype)
-    prototypes, habit, belief = state
-    z, p = np.ascontiguousarray(z), np.ascontiguousarray(p)
-    seen, vector = np.array([count]), encode(rules)
-    _advance(z[None], p[None], prototypes[None], habit[None], belief[None], seen, ONE, anchors, vector, q, surprise)
-    return q[0], surprise[0]
+    states = SightState(state.prototypes[None], state.habit[None], state.belief[None])
+    return many(z, p, states, np.array([count]), ONE, anchors, rules)
 
 
 def many(
     z: Array, p: Array, states: SightState, count: Array, rows: Array, anchors: Array, rules: Rules
 ) -> tuple[Array, Array]:
     """Advance each wearer of `rows` by one window; see `sight.kernels.reference.many`."""
-    q, surprise = np.empty((len(p), 1, p.shape[1]), p.dtype), np.empty((len(p), 1), p.dtype)
-    z, p = np.ascontiguousarray(z)[:, None], np.ascontiguousarray(p)[:, None]
-    _advance(z, p, *states, count, rows, anchors, encode(rules), q, surprise)
-    return q[:, 0], surprise[:, 0]
+    q, surprise = np.empty(p.shape, p.dtype), np.empty(len(p), p.dtype)
+    _advance(plain(z), plain(p), *states, count, rows, anchors, encode(rules), q, surprise)
+    return q, surprise

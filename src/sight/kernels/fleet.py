@@ -39,13 +39,13 @@ class Fleet:
 
     def __init__(self, anchors: Array, rules: Rules, wearers: int, gap_half_life_s: float | None = 30.0) -> None:
         classes, dims = anchors.shape
-        sizes = np.cumsum([wearers * classes * dims, wearers * classes])
-        self.block: Array = np.full(wearers * (classes * dims + 2 * classes), 1 / classes, anchors.dtype)
-        prototypes, habit, belief = np.split(self.block, sizes)
+        each = np.array([classes * dims, classes, classes])
+        self.block: Array = np.full(wearers * each.sum(), 1 / classes, anchors.dtype)
+        prototypes, habit, belief = np.split(self.block, np.cumsum(wearers * each)[:-1])
         self._states = SightState(
-            prototypes.reshape(wearers, classes, dims),
-            habit.reshape(wearers, classes),
-            belief.reshape(wearers, classes),
+            prototypes=prototypes.reshape(wearers, classes, dims),
+            habit=habit.reshape(wearers, classes),
+            belief=belief.reshape(wearers, classes),
         )
         self._states.prototypes[:] = anchors
         self.count: Array = np.zeros(wearers, np.int64)
@@ -82,12 +82,8 @@ class Fleet:
     def reset(self, rows: Array | None = None) -> None:
         """Forget these wearers."""
         rows = self._checked_rows(rows)
-        uniform = 1 / len(self._anchors)
-        self._states.prototypes[rows], self._states.habit[rows], self._states.belief[rows] = (
-            self._anchors,
-            uniform,
-            uniform,
-        )
+        self._states.prototypes[rows] = self._anchors
+        self._states.habit[rows] = self._states.belief[rows] = 1 / len(self._anchors)
         self.count[rows] = 0
 
     def state(self, wearer: int) -> dict[str, Array]:
@@ -125,14 +121,11 @@ class Fleet:
                 f"got {z.shape} and {p.shape}."
             )
         dtype = self._anchors.dtype
-        z, p = np.ascontiguousarray(z, dtype), np.ascontiguousarray(p, dtype)
-        well = self._backend.sound(z, p) or (
-            np.isfinite(z).all() and (p >= 0).all() and (np.abs(p.sum(axis=1) - 1) <= 1e-3).all()
-        )
-        if not well:
-            good = np.isfinite(z).all(axis=1) & (p >= 0).all(axis=1) & (np.abs(p.sum(axis=1) - 1) <= 1e-3)
+        z, p = np.require(z, dtype, ("C", "W")), np.require(p, dtype, ("C", "W"))
+        if not self._backend.sound(z, p):
+            bad = next(w for w in range(len(p)) if not self._backend.sound(z[w : w + 1], p[w : w + 1]))
             raise ValueError(
-                f"Window of wearer {int(rows[np.argmin(good)])} has features that are not finite or probabilities "
-                f"that do not sum to 1 (nothing was changed)."
+                f"Window of wearer {int(rows[bad])} has features that are not finite or probabilities that do not "
+                f"sum to 1; drop it before adapting (nothing was changed)."
             )
         return z, p

@@ -90,6 +90,11 @@ def many(
     return q, surprise
 
 
+def sound(z: Array, p: Array) -> bool:
+    """Tell whether features and probabilities are finite and the latter sum to 1."""
+    return bool(np.isfinite(z).all() and (p >= 0).all() and (np.abs(p.sum(axis=1) - 1) <= 1e-3).all())
+
+
 def temporal_prior(feature: Array, state: SightState, rules: Rules) -> tuple[Array, Array]:
     """Blend staying with moving where the deviation points (pi_t), and say how surprised we are (lambda_t)."""
     expected = state.belief @ state.prototypes

@@ -143,3 +143,33 @@ class Supports(Arrays):
     def directions(self) -> Array:
         """Sum unit features of each class to a unit vector, (K, D); zeros for a class without supports."""
         return unit(unit(self.features).sum(axis=1))
+
+
+class FeatureQueue(Arrays):
+    """The latest features with their probabilities and labels.
+
+    Parameters
+    ----------
+    capacity, dims, classes
+        How many, D and K.
+    dtype
+        Float type of features and probabilities.
+    """
+
+    def __init__(self, capacity: int, dims: int, classes: int, dtype: Any = "float32") -> None:
+        self.features = np.zeros((capacity, dims), dtype)
+        self.probabilities = np.zeros((capacity, classes), dtype)
+        self.labels = np.full(capacity, -1, np.int64)
+        self.seen = np.zeros((), np.int64)
+
+    @property
+    def size(self) -> int:
+        """Features held; they stand first."""
+        return min(int(self.seen), len(self.labels))
+
+    def add(self, features: Array, probabilities: Array, labels: Array) -> None:
+        """Take features (B, D), probabilities (B, K) and labels (B,), in place of the oldest."""
+        for feature, row, label in zip(features, probabilities, labels, strict=True):
+            place = int(self.seen) % len(self.labels)
+            self.features[place], self.probabilities[place], self.labels[place] = feature, row, label
+            self.seen += 1

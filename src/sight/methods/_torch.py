@@ -72,6 +72,7 @@ class GradientAdapter(Remembers):
     _counts: ClassVar[tuple[str, ...]] = ("batch", "update_every")  # fields of at least 1
     _amounts: ClassVar[tuple[str, ...]] = ("lr",)  # fields of at least 0
     _shares: ClassVar[tuple[str, ...]] = ("bn_rate",)  # fields from 0 to 1
+    _positive: ClassVar[tuple[str, ...]] = ()  # fields above 0
     _choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "rule": ("chunk", "stream"),
         "bn_stats": ("source", "batch", "ema", "mix"),
@@ -85,9 +86,10 @@ class GradientAdapter(Remembers):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        values = {key: getattr(self, key) for key in (*self._counts, *self._amounts, *self._shares, *self._choices)}
+        values = self.settings()
         wrong = [f"{key} >= 1, got {values[key]}" for key in self._counts if not values[key] >= 1]
         wrong += [f"{key} >= 0, got {values[key]}" for key in self._amounts if not 0 <= values[key] < np.inf]
+        wrong += [f"{key} > 0, got {values[key]}" for key in self._positive if not 0 < values[key] < np.inf]
         wrong += [f"0 <= {key} <= 1, got {values[key]}" for key in self._shares if not 0 <= values[key] <= 1]
         wrong += [
             f"{key} {' or '.join(map(repr, allowed))}, got {values[key]!r}"
@@ -245,11 +247,11 @@ class TeacherAdapter(GradientAdapter):
         return [self._network, self._teacher]
 
     @torch.no_grad()
-    def _follow(self, rate: float) -> None:
-        """Move the teacher's parameters by `rate` towards the student's; statistics are each network's own."""
-        follower = dict(self._teacher.named_parameters())
-        for name, parameter in self._trained.items():
-            follower[name].lerp_(parameter, rate)
+    def _follow(self, rate: float, statistics: bool = False) -> None:
+        """Move the teacher's parameters, on demand also its moving statistics, by `rate` towards the student's."""
+        for name, leader in self.weights_.tensors.items():
+            if statistics or name in self._trained:
+                self.teacher_.tensors[name].lerp_(leader, rate)
 
 
 def entropies(logits: Tensor) -> Tensor:
@@ -278,15 +280,12 @@ def _moving(network: nn.Module, trained: Iterable[str]) -> dict[str, Tensor]:
 
 def _prepared(optimiser: torch.optim.Optimizer, trained: Mapping[str, nn.Parameter]) -> dict[str, Tensor]:
     """Give an optimiser its state before the first step, so that stored state has one shape; zeros mean fresh."""
-    slots = {
-        torch.optim.Adam: {"step": (), "exp_avg": None, "exp_avg_sq": None},
-        torch.optim.SGD: {"momentum_buffer": None},
-    }[type(optimiser)]
+    adam = isinstance(optimiser, torch.optim.Adam)
     found = {}
     for name, parameter in trained.items():
-        for slot, shape in slots.items():
-            tensor = torch.zeros_like(parameter) if shape is None else torch.zeros(shape)
-            optimiser.state[parameter][slot] = found[f"{name}.{slot}"] = tensor.detach()
+        for slot in ("step", "exp_avg", "exp_avg_sq") if adam else ("momentum_buffer",):
+            tensor = torch.zeros(()) if slot == "step" else torch.zeros_like(parameter, requires_grad=False)
+            optimiser.state[parameter][slot] = found[f"{name}.{slot}"] = tensor
     return found
 
 

@@ -69,6 +69,7 @@ class OFTTA(Remembers, Adapter):
 
     name: ClassVar[str] = "oftta"
     needs: ClassVar[Needs] = Needs(batch=True, gap="ignored")
+    MEMORY_SUM: ClassVar[tuple[str, ...]] = ("features", "statistics")
     M: int = 25
     first: float = 0.1
     last: float = 0.99
@@ -124,7 +125,11 @@ class OFTTA(Remembers, Adapter):
         return softmax(features @ self.supports_.directions().T)
 
     def state_bytes(self) -> dict[str, int]:
-        """Count bytes by kind; statistics are the source's means and deviations, and the supports' entropies."""
+        """Count bytes by kind, with every place for a support taken; `MEMORY_SUM` names those of the paper's column.
+
+        Statistics are the source's means and deviations and the supports' entropies; the paper's 325.0 KB seem to
+        count the batch's as well, which do not outlive a step.
+        """
         mixed = [layer for layer in self._network.modules() if isinstance(layer, MixedNorm)]
         source = sum(array.nbytes for layer in mixed for array in (layer.mean, layer.std))
         supports = self.supports_

@@ -157,11 +157,12 @@ class SIGHT(OutputAdapter):
         return q
 
     def _checked(self, z: Array, p: Array) -> tuple[Array, Array]:
-        if z.dtype == p.dtype == self._anchors.dtype and z.shape == (len(p), self._anchors.shape[1]):
-            well = p.shape[1:] == (self.n_classes,) and self._backend.sound(z, p)
-        else:
-            well = False
-        return (z, p) if well else super()._checked(z, p)
+        # The compiled check is ten times faster; the base's explains what is wrong.
+        classes, dims = self._anchors.shape
+        plain = z.dtype == p.dtype == self._anchors.dtype and z.flags.carray and p.flags.carray
+        if plain and z.shape == (len(p), dims) and p.shape[1:] == (classes,) and self._backend.sound(z, p):
+            return z, p
+        return super()._checked(z, p)
 
     def fleet(self, wearers: int) -> Fleet:
         """Make room for many wearers of the bound source, each answered as a clone of this adapter would."""

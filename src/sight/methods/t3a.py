@@ -9,7 +9,7 @@ import numpy as np
 
 from sight.base import Needs, OutputAdapter, Source
 from sight.methods._memory import Remembers, Supports
-from sight.ops import entropy, softmax
+from sight.ops import entropy, softmax, unit
 from sight.types import Array
 
 
@@ -62,15 +62,22 @@ class T3A(Remembers, OutputAdapter):
 
     def _reset(self) -> None:
         self.supports_ = head_supports(self.source, self.M)
+        self.directions_ = self.supports_.directions()  # (K, D)
 
     def _refine_one(self, z: Array, p: Array) -> Array:
-        self.supports_.add(z, int(p.argmax()), float(entropy(p)))
-        return softmax(self.supports_.directions() @ z)
+        label = int(p.argmax())
+        if self.supports_.add(z, label, float(entropy(p))):
+            self.directions_[label] = unit(unit(self.supports_.features[label]).sum(axis=0))
+        return softmax(self.directions_ @ z)
 
     def state_bytes(self) -> dict[str, int]:
         """Count bytes by kind, with every place for a support taken."""
         supports = self.supports_
-        return {"features": supports.features.nbytes, "statistics": supports.entropy.nbytes + supports.count.nbytes}
+        return {
+            "prototypes": self.directions_.nbytes,
+            "features": supports.features.nbytes,
+            "statistics": supports.entropy.nbytes + supports.count.nbytes,
+        }
 
 
 def head_supports(source: Source, per_class: int) -> Supports:

@@ -24,6 +24,10 @@ class Axis:
         Where the axis begins, seconds of one unit, and number of units.
     clock_s
         Wall clock at the origin, as seconds on the wearer's own clock; None where nobody knows.
+
+    Notes
+    -----
+    The axis runs on evenly: where summer time begins or ends inside a recording, labels keep the clock of its start.
     """
 
     origin_s: float

@@ -18,7 +18,16 @@ def time_use(summary: Summary) -> Html:
     answers = {"truth": summary.truth, "raw": summary.raw, "refined": summary.refined}
     minutes = {name: summary.minutes(a, summary.worn) for name, a in answers.items() if a is not None}
     longest = max(float(np.max(list(minutes.values()))), 1e-9)
-    heads = [tag("th", term(name, f"{name.capitalize()} (min)"), scope="col", class_="number") for name in minutes]
+    heads = [
+        tag(
+            "th",
+            tag("i", class_=f"bar key {name}"),
+            term(name, f"{name.capitalize()} (min)"),
+            scope="col",
+            class_="number",
+        )
+        for name in minutes
+    ]
     difference = minutes["refined"] - minutes["raw"]
     rows = []
     for k, name in enumerate(summary.classes):
@@ -28,7 +37,14 @@ def time_use(summary: Summary) -> Html:
         ]
         bar_cell = tag("th", tag("span", name), tag("div", *bars, class_="bars", aria_hidden="true"), scope="row")
         cells = [tag("td", f"{values[k]:,.1f}", class_="number") for values in minutes.values()]
-        rows.append(tag("tr", bar_cell, *cells, tag("td", f"{difference[k]:+,.1f}", class_="number soft")))
+        rows.append(
+            tag(
+                "tr",
+                bar_cell,
+                *cells,
+                tag("td", f"{difference[k]:+,.1f}".replace("-", "\N{MINUS SIGN}"), class_="number soft"),
+            )
+        )
     head = tag("tr", tag("th", "Class", scope="col"), *heads, tag("th", "Change", scope="col", class_="number"))
     total = [tag("td", f"{values.sum():,.1f}", class_="number") for values in minutes.values()]
     foot = tag("tr", tag("th", "All", scope="row"), *total, tag("td", ""))
@@ -116,7 +132,9 @@ def matrix(
     ]
     body = []
     for i, name in enumerate(classes):
-        title = tag("span", tag("i", class_=f"swatch k{i}"), tag("em", i + 1), tag("span", name), class_="entry")
+        title = tag(
+            "span", tag("i", class_=f"swatch k{i}"), tag("em", i + 1), tag("span", name, title=name), class_="entry"
+        )
         cells = [
             _cell(text, float(heat[i, j]), f"{name} → {classes[j]}", same=diagonal and i == j)
             for j, text in enumerate(shown[i])
@@ -126,7 +144,7 @@ def matrix(
 
 
 def _cell(text: str, heat: float, meaning: str, *, same: bool) -> Html:
-    kinds = [kind for kind, holds in (("hot", heat > 0.55), ("same", same)) if holds]
+    kinds = [kind for kind, holds in (("hot", heat > 0.68), ("same", same)) if holds]
     style, title = (f"--v:{heat:.3f}", f"{meaning}: {text}") if text else (None, None)
     return tag("td", text, class_=" ".join(kinds) or None, style=style, title=title)
 

@@ -39,7 +39,7 @@ def join(children: Iterable[object], between: str = "") -> Html:
 
 
 def _safe(child: object) -> str:
-    return child if isinstance(child, Html) else escape(str(child))
+    return str(child)
 
 
 def duration(seconds: float) -> str:
@@ -62,16 +62,16 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Name a share of one.
+    r"""Name a share of one; a space that does not break keeps the sign with its number.
 
     Examples
     --------
     >>> percent(0.1234), percent(1), percent(0), percent(0.0004)
-    ('12.3 %', '100 %', '0 %', '< 0.1 %')
+    ('12.3\xa0%', '100\xa0%', '0\xa0%', '<\xa00.1\xa0%')
     """
     if 0 < share < 0.0005:
-        return "< 0.1 %"
-    return f"{share:.0%}".replace("%", " %") if share in (0, 1) else f"{100 * share:.1f} %"
+        return "<\xa00.1\xa0%"
+    return f"{100 * share:.{0 if share in (0, 1) else 1}f}\xa0%"
 
 
 def size(count: float) -> str:
@@ -98,7 +98,7 @@ def figure(value: object, digits: int = 3) -> str:
     ['12,345', '0.988', '–', '–', 'yes', 'chunk32']
     """
     if value is None or (isinstance(value, float) and not isfinite(value)):
-        return "–"
+        return "\N{EN DASH}"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

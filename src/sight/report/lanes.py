@@ -12,7 +12,7 @@ from sight.types import Array
 
 #: More runs than this in one lane are drawn from every n-th window; the page must stay small.
 MOST_RUNS = 25_000
-#: Points of a trace, two a column: its lowest and its highest value.
+#: Points of a trace, three a column: its lowest, its highest and its mean value.
 MOST_POINTS = 2_000
 
 
@@ -68,8 +68,11 @@ def band(axis: Axis, answers: Array, start_s: Array, end_s: Array, *, worn: Arra
     """Draw a lane of classes; -1 leaves the lane empty, time not worn is drawn pale."""
     known = answers >= 0
     keys = (2 * answers + worn)[known]
-    key, start, end, every = thinned(keys, axis.place(start_s[known]), axis.place(end_s[known]))
-    paths = []
+    first, last = axis.place(start_s[known]), axis.place(end_s[known])
+    key, start, end, every = thinned(keys, first, last)
+    # Without a cover, hatching would shine through where many short runs share a pixel.
+    _, *whole, _ = thinned(np.zeros(int(worn[known].sum()), int), *(edge[worn[known]] for edge in (first, last)))
+    paths = [tag("path", d=strokes(*whole), class_="cover")]
     for k in range(classes):
         for is_worn in (1, 0):
             here = key == 2 * k + is_worn
@@ -87,38 +90,53 @@ def marks(axis: Axis, here: Array, start_s: Array, end_s: Array, *, name: str) -
     return _svg(axis, 1, paths, label=f"{name}: {int(here.sum()):,} of {len(here):,} windows")
 
 
-def envelope(axis: Axis, values: Array, start_s: Array) -> tuple[Array, Array, Array]:
-    """Reduce a trace to (place, lowest, highest) of at most half of `MOST_POINTS` columns."""
-    place = axis.place(start_s)
-    width = max(1, int(np.ceil(axis.span / (MOST_POINTS // 2))))
-    column = place // width
+def envelope(axis: Axis, values: Array, start_s: Array) -> tuple[Array, Array]:
+    """Reduce a trace to columns of time: places (M,) and (3, M) lowest, highest and mean value.
+
+    Examples
+    --------
+    >>> axis = Axis(0.0, 1.0, 100_000, None)
+    >>> place, levels = envelope(axis, np.arange(1e5) % 2, np.arange(1e5))
+    >>> levels.size <= MOST_POINTS, levels[:, 0].round(1).tolist()
+    (True, [0.0, 1.0, 0.5])
+    """
+    width = column_width(axis)
+    column = axis.place(start_s) // width
     first = np.flatnonzero(np.append(True, column[1:] != column[:-1]))
-    return column[first] * width, np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
+    total = np.add.reduceat(values, first) / np.diff(np.append(first, len(values)))
+    levels = np.stack([np.minimum.reduceat(values, first), np.maximum.reduceat(values, first), total])
+    return column[first] * width, levels
+
+
+def column_width(axis: Axis) -> int:
+    """Units of one column, so that a trace keeps within `MOST_POINTS`."""
+    return max(1, -(-axis.span // (MOST_POINTS // 3)))
 
 
 def trace(axis: Axis, values: Array, start_s: Array, *, changes_s: Array, name: str) -> Html:
-    """Draw a trace between 0 and its ceiling, and a tick wherever the answer changes."""
-    top = max(1.0, float(values.max()))
-    place, low, high = envelope(axis, values, start_s)
-    width = max(1, int(np.ceil(axis.span / (MOST_POINTS // 2))))
-    areas = []
+    """Draw a trace between 0 and 1 as envelope and mean, and a tick wherever the answer changes."""
+    width = column_width(axis)
+    place, levels = envelope(axis, np.asarray(values, dtype=np.float64), start_s)
+    height = 100 - 100 * np.clip(levels, 0, 1)
+    areas, means = "", ""
     for piece in np.split(np.arange(len(place)), np.flatnonzero(np.diff(place) > 2 * width) + 1):
-        x = np.append(place[piece], place[piece[-1]] + width)
-        up, down = np.append(high[piece], high[piece[-1]]), np.append(low[piece], low[piece[-1]])
-        areas.append(_polygon(x, 100 - 100 * up / top, 100 - 100 * down / top))
-    ticks = np.unique(axis.place(changes_s) // width * width)
+        x, (low, high, mean) = place[piece], height[:, piece]
+        areas += f"M{_points(x, high)}L{_points(x[::-1], low[::-1])}z"
+        means += f"M{_points(x, mean)}"
+    ticks = axis.place(changes_s)
+    if len(ticks) > MOST_POINTS:
+        ticks = np.unique(ticks // width * width)
     paths = [
-        tag("path", d="".join(areas), class_="area", data_top=f"{top:g}"),
+        tag("path", d=areas, class_="area"),
+        tag("path", d=means, class_="mean"),
         tag("path", d="".join(f"M{x} 0v9" for x in ticks.tolist()), class_="change"),
     ]
-    label = f"{name}: median {np.median(values):.2f}, from {values.min():.2f} to {values.max():.2f}"
+    label = f"{name}: median {np.median(values):.2f}, from {np.min(values):.2f} to {np.max(values):.2f}"
     return _svg(axis, 100, paths, label=f"{label}; {len(changes_s):,} changes of the refined class are marked")
 
 
-def _polygon(x: Array, up: Array, down: Array) -> str:
-    there = [f"{a} {b:.0f}" for a, b in zip(x.tolist(), up.tolist(), strict=True)]
-    back = [f"{a} {b:.0f}" for a, b in zip(x[::-1].tolist(), down[::-1].tolist(), strict=True)]
-    return f"M{'L'.join(there + back)}z"
+def _points(x: Array, y: Array) -> str:
+    return "L".join(f"{a} {b:.0f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
 
 
 def _svg(axis: Axis, height: int, paths: Sequence[Html], *, label: str) -> Html:

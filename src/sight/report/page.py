@@ -13,8 +13,10 @@ import numpy as np
 
 from sight._version import __version__
 from sight.report import figures, tables
+from sight.report.axis import Axis
 from sight.report.glossary import glossary, term
 from sight.report.html import Html, duration, join, percent, tag
+from sight.report.lanes import column_width
 from sight.report.palette import stylesheet
 from sight.report.summary import Summary
 from sight.report.timeline import changed, timeline
@@ -63,11 +65,13 @@ def _header(summary: Summary, title: str, facts: Mapping[str, Any]) -> Html:
     if first is not None and last is not None:
         end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%a} {last.day} {last:%B %Y}, {last:%H:%M}"
         zone = f" ({first:%Z})" if first.tzinfo else ""
-        when = f"{first:%a} {first.day} {first:%B %Y}, {first:%H:%M} – {end}{zone}"  # noqa: RUF001
+        when = f"{first:%a} {first.day} {first:%B %Y}, {first:%H:%M} \N{EN DASH} {end}{zone}"
     who = facts.get("subject")
     parts = (f"Wearer {who}" if who else None, when, f"Method {summary.result.method}")
     line = [tag("span", part) for part in parts if part]
-    return tag("header", tag("p", "Activity report", class_="kicker"), tag("h1", title), tag("p", *line, class_="byline"))
+    return tag(
+        "header", tag("p", "Activity report", class_="kicker"), tag("h1", title), tag("p", *line, class_="byline")
+    )
 
 
 def _ends(summary: Summary) -> tuple[float, float]:
@@ -112,7 +116,11 @@ def _figures(summary: Summary, others: Sequence[Summary]) -> Iterator[Html]:
 
 
 def _timeline_note(summary: Summary) -> Html:
-    said = [Html("Hatching shows time without data; pale colours, time in which the sensor was not worn. ")]
+    said: list[object] = []
+    if len(summary.gaps) or not summary.worn.all():
+        said.append("Hatching shows time without data, pale colours time in which the sensor was not worn. ")
+    if summary.truth is not None and (summary.truth < 0).any():
+        said.append("In the lane of the truth, hatching is also time without a label. ")
     surprise = summary.result.trace.get("surprise")
     here = changed(summary)
     if surprise is not None and len(here):
@@ -120,15 +128,20 @@ def _timeline_note(summary: Summary) -> Html:
         away[here] = False
         at, off = (float(np.median(np.asarray(surprise)[where])) for where in (here, away))
         said += ["Ticks above the ", term("surprise"), " mark changes of the refined class: its median is "]
-        said.append(f"{at:.2f} there and {off:.2f} elsewhere.")
+        said.append(f"{at:.2f} there and {off:.2f} elsewhere. ")
+        axis = Axis.of(summary)
+        if column_width(axis) > 1:
+            column = duration(column_width(axis) * axis.unit_s)
+            said.append(f"The line is its mean over {column}, the shade its lowest and highest value.")
     return tag("p", *said, class_="note")
 
 
 def _time_use_note(summary: Summary) -> Iterator[object]:
     yield "Worn time only; each window stands for the time until the next."
-    truth = summary.truth
-    if truth is not None and (truth < 0).any():
-        yield f" {percent(float((truth < 0).mean()))} of the windows have no label, so the column of the truth is shorter."
+    if summary.truth is not None:
+        missing = float((summary.truth < 0)[summary.worn].mean()) if summary.worn.any() else 0.0
+        if missing:
+            yield f" {percent(missing)} of the worn windows have no label, so the truth adds up to less."
 
 
 def _section(heading: str, *content: object) -> Html:
@@ -139,7 +152,7 @@ def _details(summary: Summary, facts: Mapping[str, Any]) -> Html:
     w = summary.result.windows
     stream = {"windows": len(w), "window_s": w.window_s, "stride_s": w.stride_s, "start": w.start} | dict(w.facts)
     loose = {key: value for key, value in facts.items() if not isinstance(value, Mapping)}
-    groups = {"Method": {"name": summary.result.method} | dict(summary.result.settings)}
+    groups: dict[str, Mapping[str, Any]] = {"Method": {"name": summary.result.method} | dict(summary.result.settings)}
     groups |= {key.capitalize(): value for key, value in facts.items() if isinstance(value, Mapping)}
     groups |= {"Stream": stream, "Run": dict(summary.result.facts) | loose}
     return tag(

@@ -99,12 +99,12 @@ class Summary:
         """Where it ends: at the next window, or with the window's own end before a gap; so times add up."""
         windows = self.result.windows
         own = windows.time_s + max(windows.window_s, windows.stride_s)
-        return np.minimum(own, np.append(windows.time_s[1:], np.inf))
+        return np.asarray(np.minimum(own, np.append(windows.time_s[1:], np.inf)))
 
     @property
     def seconds(self) -> Array:
         """Time that each window stands for, (N,)."""
-        return self.end_s - self.start_s
+        return np.asarray(self.end_s - self.start_s)
 
     @property
     def gaps(self) -> Array:

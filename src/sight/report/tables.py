@@ -37,7 +37,6 @@ COLUMNS = {
     "delay_median_s": Column("Delay (s)", 1, False),
     "changes_missed": Column("Changes missed", 0, False),
     "state_bytes": Column("State (bytes)", 0, None),
-    "windows": Column("Windows", 0, None),
     "seconds": Column("Seconds", 2, None),
 }
 
@@ -110,7 +109,10 @@ def methods_table(rows: Sequence[Row]) -> Html:
     best = {key: _best([row.get(key) for row in rows], COLUMNS[key].more_is_better) for key in numbers}
     body = []
     for index, row in enumerate(rows):
-        cells = [tag("th" if not at else "td", row.get(key, "–"), scope=None if at else "row") for at, key in enumerate(texts)]
+        cells = [
+            tag("th" if not at else "td", figure(row.get(key)), scope=None if at else "row")
+            for at, key in enumerate(texts)
+        ]
         for key in numbers:
             text = figure(_plain(row.get(key)), COLUMNS[key].digits)
             cells.append(tag("td", tag("strong", text) if index in best[key] else text, class_="number"))

@@ -42,7 +42,7 @@ def timeline(summary: Summary, others: Sequence[Summary] = ()) -> Html:
 
 
 def changed(summary: Summary) -> Array:
-    """Indices of the windows at which the refined class changes."""
+    """Return the indices of the windows at which the refined class changes."""
     return np.flatnonzero(np.diff(summary.refined)) + 1
 
 
@@ -52,7 +52,8 @@ def legend(summary: Summary) -> Html:
         tag("li", tag("i", class_=f"swatch k{k}"), tag("span", name), class_="entry")
         for k, name in enumerate(summary.classes)
     ]
-    entries.append(tag("li", tag("i", class_="swatch hatch"), term("gap"), class_="entry"))
+    if len(summary.gaps):
+        entries.append(tag("li", tag("i", class_="swatch hatch"), term("gap"), class_="entry"))
     if not summary.worn.all():
         entries.append(tag("li", tag("i", class_="swatch hatch pale"), term("not worn"), class_="entry"))
     return tag("ul", *entries, class_="legend", aria_label="Legend")
@@ -77,17 +78,27 @@ def _lane(axis: Axis, summary: Summary, name: str, answers: Array, shown: Html) 
         name=name,
         classes=len(summary.classes),
     )
-    return _row(shown, drawn, kind="band", name=name)
+    return _row(shown, drawn, kind="band", name=name, empty="no label" if answers is summary.truth else "no data")
 
 
-def _row(shown: str, drawn: Html, *, kind: str, name: str | None = None) -> Html:
+def _row(shown: str, drawn: Html, *, kind: str, name: str | None = None, empty: str | None = None) -> Html:
     return tag(
-        "div", tag("div", shown, class_="name"), tag("div", drawn, class_="field"), class_=f"lane {kind}", data_name=name
+        "div",
+        tag("div", shown, class_="name"),
+        tag("div", drawn, class_="field"),
+        class_=f"lane {kind}",
+        data_name=name,
+        data_empty=empty,
     )
 
 
 def _tools() -> Html:
-    buttons = (("in", "+", "Zoom in"), ("out", "−", "Zoom out"), ("back", "←", "Earlier"), ("on", "→", "Later"))  # noqa: RUF001
+    buttons = (
+        ("in", "+", "Zoom in"),
+        ("out", "\N{MINUS SIGN}", "Zoom out"),
+        ("back", "←", "Earlier"),
+        ("on", "→", "Later"),
+    )
     shown = [tag("button", sign, type="button", data_do=do, aria_label=label) for do, sign, label in buttons]
     shown.append(tag("button", "All", type="button", data_do="all", aria_label="Show the whole recording"))
     hint = tag("span", "Drag across the lanes to zoom in.", class_="hint")

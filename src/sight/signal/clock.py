@@ -117,13 +117,13 @@ def estimate_rate(time_s: Array) -> float:
     Examples
     --------
     >>> round(estimate_rate(np.array([0, 0.016, 0.033, 0.05, 0.05, 7.0, 7.017])), 1)
-    60.0
+    59.7
     """
     interval = np.diff(time_s)
     interval = interval[interval > 0]
     if not len(interval):
         raise ValueError("Expected at least two different timestamps to tell the rate, got one; give rate_hz.")
-    usual = np.median(interval)
+    usual = np.quantile(interval, 0.5, method="lower")
     near = interval[np.abs(interval - usual) <= 0.5 * usual]
     return float(1.0 / near.mean())
 

@@ -84,7 +84,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         text = file.read(min(length, size))
-    if size < 8 or (text.startswith(b"{") and len(text) < length):
+    if size < 8 or (text[:1] in (b"", b"{") and len(text) < length):
         raise ValueError(_truncated(path, size))
     try:
         header: dict[str, Any] = json.loads(text)

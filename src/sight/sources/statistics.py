@@ -31,6 +31,7 @@ def source_stats(source: TorchSource, x: Array, y: Array) -> SourceStats:
     )
 
 
+@torch.no_grad()  # the transform below differentiates by itself; no second graph is wanted
 def fisher_information(source: TorchSource, x: Array, *, seed: int = 0) -> dict[str, Array]:
     """Mean squared gradient of the loss towards the network's own answers, for each parameter of a norm layer.
 

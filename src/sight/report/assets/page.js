@@ -52,11 +52,12 @@
     const ticks = chart.querySelector(".ticks"), tools = chart.querySelector(".tools");
     const drawings = [...lanes.querySelectorAll("svg")];
     const narrowest = Math.min(span, 20);
+    const changeMarks = lanes.querySelector(".change");
     let from = 0, width = span;
 
     const bands = [...lanes.querySelectorAll(".band")].map((lane) => {
       const runs = [];
-      for (const path of lane.querySelectorAll("path")) {
+      for (const path of lane.querySelectorAll("path[data-k]")) {
         let x = 0;
         for (const [, skip, length] of path.getAttribute("d").matchAll(/m(-?\d+) 0h(\d+)/g)) {
           const start = x + Number(skip);
@@ -64,7 +65,7 @@
           runs.push([start, x, Number(path.dataset.k), path.classList.contains("off")]);
         }
       }
-      return { name: lane.dataset.name, runs: runs.sort((a, b) => a[0] - b[0]) };
+      return { name: lane.dataset.name, empty: lane.dataset.empty, runs: runs.sort((a, b) => a[0] - b[0]) };
     });
     function runAt(runs, x) {
       let low = 0, high = runs.length;
@@ -111,6 +112,13 @@
         button.disabled = button.dataset.do === "in" ? width <= narrowest : width >= span;
       }
       drawTicks();
+      drawChanges();
+    }
+    function drawChanges() {
+      const runs = bands.at(-1).runs;
+      const seen = runs.filter(([x, , k], i) => i > 0 && k !== runs[i - 1][2] && x >= from && x <= from + width);
+      const thin = new Map(seen.map(([x]) => [Math.floor((1500 * (x - from)) / width), x]));
+      changeMarks?.setAttribute("d", [...thin.values()].map((x) => `M${x} 0v9`).join(""));
     }
 
     const actions = {
@@ -139,11 +147,11 @@
     function describe(event, x) {
       const unitAt = from + (x / field.clientWidth) * width;
       const nodes = [make("strong", label((clock ?? 0) + unitAt * unit, 1, true))];
-      for (const { name, runs } of bands) {
+      for (const { name, empty, runs } of bands) {
         const run = runAt(runs, unitAt);
         const line = make("span", undefined, "line"), answer = make("span", undefined, "entry");
         if (run) answer.append(make("i", undefined, `swatch k${run[2]}`));
-        answer.append(make("span", run ? classes[run[2]] + (run[3] ? " (not worn)" : "") : "no data"));
+        answer.append(make("span", run ? classes[run[2]] + (run[3] ? " (not worn)" : "") : empty));
         line.append(make("span", name), answer);
         nodes.push(line);
       }

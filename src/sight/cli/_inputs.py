@@ -1,0 +1,134 @@
+"""What a user may point at: a file, a folder, or a person of a dataset (``hapt:5``), as windows a model takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sight import params, registry
+from sight.cli._shared import errors
+from sight.types import Windows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How to read users' files: columns, unit, time zone, rate, and options of a dataset."""
+
+    columns: str | None = None
+    unit: str = "g"
+    tz: str | None = None
+    rate_hz: float | None = None
+    calibrate: bool = False
+    max_gap_s: float | None = None
+    options: tuple[str, ...] = ()
+
+    def mapping(self) -> dict[str, str] | None:
+        """Read ``time=t,x=ax,y=ay,z=az`` as our names to the file's columns."""
+        if self.columns is None:
+            return None
+        pairs = [pair.partition("=") for pair in self.columns.split(",")]
+        if any(not equals for _, equals, _ in pairs):
+            raise ValueError(f"Expected --columns time=...,x=...,y=...,z=..., got {self.columns!r}.")
+        return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """One stream to be read when its turn comes."""
+
+    name: str
+    path: Path | None = None
+    dataset: str = ""
+    subject: str = ""
+
+
+def find(target: str) -> list[Input]:
+    """List the streams behind a target: a file, every readable file of a folder, or ``dataset:subject``."""
+    path = Path(target)
+    if path.is_file():
+        return [Input(name=_stem(path), path=path)]
+    if path.is_dir():
+        from sight.datasets.files import READABLE
+
+        found = sorted(p for p in path.rglob("*") if p.is_file() and p.name.lower().endswith(READABLE))
+        if not found:
+            raise ValueError(f"There is no recording in {path}; expected files that end with {', '.join(READABLE)}.")
+        return [Input(name="-".join((*p.relative_to(path).parts[:-1], _stem(p))), path=p) for p in found]
+    name, colon, subject = target.partition(":")
+    if colon and name.lower() in registry.names("datasets"):
+        return [Input(name=f"{name.lower()}-{subject}", dataset=name.lower(), subject=subject)]
+    raise ValueError(
+        f"There is no file or folder {target!r}; give a path, or a person of a dataset such as synthetic:W01 "
+        f"(datasets: {', '.join(registry.names('datasets'))})."
+    )
+
+
+def read(item: Input, source: Any, reading: Reading) -> Windows:
+    """Read a stream as windows for a model: its clock, its channels, its units."""
+    card = getattr(source, "card", None)
+    if card is None:
+        raise ValueError(
+            "This model carries no card, so its rate and channels are unknown; train or export it with sight."
+        )
+    windows = _of_dataset(item, card, reading) if item.dataset else _of_file(item, card, reading)
+    if windows.x.shape[1] != len(card.channels):
+        raise ValueError(
+            f"{item.name}: expected {len(card.channels)} channels ({', '.join(card.channels)}) as the model was "
+            f"trained with, got {windows.x.shape[1]}; choose them with --columns or the dataset's --option."
+        )
+    from sight.sources.card import filled
+
+    return replace(windows, x=filled(windows.x, card.fill))
+
+
+def dataset_of(name: str, options: list[str] | None, labels: Path | None = None) -> tuple[Any, dict[str, Any]]:
+    """Open a dataset by name, or a user's folder with its label map."""
+    if Path(name).is_dir():
+        from sight.datasets.folder import Folder
+
+        if labels is None:
+            raise ValueError(
+                f"A folder of your own needs --labels MAP.toml that names classes and columns; got {name}."
+            )
+        return Folder(root=Path(name), labels=labels), {}
+    cls = registry.get("datasets", name)
+    chosen = params.parse(cls, options or [])
+    return cls(**chosen), {key: value for key, value in chosen.items() if key != "root"}
+
+
+def _of_dataset(item: Input, card: Any, reading: Reading) -> Windows:
+    dataset, _ = dataset_of(item.dataset, list(reading.options))
+    if not reading.options and card.dataset == item.dataset:
+        dataset = type(dataset)(**card.training.get("options", {}))
+    from sight.datasets import windows_of
+
+    return windows_of(dataset, item.subject, rate_hz=card.rate_hz, window_s=card.window_s, stride_s=card.stride_s)
+
+
+def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
+    from sight.datasets.files import read as read_file
+    from sight.signal import prepare
+    from sight.signal.clean import warnings_for
+
+    path = item.path
+    if path is None:
+        raise ValueError(f"{item.name}: nothing to read.")
+    if path.suffix == ".npz":
+        return _of_npz(path, card)
+    recording = read_file(path, **_given(reading))
+    if len(recording.channels) >= len(card.channels) and not set(card.channels) <= set(recording.channels):
+        recording = _by_position(recording, card)
+    for warning in warnings_for(recording, _known(card)):
+        errors.print(f"[yellow]{item.name}:[/] {warning}", highlight=False)
+    return prepare(
+        recording,
+        rate_hz=card.rate_hz,
+        window_s=card.window_s,
+        stride_s=card.stride_s,
+        channels=card.channels,
+        unit=card.units,
+        calibration="auto" if reading.calibrate else None,
+        allow_empty=False,
+        **({} if reading.max_gap_s is None else {"max_gap_s": reading.max_gap_s}),
+    )

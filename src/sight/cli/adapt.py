@@ -1,0 +1,123 @@
+"""``sight adapt``: recordings through a model and a method, into files that people can use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sight import registry
+from sight.cli._inputs import Input, Reading, find, read
+from sight.cli._shared import console, errors, make_adapter, progress, sentence
+from sight.types import Result, Windows
+
+Target = Annotated[
+    str, typer.Argument(help="A recording, a folder of them, or a person of a dataset such as synthetic:W12.")
+]
+Model = Annotated[Path, typer.Option("--model", "-m", help="A model file: .safetensors or .onnx.")]
+Method = Annotated[str, typer.Option(help="Adaptation method; see: sight methods.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="Setting of the method, KEY=VALUE; repeatable.")]
+Columns = Annotated[str | None, typer.Option(help="Columns of a CSV or Parquet file: time=t,x=ax,y=ay,z=az.")]
+Unit = Annotated[str, typer.Option(help="Unit of its acceleration: g, mg or m/s^2.")]
+Zone = Annotated[str | None, typer.Option("--tz", help="Time zone of times without one, such as Europe/Vienna.")]
+Rate = Annotated[float | None, typer.Option(help="Sampling rate (Hz) of a file without timestamps.")]
+MaxGap = Annotated[float | None, typer.Option("--max-gap", help="Pause (s) that counts as a gap; 0.5 by default.")]
+Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate gravity calibration from the recording.")]
+Options = Annotated[list[str] | None, typer.Option("--option", help="Option of the dataset, KEY=VALUE; repeatable.")]
+
+
+def adapt(
+    target: Target,
+    model: Model,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
+    method: Method = registry.RECOMMENDED,
+    settings: Settings = None,
+    columns: Columns = None,
+    unit: Unit = "g",
+    tz: Zone = None,
+    rate: Rate = None,
+    max_gap: MaxGap = None,
+    calibrate: Calibrate = False,
+    option: Options = None,
+) -> None:
+    """Recognise activities in a recording while adapting to its wearer.
+
+    Writes info.json, windows.parquet, segments.csv, daily.csv and report.html; for a folder, one set each.
+
+    [bold]Examples[/]
+
+      sight adapt walk.csv -m model.onnx -o results/ --columns time=t,x=ax,y=ay,z=az --unit m/s^2
+
+      sight adapt week.cwa -m model.safetensors --method sight --set tau=0.1
+
+      sight adapt hapt:5 -m hapt.safetensors --method sticky
+    """
+    from sight.sources import load
+
+    source = load(model)
+    adapter = make_adapter(method, settings).bind(source)
+    reading = Reading(
+        columns=columns,
+        unit=unit,
+        tz=tz,
+        rate_hz=rate,
+        max_gap_s=max_gap,
+        calibrate=calibrate,
+        options=tuple(option or ()),
+    )
+    found = find(target)
+    failed = 0
+    for item in found:
+        folder = out if len(found) == 1 else out / item.name
+        try:
+            _one(item, adapter.reset(), source, reading, folder, model)
+        except (ValueError, OSError) as error:
+            if len(found) == 1:
+                raise
+            failed += 1
+            errors.print(f"[yellow]{item.name} was left out:[/] {sentence(error)}", highlight=False)
+    if failed:
+        raise ValueError(f"{failed} of {len(found)} recordings could not be read; the others are in {out}.")
+
+
+def _one(item: Input, adapter: Any, source: Any, reading: Reading, folder: Path, model: Path) -> None:
+    from sight.outputs import write_outputs
+
+    windows = read(item, source, reading)
+    result = run_shown(adapter, windows, item.name)
+    written = write_outputs(result, folder, info=info(item, source, model, windows))
+    changed = float((result.p.argmax(axis=1) != result.q.argmax(axis=1)).mean())
+    console.print(
+        f"[bold]{item.name}[/]: {len(windows)} windows, {changed:.1%} answered otherwise than by the model alone; "
+        f"report: {written['report.html']}"
+    )
+
+
+def run_shown(adapter: Any, windows: Windows, label: str) -> Result:
+    """Run the loop with a progress bar."""
+    from sight.evaluate import run
+
+    with progress(label, len(windows)) as show:
+        return run(adapter, windows, on_answers=lambda done, *_: show(done))
+
+
+def info(item: Input, source: Any, model: Path, windows: Windows) -> dict[str, Any]:
+    """Gather what info.json tells of the input and the model."""
+    card = source.card
+    return {
+        "subject": item.subject or item.name,
+        "input": {"name": item.name, "file": item.path.name if item.path else "", "dataset": item.dataset}
+        | dict(windows.facts),
+        "model": {
+            "file": model.name,
+            "encoder": card.encoder,
+            "dataset": card.dataset,
+            "rate_hz": card.rate_hz,
+            "window_s": card.window_s,
+            "stride_s": card.stride_s,
+            "channels": list(card.channels),
+            "units": list(card.units),
+            "sight_version": card.sight_version,
+        },
+    }

@@ -1,0 +1,132 @@
+"""``sight evaluate``: raw against refined, on a user's own annotation or a dataset's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sight import registry
+from sight.cli._inputs import Reading, find, read
+from sight.cli._shared import console, make_adapter
+from sight.cli.adapt import (
+    Calibrate,
+    Columns,
+    MaxGap,
+    Method,
+    Model,
+    Options,
+    Rate,
+    Settings,
+    Target,
+    Unit,
+    Zone,
+    info,
+    run_shown,
+)
+
+#: What the table shows, with the direction that is better.
+SHOWN = (
+    ("macro_f1_union", "macro-F1", 100),
+    ("accuracy", "accuracy", 100),
+    ("balanced_accuracy", "balanced acc.", 100),
+    ("ece", "ECE", 100),
+    ("time_use_mae_min", "time use (min/day)", 1),
+    ("delay_median_s", "delay (s)", 1),
+)
+
+
+def evaluate(
+    target: Target,
+    model: Model,
+    labels: Annotated[Path | None, typer.Option(help="Diary: CSV with start, end, label, or time, label.")] = None,
+    names: Annotated[Path | None, typer.Option(help="TOML that maps the diary's words to the model's classes.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
+    method: Method = registry.RECOMMENDED,
+    settings: Settings = None,
+    compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
+    columns: Columns = None,
+    unit: Unit = "g",
+    tz: Zone = None,
+    rate: Rate = None,
+    max_gap: MaxGap = None,
+    calibrate: Calibrate = False,
+    option: Options = None,
+) -> None:
+    """Score a model alone against the model with a method, where the truth is known.
+
+    [bold]Examples[/]
+
+      sight evaluate day.csv -m model.onnx --labels diary.csv -o results/
+
+      sight evaluate hapt:5 -m hapt.safetensors --compare ema,sticky,sticky-learned
+    """
+    from sight.sources import load
+
+    source = load(model)
+    found = find(target)
+    if len(found) != 1:
+        raise ValueError(f"Expected one recording to evaluate, got {len(found)} in {target}; name one of them.")
+    item = found[0]
+    reading = Reading(
+        columns=columns,
+        unit=unit,
+        tz=tz,
+        rate_hz=rate,
+        max_gap_s=max_gap,
+        calibrate=calibrate,
+        options=tuple(option or ()),
+    )
+    windows = read(item, source, reading)
+    if labels is not None:
+        from sight.diary import diary_labels, read_names
+
+        windows = replace(
+            windows, label=diary_labels(labels, windows, source.classes, read_names(names) if names else None)
+        )
+    if not (windows.label >= 0).any():
+        raise ValueError(f"{item.name} carries no labels; give them with --labels diary.csv.")
+    others = [name.strip() for name in compare.split(",") if name.strip() and name.strip() != method]
+    results = [run_shown(make_adapter(name, None).bind(source), windows, name) for name in others]
+    result = run_shown(make_adapter(method, settings).bind(source), windows, method)
+    write_scores(result, results, out, info(item, source, model, windows), title=f"{item.name}: raw against refined")
+
+
+def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any], title: str) -> None:
+    """Print the table, and write all files and the scores beside them."""
+    from sight.metrics import score_result
+    from sight.outputs import write_outputs
+    from sight.report import write_report
+
+    scored = {one.method: score_result(one) for one in (*others, result)}
+    rows = {"none": scored[result.method]["raw"]} | {name: found["refined"] for name, found in scored.items()}
+    print_scores(rows, title)
+    written = write_outputs(result, out, info=facts)
+    write_report(written["report.html"], result, others=others, title=title, facts=facts)
+    draft = out / ".scores.json.tmp"
+    draft.write_text(json.dumps(rows, indent=1), "utf-8")
+    draft.replace(out / "scores.json")
+    console.print(f"Report: [bold]{written['report.html']}[/]  scores: {out / 'scores.json'}")
+
+
+def print_scores(rows: dict[str, dict[str, Any]], title: str) -> None:
+    """Print one line a method; the best of each column is bold."""
+    table = Table(title=title, caption="higher is better up to balanced accuracy, lower after it")
+    table.add_column("method")
+    for _, heading, _ in SHOWN:
+        table.add_column(heading, justify="right")
+    best = {
+        key: (max if index < 3 else min)(row[key] for row in rows.values()) for index, (key, _, _) in enumerate(SHOWN)
+    }
+    for name, row in rows.items():
+        label = "source-only" if name == "none" else name
+        cells = [
+            f"[bold]{scale * row[key]:.1f}[/]" if row[key] == best[key] else f"{scale * row[key]:.1f}"
+            for key, _, scale in SHOWN
+        ]
+        table.add_row(label, *cells)
+    console.print(table)

@@ -1,0 +1,177 @@
+"""COA-HAR: contrastive online adaptation with sensor augmentation; in good part a completion of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - its name everywhere
+from torch import Tensor, nn
+
+from sight.base import Needs
+from sight.methods._augment import strong, weak
+from sight.methods._memory import FeatureQueue
+from sight.methods._norms import Stats, learning
+from sight.methods._replay import Fifo
+from sight.methods._torch import TeacherAdapter
+
+#: Fewer negatives than this tell nothing; such windows do without the contrastive term.
+FEWEST_NEGATIVES = 8
+
+
+@dataclass(kw_only=True)
+class COAHAR(TeacherAdapter):
+    """Learns from refined pseudo-labels and from telling augmented windows apart, over the latest and older windows.
+
+    Parameters
+    ----------
+    memory
+        Windows kept for replay, and features kept for neighbours and negatives.
+    neighbours
+        Nearest features whose mean probability gives the pseudo-label.
+    follow
+        Rate of the momentum encoder towards the trained one.
+    temperature
+        Of the contrastive loss.
+    diversity
+        Adds the term that pushes the mean answer of a batch towards all classes alike.
+    update
+        "all" parameters, as the paper's abstract says, or "norm" layers only, as the SIGHT paper's memory column has it.
+    emit
+        "pre": windows are answered before the update they belong to; "post": after it.
+    update_every
+        Windows between two updates, under both rules; each update replays as many again.
+    lr, rule, batch, bn_stats, bn_rate, seed
+        As for every method with gradients.
+
+    Notes
+    -----
+    The authors' code is not public. Known are: contrastive and self-supervised losses, sensor augmentation, refined
+    pseudo-labels, periodic updates with replay, and, from the SIGHT paper's memory column, two networks, 256 windows
+    and 256 features. The rest is our completion along AdaContrast: a momentum encoder, pseudo-labels by nearest
+    neighbours, InfoNCE against features of other pseudo-labels, the diversity term, and the augmentations (jitter
+    as the weak one; rotation, scaling, magnitude and time warp, permutation and jitter as the strong ones). One queue
+    serves neighbours and negatives, as the memory column has room for one only. Features enter it after the loss,
+    so labels and features always belong together. Windows with fewer than 8 negatives skip the contrastive term.
+
+    It believes that neighbours in feature space share a label. On correlated streams the queue holds one activity:
+    negatives are rare, neighbours repeat the same mistake, and the diversity term pushes persistent activity
+    towards classes that are not there.
+
+    References
+    ----------
+    V. Fortes Rey, P. M. Bressane Rezende, B. Zhou, S. Suh, P. Lukowicz: COA-HAR: Exploring contrastive online
+    test-time adaptation for wearable sensor-based human activity recognition using sensor data augmentation. Expert
+    Systems with Applications 297, 129288, 2026. doi:10.1016/j.eswa.2025.129288.
+    D. Chen, D. Wang, T. Darrell, S. Ebrahimi: Contrastive Test-Time Adaptation. CVPR 2022. arXiv:2204.10377.
+    """
+
+    name: ClassVar[str] = "coa-har"
+    needs: ClassVar[Needs] = Needs(gradient=True, raw_windows=True, completed=True)
+    MEMORY_SUM: ClassVar[tuple[str, ...]] = ("weights", "optimiser", "windows", "features")
+    _counts: ClassVar[tuple[str, ...]] = (*TeacherAdapter._counts, "memory", "neighbours")
+    _shares: ClassVar[tuple[str, ...]] = (*TeacherAdapter._shares, "follow")
+    _positive: ClassVar[tuple[str, ...]] = ("temperature",)
+    _choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **TeacherAdapter._choices,
+        "update": ("all", "norm"),
+        "emit": ("pre", "post"),
+    }
+    lr: float = 1e-4
+    rule: Literal["chunk", "stream"] = "stream"
+    update_every: int = 32
+    bn_stats: Stats = "source"
+    memory: int = 256
+    neighbours: int = 10
+    follow: float = 0.001
+    temperature: float = 0.07
+    diversity: bool = True
+    update: Literal["all", "norm"] = "all"
+    emit: Literal["pre", "post"] = "pre"
+
+    def _trainable(self) -> dict[str, nn.Parameter]:
+        return dict(self._network.named_parameters()) if self.update == "all" else super()._trainable()
+
+    def _reset(self) -> None:
+        super()._reset()
+        classes, dims = self.source.weight.shape
+        self.replay_ = Fifo(self.memory, self._shape)
+        self.queue_ = FeatureQueue(self.memory, dims, classes)
+
+    def _waits(self) -> bool:
+        return False  # the memory is what updates wait for
+
+    def _piece(self, x: Tensor) -> Tensor:
+        q = self._answer(x)
+        for window in x.cpu().numpy():
+            self.replay_.add(window)
+            if int(self.replay_.seen) % self.update_every == 0:
+                self._learn()
+        return q if self.emit == "pre" else self._answer(x)
+
+    @torch.no_grad()
+    def _answer(self, x: Tensor) -> Tensor:
+        return torch.softmax(self._network(x), dim=1)
+
+    def _learn(self) -> None:
+        """Train on the latest windows and on as many older ones, then queue the latest."""
+        rng = self.dice_.generator
+        latest = self.replay_.latest(self.update_every)
+        older = self.replay_.windows[rng.integers(self.replay_.size, size=len(latest))]
+        windows = np.concatenate([latest, older])
+        views = [self._tensor(view(windows, rng, self._noise_scale)) for view in (weak, strong, strong)]
+        labels = self._pseudo_labels(views[0])
+        with torch.no_grad():
+            keys = F.normalize(self._teacher.features(views[2]), dim=1)
+        with learning(self._network):
+            features = self._network.features(views[1])
+        self._descend(self._total_loss(features, keys, labels))
+        self._follow(self.follow, statistics=True)
+        self._enqueue(views[0][: len(latest)], labels[: len(latest)])
+
+    @torch.no_grad()
+    def _enqueue(self, x: Tensor, labels: Tensor) -> None:
+        """Queue what the momentum encoder makes of weakly changed windows."""
+        features = self._teacher.features(x)
+        p = torch.softmax(self._teacher.head(features), dim=1)
+        self.queue_.add(F.normalize(features, dim=1).cpu().numpy(), p.cpu().numpy(), labels.cpu().numpy())
+
+    @torch.no_grad()
+    def _pseudo_labels(self, x: Tensor) -> Tensor:
+        """Labels (B,) by nearest neighbours in the queue; the network's own while the queue is short."""
+        features, held = self._network.features(x), self.queue_.size
+        if held < min(32, self.memory):
+            own: Tensor = self._network.head(features)
+            return own.argmax(dim=1)
+        nearness = F.normalize(features, dim=1) @ self._tensor(self.queue_.features[:held]).T
+        nearest = nearness.topk(min(self.neighbours, held), dim=1).indices
+        return self._tensor(self.queue_.probabilities)[nearest].mean(dim=1).argmax(dim=1)
+
+    def _total_loss(self, features: Tensor, keys: Tensor, labels: Tensor) -> Tensor:
+        logits = self._network.head(features)
+        loss = F.cross_entropy(logits, labels)
+        held = self.queue_.size
+        negatives, others = self._tensor(self.queue_.features[:held]), torch.from_numpy(self.queue_.labels[:held])
+        rivals = labels[:, None] != others.to(labels.device)
+        loss = loss + masked_info_nce(F.normalize(features, dim=1), keys, negatives, rivals, self.temperature)
+        if self.diversity:
+            mean = torch.softmax(logits, dim=1).mean(dim=0)
+            loss = loss + (mean * torch.log(mean + 1e-8)).sum()
+        return loss
+
+
+def masked_info_nce(query: Tensor, key: Tensor, negatives: Tensor, rivals: Tensor, temperature: float) -> Tensor:
+    """InfoNCE of unit queries (B, D) and their keys against negatives (Q, D), where `rivals` (B, Q) allows them.
+
+    The mean over queries with at least `FEWEST_NEGATIVES`; 0 where there is none.
+    """
+    enough = rivals.sum(dim=1) >= FEWEST_NEGATIVES
+    if not enough.any():
+        return query.new_zeros(())
+    positive = (query * key).sum(dim=1, keepdim=True)
+    against = (query @ negatives.T).masked_fill(~rivals, -torch.inf)
+    scores = torch.cat([positive, against], dim=1)[enough] / temperature
+    return (scores.logsumexp(dim=1) - scores[:, 0]).mean()

@@ -1,0 +1,69 @@
+"""Named sets of field values: "authors", a method's published defaults, and "sight-paper", what the paper ran.
+
+A preset is resolved before the adapter is made: explicit values win over it, it wins over the defaults of the class,
+and the instance knows nothing but its fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from sight import registry
+
+#: What differs from the defaults of each class. Those are the authors', with thresholds as shares of ln K.
+PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "authors": {},
+    "sight-paper": {
+        "tent": {"lr": 1e-4, "batch": 32, "bn_stats": "source"},
+        "note": {"lr": 1e-4, "batch": 32, "memory": 64},
+        "sar": {"lr": 1e-4, "batch": 32},
+        "rotta": {"lr": 1e-4, "batch": 32, "memory": 256},
+        "oftta": {"batch": 32, "M": 10},
+        "accup": {"lr": 1e-4, "batch": 32, "M": 3},
+        "coa-har": {"lr": 1e-4, "batch": 32, "update": "norm"},
+        "rem": {"lr": 1e-4, "batch": 32},
+        "cotta": {"lr": 1e-4, "batch": 32, "confidence": 0.9},
+        "eata": {"lr": 1e-4, "batch": 32},
+    },
+}
+
+
+def resolve(method: str, preset: str, **fields: Any) -> dict[str, Any]:
+    """Return the keyword arguments that a preset and explicit values give to a method.
+
+    Examples
+    --------
+    >>> resolve("tent", "sight-paper", lr=0.01)
+    {'lr': 0.01, 'batch': 32, 'bn_stats': 'source'}
+    >>> resolve("tent", "authors")
+    {}
+    """
+    if preset not in PRESETS:
+        hint = get_close_matches(preset, PRESETS, n=1)
+        raise ValueError(
+            f"There is no preset called {preset!r}; known are {', '.join(PRESETS)}."
+            + (f" Did you mean {hint[0]!r}?" if hint else "")
+        )
+    return {**PRESETS[preset].get(method.lower(), {}), **fields}
+
+
+def differences() -> list[dict[str, Any]]:
+    """List every field whose value differs between the presets: method, field, and a value for each preset.
+
+    Examples
+    --------
+    >>> next(row for row in differences() if row["method"] == "accup" and row["field"] == "M")
+    {'method': 'accup', 'field': 'M', 'authors': 10, 'sight-paper': 3}
+    """
+    rows = []
+    for method, changed in PRESETS["sight-paper"].items():
+        defaults = {field.name: field.default for field in dataclasses.fields(registry.get("methods", method))}
+        rows += [
+            {"method": method, "field": field, "authors": defaults[field], "sight-paper": value}
+            for field, value in changed.items()
+            if value != defaults[field]
+        ]
+    return rows

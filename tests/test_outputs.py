@@ -1,0 +1,189 @@
+"""Output files against values worked out by hand, and the promise that a set is whole or absent."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from sight.evaluate import run
+from sight.outputs import FILES, write_outputs
+from sight.registry import method
+from sight.testing import ToySource, toy_stream
+from sight.types import Result, Windows
+
+BERLIN = ZoneInfo("Europe/Berlin")
+ONE, TWO = (0.9, 0.1), (0.2, 0.8)
+
+
+def evening(start=datetime(2025, 3, 3, 23, 57, tzinfo=BERLIN), label=(0, 0, 1, -1, 1, 0)) -> Result:
+    """Six windows around midnight: three, ten minutes of nothing, three of which the last is not worn.
+
+    A window of 60 s comes every 30 s, so windows stand for 30 30 60 | 30 30 60 s; midnight is at 180 s.
+    """
+    windows = Windows(
+        x=np.zeros((6, 1, 1), np.float32),
+        time_s=np.array([0.0, 30, 60, 720, 750, 780]),
+        label=np.array(label),
+        gap_before_s=np.array([0.0, 0, 0, 600, 0, 0]),
+        wear=np.array([True] * 5 + [False]),
+        window_s=60.0,
+        stride_s=30.0,
+        start=start,
+        facts={"resampled": np.float32(50)},
+    )
+    q = np.array([ONE, ONE, TWO, TWO, (0.45, 0.55), ONE])
+    return Result(
+        method="sight",
+        settings={"tau": 0.05, "gap_half_life_s": None},
+        classes=("sit", "walk"),
+        p=np.array([ONE, TWO, TWO, TWO, TWO, ONE]),
+        q=q,
+        windows=windows,
+        trace={"surprise": np.linspace(0, 1, 6)},
+        facts={"rule": "window", "state_bytes": {"prototypes": 12}, "seconds": float("nan")},
+    )
+
+
+def rows_of(path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_windows_hold_every_window_with_its_marks(tmp_path):
+    import pyarrow.parquet as pq
+
+    path = write_outputs(evening(), tmp_path / "out", info={}, low_confidence=0.6)["windows.parquet"]
+    table = pq.read_table(path).to_pydict()
+    assert list(table) == [
+        *("time_s", "time", "window_s", "raw_class", "class", "confidence", "p_sit", "p_walk", "q_sit", "q_walk"),
+        *("surprise", "gap_before_s", "wear", "low_confidence", "label"),
+    ]
+    assert table["raw_class"] == ["sit", "walk", "walk", "walk", "walk", "sit"]
+    assert table["class"] == ["sit", "sit", "walk", "walk", "walk", "sit"]
+    assert table["label"] == ["sit", "sit", "walk", None, "walk", "sit"]
+    assert table["confidence"] == [0.9, 0.9, 0.8, 0.8, 0.55, 0.9]
+    assert table["low_confidence"] == [False] * 4 + [True, False]
+    assert table["wear"] == [True] * 5 + [False]
+    assert table["time"][3].astimezone(BERLIN).isoformat() == "2025-03-04T00:09:00+01:00"
+
+
+def test_columns_of_unknown_things_are_left_out(tmp_path):
+    import pyarrow.parquet as pq
+
+    path = write_outputs(evening(start=None, label=[-1] * 6), tmp_path, info={})["windows.parquet"]
+    assert {"time", "label"}.isdisjoint(pq.read_schema(path).names)
+
+
+def test_segments_end_at_changes_and_gaps(tmp_path):
+    rows = rows_of(write_outputs(evening(), tmp_path, info={})["segments.csv"])
+    found = [(row["start_s"], row["end_s"], row["duration_s"], row["class"], row["windows"]) for row in rows]
+    assert found == [
+        ("0.0", "60.0", "60.0", "sit", "2"),
+        ("60.0", "120.0", "60.0", "walk", "1"),
+        ("720.0", "780.0", "60.0", "walk", "2"),
+        ("780.0", "840.0", "60.0", "sit", "1"),
+    ]
+    assert [row["mean_confidence"] for row in rows] == ["0.9", "0.8", "0.675", "0.9"]
+    assert rows[2]["start"] == "2025-03-04T00:09:00.000+01:00"
+    assert (rows[2]["gap_before_s"], rows[3]["wear_share"]) == ("600.0", "0.0")
+
+
+def test_days_are_cut_at_midnight_also_inside_a_gap(tmp_path):
+    rows = rows_of(write_outputs(evening(), tmp_path, info={}, low_confidence=0.6)["daily.csv"])
+    day = ("day_wear_minutes", "day_non_wear_minutes", "day_gap_minutes")
+    assert [(row["day"], row["date"], row["class"]) for row in rows] == [
+        ("1", "2025-03-03", "sit"),
+        ("1", "2025-03-03", "walk"),
+        ("2", "2025-03-04", "sit"),
+        ("2", "2025-03-04", "walk"),
+    ]
+    assert [float(row["minutes"]) for row in rows] == [1, 1, 0, 1]
+    assert [float(row["raw_minutes"]) for row in rows] == [0.5, 1.5, 0, 1]
+    assert [float(row["low_confidence_minutes"]) for row in rows] == [0, 0, 0, 0.5]
+    assert [float(rows[0][key]) for key in day] == [2, 0, 1]
+    assert [float(rows[3][key]) for key in day] == [1, 1, 9]
+
+
+def test_without_a_clock_a_day_is_24_hours(tmp_path):
+    rows = rows_of(write_outputs(evening(start=None), tmp_path, info={})["daily.csv"])
+    assert [(row["day"], row["date"], float(row["minutes"])) for row in rows] == [("1", "", 1), ("1", "", 2)]
+
+
+def test_the_day_that_summer_time_begins_has_23_hours(tmp_path):
+    n = 25 * 60
+    windows = Windows(
+        x=np.zeros((n, 1, 1), np.float32),
+        time_s=60.0 * np.arange(n),
+        label=np.full(n, -1),
+        gap_before_s=np.zeros(n),
+        window_s=60.0,
+        stride_s=60.0,
+        start=datetime(2024, 3, 31, 0, 0, tzinfo=BERLIN),
+    )
+    q = np.tile(ONE, (n, 1))
+    result = Result(method="none", settings={}, classes=("sit", "walk"), p=q, q=q, windows=windows)
+    rows = rows_of(write_outputs(result, tmp_path, info={})["daily.csv"])
+    assert [(row["date"], float(row["day_wear_minutes"])) for row in rows[::2]] == [
+        ("2024-03-31", 23 * 60),
+        ("2024-04-01", 2 * 60),
+    ]
+
+
+def test_info_is_plain_json_with_what_the_caller_knows(tmp_path):
+    facts = {"input": {"file": "a.cwa", "size_bytes": np.int64(7)}, "model": {"encoder": "cnn"}, "subject": "S01"}
+    info = json.loads(write_outputs(evening(), tmp_path, info=facts)["info.json"].read_text("utf-8"))
+    assert info["input"] == {"file": "a.cwa", "size_bytes": 7}
+    assert (info["model"], info["subject"]) == ({"encoder": "cnn"}, "S01")
+    assert (info["method"], info["settings"]) == ("sight", {"tau": 0.05, "gap_half_life_s": None})
+    assert (info["state_bytes"], info["facts"]["seconds"]) == ({"prototypes": 12}, None)
+    stream = info["stream"]
+    assert (stream["windows"], stream["recorded_s"], stream["wear_s"], stream["gap_s"]) == (6, 240, 180, 600)
+    assert stream["start"] == "2025-03-03T23:57:00+01:00"
+    assert info["versions"]["numpy"] == np.__version__
+    assert set(info["files"]) == set(FILES) == {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_failed_run_leaves_the_files_of_the_last_one(tmp_path):
+    paths = write_outputs(evening(), tmp_path / "out", info={})
+    before = {name: path.read_bytes() for name, path in paths.items()}
+    stranger = run(method("none").bind(ToySource()), toy_stream(n=5))
+    with pytest.raises(ValueError, match="one stream"):
+        write_outputs(evening(), tmp_path / "out", info={}, others=[stranger])
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    with pytest.raises(ValueError, match="one stream"):
+        write_outputs(evening(), tmp_path / "new", info={}, others=[stranger])
+    assert not (tmp_path / "new").exists()
+
+
+def test_other_files_of_the_folder_stay(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    write_outputs(evening(), tmp_path, info={})
+    write_outputs(evening(), tmp_path, info={})
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt"}
+
+
+def test_a_file_in_the_way_is_named(tmp_path):
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(ValueError, match=r"out is a file; name another place"):
+        write_outputs(evening(), tmp_path / "out", info={})
+
+
+def test_without_pyarrow_the_remedy_is_named_and_nothing_written(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(RuntimeError, match=r'pip install "sight-har\[data\]"'):
+        write_outputs(evening(), tmp_path / "out", info={})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stream_without_windows_gives_headers_only(tmp_path):
+    result = run(method("sight").bind(ToySource()), toy_stream(n=0))
+    paths = write_outputs(result, tmp_path, info={})
+    assert rows_of(paths["segments.csv"]) == rows_of(paths["daily.csv"]) == []
+    assert paths["daily.csv"].read_text().startswith("day,date,class,minutes")
+    assert "no window" in paths["report.html"].read_text("utf-8")

@@ -1,0 +1,222 @@
+"""Training: it learns, it repeats to the bit, and what it leaves behind is what slow loops compute."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+import sight
+from sight.sources.statistics import fisher_information, source_stats
+from sight.testing import ToySource, toy_stream
+from sight.train import SILENT, _batches, _split, normalisation, train
+
+CLASSES = ToySource().classes
+FEW = {"epochs": 2, "encoder": "resnet"}
+
+
+def weights(source) -> np.ndarray:
+    return np.concatenate([value.numpy().ravel() for value in source.network.state_dict().values()])
+
+
+@pytest.mark.parametrize("encoder", ["cnn", "resnet", "transformer"])
+def test_training_learns(encoder):
+    source = train(toy_stream(n=300, seed=1), CLASSES, encoder=encoder, epochs=8, stats=False)
+    unseen = toy_stream(n=200, seed=1, noise=1.2)
+    fresh = toy_stream(n=400, seed=1)
+    x, y = fresh.x[300:], fresh.label[300:]
+    assert (source.encode(x)[1].argmax(axis=1) == y).mean() > 0.8
+    assert (source.encode(unseen.x)[1].argmax(axis=1) == unseen.label).mean() > 0.8
+    assert source.stats is None
+
+
+def test_mlp_learns_from_vectors_with_holes():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=400)
+    x = (rng.normal(size=(3, 20))[y] * 2 + rng.normal(size=(400, 20)))[:, :, None].astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    x[:, 4] = np.nan
+    source = train((x[:300], y[:300]), ("a", "b", "c"), encoder="mlp", epochs=10, rate_hz=1 / 60)
+    p = source.encode(x[300:])[1]
+    assert (p.argmax(axis=1) == y[300:]).mean() > 0.8
+    assert (source.card.length, source.card.window_s) == (1, 60.0)
+    expected = [0.0 if c == 4 else float(np.nanmedian(x[:300, c])) for c in range(20)]
+    np.testing.assert_allclose(source.card.fill, expected, rtol=1e-6)
+    loud = np.nan_to_num(x[300:])
+    quiet = loud.copy()
+    loud[:, 4] = 1000.0  # a channel that training never saw must not speak
+    np.testing.assert_allclose(source.encode(loud)[0], source.encode(quiet)[0], atol=1e-4)
+
+
+def test_same_seed_same_file_to_the_bit(tmp_path):
+    windows = toy_stream(n=100)
+    np.random.seed(1)  # noqa: NPY002 - the state of the world must not matter
+    torch.manual_seed(1)
+    first = train(windows, CLASSES, validation=0.2, fisher=True, **FEW)
+    torch.manual_seed(2)
+    before = torch.get_rng_state()
+    second = train(windows, CLASSES, validation=0.2, fisher=True, **FEW)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.array_equal(weights(first), weights(second))
+    assert np.array_equal(first.stats.class_means, second.stats.class_means)
+    assert all(np.array_equal(first.fisher[name], second.fisher[name]) for name in first.fisher)
+    files = [source.save(tmp_path / f"{n}.safetensors") for n, source in enumerate((first, second))]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    other = train(windows, CLASSES, validation=0.2, seed=1, **FEW)
+    assert not np.array_equal(weights(first), weights(other))
+
+
+def test_windows_without_label_are_ignored():
+    windows = toy_stream(n=80)
+    rng = np.random.default_rng(0)
+    noise = dataclasses.replace(
+        windows, x=1e3 * rng.normal(size=windows.x.shape).astype(np.float32), label=np.full(80, -1)
+    )
+    plain, mixed = train(windows, CLASSES, **FEW), train([windows, noise], CLASSES, **FEW)
+    assert np.array_equal(weights(plain), weights(mixed))
+    assert mixed.stats.count == 80
+
+
+def test_card_tells_the_training(tmp_path):
+    seen = []
+    source = train(
+        [toy_stream(n=60), toy_stream(n=50, seed=2)],
+        CLASSES,
+        validation=0.25,
+        channels=("x", "y", "z"),
+        units="g",
+        dataset="toys",
+        on_epoch=lambda epoch, figures: seen.append((epoch, dict(figures))),
+        **FEW,
+    )
+    card = source.card
+    assert [epoch for epoch, _ in seen] == [1, 2]
+    assert set(seen[0][1]) == {"loss", "accuracy", "macro_f1"}
+    assert card.training["macro_f1"] == [round(figures["macro_f1"], 6) for _, figures in seen]
+    assert card.training["best_epoch"] == 1 + int(np.argmax(card.training["macro_f1"]))
+    assert (card.rate_hz, card.window_s, card.stride_s, card.length) == (10.0, 2.0, 1.0, 20)
+    assert (card.channels, card.units, card.dataset) == (("x", "y", "z"), ("g", "g", "g"), "toys")
+    twin = sight.load(source.save(tmp_path / "m.safetensors"))
+    assert twin.card == card
+    x = toy_stream(n=20).x
+    assert np.array_equal(twin.encode(x)[1], source.encode(x)[1])
+
+
+def test_best_epoch_is_restored():
+    """With a learning rate that ruins the network later, the kept weights score what the best epoch scored."""
+    windows = toy_stream(n=200)
+    source = train(windows, CLASSES, encoder="resnet", epochs=6, lr=0.3, validation=0.3)
+    told = source.card.training
+    _, held_out = _split(windows.label, 0.3, 0)
+    accuracy = (source.encode(windows.x[held_out])[1].argmax(axis=1) == windows.label[held_out]).mean()
+    assert accuracy == pytest.approx(told["accuracy"][told["best_epoch"] - 1], abs=1e-6)
+    assert len(set(told["macro_f1"])) > 1
+
+
+def test_split_is_stratified_and_keeps_every_class():
+    y = np.repeat([0, 1, 2, 3], [100, 40, 10, 1])
+    kept, held_out = _split(y, 0.2, seed=0)
+    assert np.bincount(y[held_out], minlength=4).tolist() == [20, 8, 2, 0]
+    assert sorted([*kept, *held_out]) == list(range(151))
+    assert not np.array_equal(held_out, _split(y, 0.2, seed=1)[1])
+    assert len(_split(y, 0.0, seed=0)[1]) == 0
+    with pytest.raises(ValueError, match="from 0 to below 1, got 1"):
+        _split(y, 1.0, seed=0)
+
+
+@pytest.mark.parametrize(("n", "sizes"), [(129, [64, 65]), (128, [64, 64]), (130, [64, 64, 2]), (65, [65]), (1, [1])])
+def test_no_batch_of_one(n, sizes):
+    batches = list(_batches(torch.arange(n), 64))
+    assert [len(batch) for batch in batches] == sizes
+    assert sorted(torch.cat(batches).tolist()) == list(range(n))
+
+
+def test_a_lone_last_window_trains():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(65, 4, 1)).astype(np.float32)  # one value a channel: a batch of one has no variance
+    source = train((x, np.arange(65) % 2), ("a", "b"), encoder="mlp", epochs=1, rate_hz=1.0)
+    assert np.isfinite(weights(source)).all()
+
+
+def test_normalisation_of_usual_constant_and_empty_channels():
+    rng = np.random.default_rng(0)
+    x = rng.normal(3, 2, size=(50, 3, 10)).astype(np.float32)
+    x[:, 1] = 9.81
+    mean, std, fill = normalisation(x)
+    assert fill is None
+    np.testing.assert_allclose(mean, [x[:, 0].mean(), 9.81, x[:, 2].mean()], rtol=1e-5)
+    np.testing.assert_allclose(std, [x[:, 0].std(), 1, x[:, 2].std()], rtol=1e-5)
+    x[:, 2] = np.nan
+    assert normalisation(x)[1][2] == SILENT
+    assert normalisation(x)[2][2] == 0
+
+
+def test_statistics_against_a_slow_loop():
+    windows = toy_stream(n=70)
+    label = np.where(windows.label == 3, 2, windows.label)  # class 3 has no windows
+    source = train((windows.x, label), CLASSES, rate_hz=10.0, **FEW)
+    z = source.encode(windows.x)[0]
+    stats = source_stats(source, windows.x, label)
+    for k in range(5):
+        own = [z[i] for i in range(70) if label[i] == k] or list(z)
+        np.testing.assert_allclose(stats.class_means[k], np.mean(own, axis=0), atol=1e-5)
+        assert stats.prior[k] == pytest.approx(np.mean(label == k))
+    np.testing.assert_allclose(stats.feature_mean, z.mean(axis=0), atol=1e-5)
+    assert np.array_equal(stats.prior, source.stats.prior)
+
+
+@pytest.mark.parametrize("encoder", ["cnn", "transformer"])
+def test_fisher_against_a_slow_loop(encoder):
+    windows = toy_stream(n=70)
+    source = train(windows, CLASSES, encoder=encoder, epochs=1, fisher=True)
+    network = source.network
+    names = {n for n, p in network.named_parameters() if p.ndim == 1 and not n.endswith("bias")}
+    total = dict.fromkeys(source.fisher, 0.0)
+    for window in torch.from_numpy(windows.x):
+        network.zero_grad()
+        logits = network(window[None])
+        (-logits.log_softmax(dim=1)[0, logits.argmax()]).backward()
+        for name, parameter in network.named_parameters():
+            if name in total:
+                total[name] = total[name] + parameter.grad.numpy() ** 2
+    assert names <= set(source.fisher)
+    assert len(source.fisher) == 2 * len(names)
+    for name, value in total.items():
+        np.testing.assert_allclose(source.fisher[name], value / 70, rtol=1e-3, atol=1e-9)
+
+
+def test_fisher_looks_at_2000_windows_at_most(monkeypatch):
+    windows = toy_stream(n=30)
+    source = train(windows, CLASSES, **FEW)
+    monkeypatch.setattr("sight.sources.statistics.FISHER_WINDOWS", 10)
+    few = fisher_information(source, windows.x, seed=0)
+    rows = np.sort(np.random.default_rng(0).permutation(30)[:10])
+    alone = fisher_information(source, windows.x[rows], seed=5)
+    for name, value in few.items():
+        np.testing.assert_allclose(value, alone[name], rtol=1e-4, atol=1e-10)
+
+
+def test_refusals():
+    windows = toy_stream(n=20)
+    with pytest.raises(ValueError, match="Expected rate_hz for arrays"):
+        train((windows.x, windows.label), CLASSES)
+    with pytest.raises(ValueError, match="labels from 0 to 1, got 20 with labels"):
+        train(windows, ("a", "b"))
+    with pytest.raises(ValueError, match="of one shape"):
+        train([windows, toy_stream(ToySource(length=30), n=20)], CLASSES)
+    with pytest.raises(ValueError, match="two or more windows"):
+        train((windows.x, np.full(20, -1)), CLASSES, rate_hz=1.0)
+    with pytest.raises(ValueError, match=r"no encoder called 'cmn'.* Did you mean 'cnn'"):
+        train(windows, CLASSES, encoder="cmn")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+def test_training_on_cuda():
+    windows = toy_stream(n=300)
+    source = train(windows, CLASSES, epochs=8, device="cuda", fisher=True)
+    assert source.device.type == "cuda"
+    on_device = source.encode(windows.x)[1]
+    assert (on_device.argmax(axis=1) == windows.label).mean() > 0.8
+    np.testing.assert_allclose(source.to("cpu").encode(windows.x)[1], on_device, atol=1e-3)
