@@ -22,6 +22,7 @@ from sight.datasets import Dataset, info, load, windows_of
 from sight.datasets._store import Store
 from sight.datasets.capture24 import Capture24
 from sight.datasets.extrasensory import MOTION, SIX, ExtraSensory
+from sight.datasets.folder import Folder
 from sight.datasets.hapt import HAPT
 from sight.datasets.harth import HARTH, HAR70plus
 from sight.datasets.hugadb import HuGaDB
@@ -35,8 +36,8 @@ RNG = np.random.default_rng(7)
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("SIGHT_CACHE", str(tmp_path / "cache"))
+def _own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("SIGHT_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
 def zipped(folder: Path) -> Path:
@@ -167,7 +168,7 @@ def test_capture24_keeps_unannotated_stretches_and_gaps(capture):
     np.testing.assert_array_equal(recording.values, table[["x", "y", "z"]].to_numpy(np.float32))
     names = np.array([*dataset.classes, "none"])[recording.labels]
     assert list(dict.fromkeys(names)) == ["none", "sleep", "sedentary", "light"]
-    assert recording.facts["unannotated_samples"] == 3500
+    assert (recording.labels == -1).sum() == 3500
     assert recording.start == datetime(2016, 11, 13, 2, 18, tzinfo=UTC)
     windows = dataset.windows("P001")
     assert windows.x.shape == (9, 3, 1000)  # 45 s give four, 50 s five
@@ -380,10 +381,10 @@ def test_hapt_labels_count_from_one_and_transitions_can_be_classes(tmp_path):
     assert windows.label.tolist() == [4] * 3 + [0] * 3
     np.testing.assert_allclose(windows.gap_before_s, [0, 0, 0, (400 - 266) / 50, 0, 0])
     (raw / "labels.txt").write_text("1 1 13 11 300\n")
-    with pytest.raises(ValueError, match="label 13 .* not in the map"):
+    with pytest.raises(ValueError, match=r"label 13 .* not in the map"):
         next(HAPT(tmp_path).recordings("1"))
     (raw / "gyro_exp01_user01.txt").unlink()
-    with pytest.raises(ValueError, match="is missing beside its partner"):
+    with pytest.raises(ValueError, match=r"gyro_exp01_user01.txt is missing"):
         next(HAPT(tmp_path).recordings("1"))
 
 
@@ -407,7 +408,7 @@ def test_hapt_filters_keep_gravity_or_remove_it(tmp_path):
 
 def hugadb_file(folder, name, date, rows):
     header = f"#Activity\t{name.split('_')[2]} \n#ActivityID\t1 \n#Date {date}\n"
-    columns = "acc_rf_x acc_rt_x acc_rt_y acc_rt_z gyro_rt_x gyro_rt_y gyro_rt_z EMG_r act".split()
+    columns = ["acc_rf_x", "acc_rt_x", "acc_rt_y", "acc_rt_z", "gyro_rt_x", "gyro_rt_y", "gyro_rt_z", "EMG_r", "act"]
     body = "\n".join("\t".join(str(value) for value in row) for row in rows)
     (folder / name).write_text(header + "\t".join(columns) + "\n" + body + "\n")
 
@@ -623,7 +624,7 @@ def test_every_corpus_knows_its_facts(name):
 def test_missing_data_says_which_files_go_where(name, tmp_path, monkeypatch):
     monkeypatch.setenv("SIGHT_DATA", str(tmp_path))
     dataset = load(name)
-    with pytest.raises(ValueError, match="put .* into the folder") as caught:
+    with pytest.raises(ValueError, match=r"put .* into the folder") as caught:
         dataset.subjects()
     assert dataset.files[0] in str(caught.value)
     assert str(tmp_path) in str(caught.value)
@@ -720,3 +721,93 @@ def test_datasets_travel_between_processes(harth):
     expected = dataset.windows("S006", cache=False)
     again = pickle.loads(pickle.dumps(dataset))
     np.testing.assert_array_equal(again.windows("S006", cache=False).x, expected.x)
+
+
+# --- a user's own folder --------------------------------------------------------------------------------------
+
+MAP = """
+unit = "m/s^2"
+tz = "Europe/Berlin"
+window_s = 1.0
+stride_s = 0.5
+[columns]
+time = "when"
+label = "what"
+x = "ax"
+y = "ay"
+z = "az"
+[labels]
+1 = "walk"
+2 = "rest"
+3 = "walk"
+9 = ""
+"""
+
+
+def own_file(path, labels, start):
+    n = len(labels)
+    times = pd.date_range(start, periods=n, freq="20ms").strftime("%Y-%m-%d %H:%M:%S.%f")
+    table = pd.DataFrame({"when": times, "ax": np.arange(n), "ay": 0.0, "az": 9.81, "what": labels})
+    path.parent.mkdir(exist_ok=True, parents=True)
+    table.to_csv(path, index=False)
+
+
+@pytest.fixture
+def own(tmp_path):
+    own_file(tmp_path / "own" / "anna.csv", np.repeat([1, 2, 3, 9], 100), "2024-07-01 10:00:00")
+    own_file(tmp_path / "own" / "bert" / "b-first.csv.gz", np.repeat([2], 100), "2024-07-01 12:00:00")
+    own_file(tmp_path / "own" / "bert" / "a-later.csv", np.repeat([1], 100), "2024-07-01 12:00:12")
+    (tmp_path / "MAP.toml").write_text(MAP)
+    return tmp_path / "own", tmp_path / "MAP.toml"
+
+
+def test_own_folder_of_files_and_subfolders(own):
+    root, labels = own
+    dataset = Folder(root, labels=labels)
+    assert dataset.subjects() == ("anna", "bert")
+    assert dataset.classes == ("walk", "rest")
+    assert dataset.channels == ("x", "y", "z")
+    assert (dataset.units, dataset.rate_hz, dataset.window_s) == (("m/s^2",) * 3, 50.0, 1.0)
+    (recording,) = dataset.recordings("anna")
+    assert recording.labels[[0, 100, 200, 300]].tolist() == [0, 1, 0, -1]
+    assert recording.start == datetime(2024, 7, 1, 8, tzinfo=UTC)
+    windows = dataset.windows("bert")
+    assert windows.x.shape == (6, 3, 50)
+    assert windows.label.tolist() == [1, 1, 1, 0, 0, 0]  # by the time they begin, not by their names
+    assert windows.gap_before_s[3] == pytest.approx(10.0)
+    (root / "MAP.toml").write_text(MAP)
+    np.testing.assert_array_equal(Folder(root).windows("bert").x, windows.x)
+
+
+def test_own_folder_cache_follows_the_map(own):
+    root, labels = own
+    assert (Folder(root, labels=labels).windows("bert").label == 1).sum() == 3
+    labels.write_text(MAP.replace('2 = "rest"', '2 = ""') + '7 = "rest"\n')
+    assert (Folder(root, labels=labels).windows("bert").label == -1).sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text.replace("window_s", "windows_s"), "Did you mean 'window_s'"),
+        (lambda text: text.split("[labels]")[0], "at least two classes"),
+        (lambda text: text.replace('"walk"', "walk"), "is not TOML"),
+        (lambda text: text.replace('3 = "walk"\n', ""), "label '3' is not in the map"),
+        (lambda text: text.replace('"ay"', '"ayy"'), "ayy"),
+        (lambda text: text.replace('"what"', '"whit"'), "whit"),
+    ],
+)
+def test_own_folder_bad_maps(own, change, words):
+    root, labels = own
+    labels.write_text(change(MAP))
+    with pytest.raises(ValueError, match=words) as caught:
+        Folder(root, labels=labels)
+    assert "\n" not in str(caught.value)
+
+
+def test_own_folder_without_people_or_map(own, tmp_path):
+    with pytest.raises(ValueError, match=r"no map at .*MAP.toml"):
+        Folder(own[0])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no subject in"):
+        Folder(tmp_path / "empty", labels=own[1])

@@ -119,6 +119,12 @@ def test_calibration_of_certain_answers_is_their_error():
     assert metrics.ece(np.array([0, 0, 1, 1]), q) == pytest.approx(0.25)
 
 
+def test_calibration_bins_are_closed_on_the_right():
+    """A wrong answer at 0.5 and a right one at 0.9 do not share a bin of width a half, so their errors add up."""
+    q = np.array([[0.5, 0.3, 0.2], [0.9, 0.1, 0.0]])
+    assert metrics.ece(np.array([1, 0]), q, bins=2) == pytest.approx((0.5 + 0.1) / 2)
+
+
 def test_time_use_by_hand():
     """Of four hours in truth 3 are sat and 1 walked; the answers say 2 and 2: six hours a day moved over."""
     table = metrics.confusion(np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]), 3)

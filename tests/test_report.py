@@ -14,7 +14,7 @@ import pytest
 from sight.evaluate import run
 from sight.registry import method
 from sight.report import write_report
-from sight.report.lanes import MOST_POINTS
+from sight.report.lanes import MOST_POINTS, MOST_RUNS
 from sight.testing import ToySource, toy_stream
 from sight.types import Result, Windows
 
@@ -230,9 +230,10 @@ def restless(n: int, k: int = 12) -> Result:
 def test_any_length_stays_small_and_opens(opened, tmp_path, n):
     path = write_report(tmp_path / "r.html", restless(n))
     assert path.stat().st_size < 2_000_000
-    area, mean = (
-        re.search(rf'<path d="([^"]*)" class="{kind}"', path.read_text("utf-8")).group(1) for kind in ("area", "mean")
-    )
+    text = path.read_text("utf-8")
+    lanes = re.findall(r"<svg.*?</svg>", text)
+    assert max(len(re.findall(r"h\d+", lane)) for lane in lanes) <= MOST_RUNS + 1  # and the cover below them
+    area, mean = (re.search(rf'<path d="([^"]*)" class="{kind}"', text).group(1) for kind in ("area", "mean"))
     assert 1 <= len(re.findall("[ML]", area + mean)) <= MOST_POINTS
     assert opened(path).heard == [f"request: {path.as_uri()}"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import subprocess
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +15,7 @@ import sight
 from sight.methods.lame import LAME, affinity, agree, energy
 from sight.methods.oatta import OATTA
 from sight.methods.t3a import T3A
-from sight.methods.tca import TCA, head_basis
+from sight.methods.tca import TCA, descend, head_basis
 from sight.registry import method
 from sight.sources.features import FeatureSource
 from sight.testing import ToySource, toy_stream
@@ -243,8 +245,6 @@ def test_tca_running_moments_and_answer():
 def test_tca_descent_follows_the_gradient_of_its_loss():
     rng = np.random.default_rng(0)
     found, wanted = (np.cov(rng.normal(size=(4, 30))) for _ in range(2))
-    from sight.methods.tca import descend
-
     start = np.eye(4)
     slope = np.zeros((4, 4))
     for i in range(4):
@@ -277,99 +277,6 @@ def test_tca_never_sees_labels_and_never_more_than_64_dimensions():
     answers = [sight.run(TCA(M=3, every=10).bind(toy), stream).q for stream in (windows, relabelled)]
     np.testing.assert_array_equal(*answers)
     assert not np.array_equal(answers[0], toy.encode(windows.x)[1])
-
-
-# --- OFTTA ------------------------------------------------------------------------------------------------------
-
-
-def torch_source(encoder="cnn", classes=5, seed=0):
-    torch = pytest.importorskip("torch")
-    from sight.registry import get
-    from sight.sources.torch import TorchSource
-
-    torch.manual_seed(seed)
-    network = get("encoders", encoder)(channels=3, classes=classes)
-    network.train()
-    with torch.no_grad():  # running statistics worth mixing
-        for _ in range(3):
-            network(torch.randn(64, 3, 24) * 2 + 1)
-    return TorchSource(network.eval(), classes=tuple(f"activity {k}" for k in range(classes)))
-
-
-def numpy_oftta_features(network, x, shares):
-    """Walk the CNN's own layers; normalise by hand."""
-    import torch
-
-    shares = list(shares)
-    for layer in network.blocks.modules():
-        if isinstance(layer, torch.nn.BatchNorm1d):
-            a = shares.pop(0)
-            data = x.numpy()
-            mean = a * layer.running_mean.numpy() + (1 - a) * data.mean(axis=(0, 2))
-            std_source = np.sqrt(layer.running_var.numpy()) + 1e-5
-            std = a * std_source + (1 - a) * np.sqrt(data.var(axis=(0, 2)) + layer.eps)
-            y = (data - mean[:, None]) / std[:, None]
-            x = torch.from_numpy(y * layer.weight.numpy()[:, None] + layer.bias.numpy()[:, None])
-        elif not isinstance(layer, torch.nn.Sequential):
-            x = layer(x)
-    assert not shares
-    return network.pool(x).flatten(1).numpy()
-
-
-@pytest.mark.parametrize("order", ["forward", "reversed"])
-def test_oftta_mixes_statistics_as_specified(order):
-    torch = pytest.importorskip("torch")
-    from sight.methods.oftta import OFTTA
-
-    source = torch_source()
-    x = np.random.default_rng(0).normal(size=(16, 3, 24)).astype("float32")
-    adapter = OFTTA(edtn_order=order).bind(source)
-    with torch.no_grad():
-        found = adapter._network.features(torch.from_numpy(x)).numpy()
-        shares = [0.1, 0.1 * 9.9**0.5, 0.99]
-        expected = numpy_oftta_features(
-            source.module().requires_grad_(False), torch.from_numpy(x), shares if order == "forward" else shares[::-1]
-        )
-    np.testing.assert_allclose(found, expected, atol=2e-4)
-
-
-def test_oftta_with_all_statistics_from_the_source_is_t3a():
-    pytest.importorskip("torch")
-    from sight.methods.oftta import OFTTA
-
-    source = torch_source()
-    x = np.random.default_rng(0).normal(size=(40, 3, 24)).astype("float32")
-    plain = T3A(M=10).bind(source).step(x)
-    mixed = OFTTA(M=10, first=1.0, last=1.0, rule="stream").bind(source).step(x)
-    np.testing.assert_allclose(mixed, plain, atol=1e-3)
-    default = OFTTA(M=10, rule="stream").bind(source).step(x)
-    assert np.abs(default - plain).max() > 1e-2
-
-
-def test_oftta_chunks_share_statistics_and_a_network_without_batch_norm_is_left_alone():
-    torch = pytest.importorskip("torch")
-    from sight.methods.oftta import OFTTA, MixedNorm
-
-    x = np.random.default_rng(0).normal(size=(32, 3, 24)).astype("float32")
-    source = torch_source()
-    chunk = OFTTA(batch=32).bind(source)
-    assert chunk.chunk == 32
-    assert np.abs(chunk.step(x) - chunk.clone(batch=4).step(x)).max() > 1e-3
-    transformer = torch_source("transformer")
-    adapter = OFTTA().bind(transformer)
-    assert not any(isinstance(layer, MixedNorm) for layer in adapter._network.modules())
-    with torch.no_grad():
-        z = adapter._network.features(torch.from_numpy(x)).numpy()
-    np.testing.assert_allclose(z, transformer.encode(x)[0], atol=1e-5)
-
-
-def test_oftta_holds_what_the_paper_counts():
-    pytest.importorskip("torch")
-    from sight.methods.oftta import OFTTA
-
-    adapter = OFTTA(M=10).bind(torch_source(classes=4))
-    kinds = adapter.state_bytes()
-    assert sum(kinds[kind] for kind in OFTTA.MEMORY_SUM) / 1024 == pytest.approx(325.0, rel=0.01)
 
 
 # --- all of them, at the edges ----------------------------------------------------------------------------------
@@ -415,3 +322,9 @@ def test_wrong_settings_are_refused_by_name(name, fields):
     key = next(iter(fields))
     with pytest.raises(ValueError, match=f"{name}: expected .*{key}"):
         method(name, **fields)
+
+
+def test_methods_on_features_and_the_checks_do_without_torch():
+    modules = [f"sight.methods.{name}" for name in OUTPUT_RIVALS] + ["sight.checks"]
+    code = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -215,6 +217,7 @@ def test_windows_are_the_samples_they_say():
     values = np.arange(100.0)
     windows = cut(recording(values, 5 + np.arange(100) / 10, 10), window_s=2, stride_s=0.5)
     assert windows.x.shape == (17, 1, 20)
+    assert windows.x.flags.c_contiguous
     for x, time_s in zip(windows.x, windows.time_s, strict=True):
         first = round((time_s - 5) * 10)
         np.testing.assert_array_equal(x[0], values[first : first + 20])
@@ -488,13 +491,13 @@ def test_prepare_equals_cut_without_the_extras():
 
 
 def test_feature_vectors_pass_untouched():
-    time_s = np.array([0, 60, 120, 420, 480, 5000.0, 5000.0])
-    values = np.arange(14.0).reshape(7, 2)
-    values[1, 1] = np.nan
-    whole = recording(values, time_s, 1 / 60, labels=np.arange(7))
+    time_s = np.array([np.nan, 0, 60, 120, 420, 480, 5000.0, 5000.0])
+    values = np.arange(16.0).reshape(8, 2)
+    values[2, 1] = np.nan
+    whole = recording(values, time_s, 1 / 60, labels=np.arange(8))
     windows = prepare(whole, rate_hz=1 / 60, window_s=60, stride_s=60, max_gap_s=600)
-    np.testing.assert_array_equal(windows.x[:, :, 0], values[:6].astype(np.float32))
-    assert windows.label.tolist() == [0, 1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(windows.x[:, :, 0], values[1:7].astype(np.float32))
+    assert windows.label.tolist() == [1, 2, 3, 4, 5, 6]
     assert windows.gap_before_s.tolist() == [0, 0, 0, 0, 0, 5000 - 540]
 
 
@@ -505,6 +508,16 @@ def test_short_and_empty_recordings():
         prepare(short, rate_hz=50, window_s=1, stride_s=1, allow_empty=False)
     with pytest.raises(ValueError, match="no samples"):
         prepare(recording(np.zeros((0, 3)), [], 50), rate_hz=50, window_s=1, stride_s=1)
+
+
+def test_a_rate_of_zero_is_refused():
+    with pytest.raises(ValueError, match="above 0 Hz"):
+        cut(recording(np.zeros(50), np.arange(50), 0), window_s=3, stride_s=1)
+
+
+def test_importing_the_steps_does_not_import_scipy():
+    code = "import sys, sight.signal; raise SystemExit('scipy' in sys.modules or 'pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_recording_of_nan_alone_gives_no_windows():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -31,11 +32,7 @@ def steady(recording, label, seconds=8.0):
     """Slices of one activity, the first seconds left out, where the wearer still arrives."""
     edges = np.flatnonzero(np.diff(recording.labels, prepend=-9, append=-9))
     skip = round(seconds * recording.rate_hz)
-    return [
-        slice(a + skip, b)
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
-        if recording.labels[a] == label and b - a > 2 * skip
-    ]
+    return [slice(a + skip, b) for a, b in pairwise(edges) if recording.labels[a] == label and b - a > 2 * skip]
 
 
 def test_registered_with_every_fact():

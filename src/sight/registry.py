@@ -90,15 +90,27 @@ def get(kind: str, name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def method(name: str, **fields: Any) -> Any:
+def method(name: str, preset: str | None = None, **fields: Any) -> Any:
     """Make an adapter by name, with fields as keyword arguments.
+
+    Parameters
+    ----------
+    name
+        Registry name; case does not matter.
+    preset
+        A named set of field values, "authors" or "sight-paper"; fields given explicitly win.
+    fields
+        Hyper-parameters of the method.
 
     Examples
     --------
     >>> method("ema", a=0.5)
     EMA(a=0.5, gap_half_life_s=30.0)
     """
-    return get("methods", name)(**fields)
+    cls = get("methods", name)
+    if preset is not None:
+        fields = import_module("sight.methods.presets").resolve(cls.name, preset, **fields)
+    return cls(**fields)
 
 
 def _table(kind: str) -> dict[str, str]:

@@ -197,8 +197,9 @@ def _match(true_starts: Array, answer_starts: Array, hit: Array) -> tuple[Array,
     """For each run of either side: 0 one to one, 1 no partner, 2 fragmentation, 3 merge, 4 both."""
     true_run, answer_run = _run_of(true_starts, len(hit)), _run_of(answer_starts, len(hit))
     # Two runs overlap in one unbroken piece, so the first window of each piece of hits is one pair.
-    meets = np.union1d(true_starts, answer_starts)
-    meets = meets[hit[meets]]
+    begins = np.zeros(len(hit), dtype=bool)
+    begins[true_starts] = begins[answer_starts] = True
+    meets = np.flatnonzero(begins & hit)
     true_of, answer_of = true_run[meets], answer_run[meets]
     partners = np.bincount(true_of, minlength=len(true_starts))  # answered runs that overlap each true one
     guests = np.bincount(answer_of, minlength=len(answer_starts))

@@ -4,63 +4,91 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sight.bench.plan import Trial, key
+from sight._version import __version__
+from sight.bench.plan import key
 from sight.types import Windows
 
+#: From so many windows on, batches of 256 instead of 64: a quarter of the steps, and each still sees enough.
+LARGE = 8000
 
-def content(windows: list[Windows]) -> str:
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What decides a trained source besides its data."""
+
+    classes: tuple[str, ...]
+    encoder: str
+    epochs: int
+    batch: int
+    seed: int
+    device: str
+
+    def name(self, windows: Sequence[Windows]) -> str:
+        """Name the model that this recipe makes of these windows."""
+        return key(content(windows), self, version("torch").partition("+")[0], __version__)
+
+
+def batch_for(asked: int | None, windows: Sequence[Windows]) -> int:
+    """Return the batch asked for, or the one that suits the number of labelled windows."""
+    return asked or (256 if sum(int((person.label >= 0).sum()) for person in windows) > LARGE else 64)
+
+
+def content(windows: Sequence[Windows]) -> str:
     """Hash windows and labels: the same data, the same name."""
     digest = hashlib.blake2b(digest_size=12)
     for person in windows:
-        digest.update(np.ascontiguousarray(person.x).data)
-        digest.update(np.ascontiguousarray(person.label).data)
+        digest.update(str(person.x.shape).encode())
+        for array in (person.x, person.label, person.gap_before_s):
+            digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
-def source_model(trial: Trial, people: dict[str, Windows], dataset: Any, folder: Path, device: str = "cpu") -> Any:
-    """Return the trained source of a trial, from the cache if it was trained before.
+def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folder: Path) -> Any:
+    """Return a trained source, from the folder of models if it was trained before.
 
     Parameters
     ----------
-    trial
-        Names sources, network, seed and training.
-    people
-        Windows of the sources by name.
+    recipe
+        How to train.
+    windows
+        Of each person of the source.
     dataset
-        For classes, channels and units.
+        Tells channels, units and rate for the model card.
     folder
-        Where models are kept.
-    device
-        Where to train; part of the name, for results differ in the last bits.
+        Where models are kept, each in a file written whole.
     """
-    import torch
-
     from sight.sources.torch import TorchSource
+
+    path = folder / f"{recipe.name(windows)}.safetensors"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".{path.stem}.{os.getpid()}.safetensors"
+        _trained(recipe, windows, dataset).save(draft)
+        draft.replace(path)
+    return TorchSource.load(path)
+
+
+def _trained(recipe: Recipe, windows: Sequence[Windows], dataset: Any) -> Any:
     from sight.train import train
 
-    windows = [people[name] for name in trial.sources]
-    how = {"encoder": trial.encoder, "epochs": trial.epochs, "batch": trial.batch, "seed": trial.seed}
-    name = key(content(windows), how, device, str(torch.__version__).partition("+")[0])
-    path = folder / f"{name}.safetensors"
-    if path.is_file():
-        return TorchSource.load(path)
-    source = train(
-        windows,
-        dataset.classes,
-        device=device,
+    return train(
+        list(windows),
+        recipe.classes,
+        encoder=recipe.encoder,
+        epochs=recipe.epochs,
+        batch=recipe.batch,
+        seed=recipe.seed,
+        device=recipe.device,
         channels=dataset.channels,
         units=dataset.units,
-        rate_hz=dataset.rate_hz,
+        rate_hz=windows[0].x.shape[2] / windows[0].window_s,
         dataset=dataset.name,
-        **how,
     ).to("cpu")
-    folder.mkdir(parents=True, exist_ok=True)
-    draft = folder / f".{name}.{os.getpid()}.safetensors"
-    source.save(draft)
-    draft.replace(path)
-    return TorchSource.load(path)

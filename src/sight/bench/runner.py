@@ -1,18 +1,24 @@
 """Runs experiments: in parallel, resumable, every finished row kept.
 
-A row is the answer of one method on one trial. It lies in a file of its own, named after all that decides it and
-written whole, so a run that was killed goes on where it stopped, and experiments share the rows they have in common.
+A row is the answer of one method on one trial. It lies in a file of its own, named after all that decides it (the
+data, the source model, the order of the stream, the method, its settings and its code) and written whole. So a run that
+was killed goes on where it stopped, and experiments share the rows they have in common.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import inspect
 import itertools
 import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,42 +26,39 @@ import numpy as np
 
 from sight import registry
 from sight._version import __version__
-from sight.bench.models import source_model
+from sight.bench.analyses import ANALYSES
+from sight.bench.engines import spread
+from sight.bench.models import Recipe, batch_for, content, source_model
 from sight.bench.plan import Experiment, Setting, Trial, Variant, key, trials
+from sight.sources.card import filled
 from sight.types import Array, Windows
 
 #: Windows that stay together when a stream is shuffled in blocks.
 BLOCK = 32
 
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Places:
-    """Where rows and models are kept."""
+class Job:
+    """What all trials of a run share."""
 
+    experiment: Experiment
+    setting: Setting
     out: Path
-
-    @property
-    def models(self) -> Path:
-        """Folder of trained sources."""
-        return self.out / "models"
-
-    def row(self, trial: Trial, variant: Variant, kind: str) -> Path:
-        """File of one row."""
-        name = row_key(trial, variant, kind)
-        return self.out / "rows" / name[:2] / f"{name}.json"
+    device: str = "cpu"
 
 
-def row_key(trial: Trial, variant: Variant, kind: str) -> str:
-    """Name a row after all that decides it: trial, method, resolved settings, version of the package."""
-    return key(trial, variant.method, make(variant).settings(), kind, __version__)
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A row that could not be made, and why."""
 
+    label: str
+    trial: str
+    error: str
 
-def make(variant: Variant) -> Any:
-    """Make the adapter of a variant, its preset resolved into fields."""
-    preset = {} if variant.preset is None else {"preset": variant.preset}
-    return registry.method(variant.method, **preset, **variant.fields)
+    def __str__(self) -> str:
+        return f"{self.label} on {self.trial}: {self.error}"
 
 
 def run(
@@ -66,9 +69,9 @@ def run(
     engine: str = "loky",
     jobs: int | None = None,
     device: str = "cpu",
-    on_done: Callable[[int, int], None] | None = None,
-) -> tuple[Rows, list[str]]:
-    """Run what is not there yet, and return all rows of the experiment and a sentence for each that failed.
+    on_done: Callable[[int, int, str], None] | None = None,
+) -> tuple[list[Row], list[Failure]]:
+    """Run what is not there yet, and return all rows of the experiment and what failed.
 
     Parameters
     ----------
@@ -76,139 +79,250 @@ def run(
         What is compared, and on whom.
     out
         Folder of rows and models; the same folder resumes.
-    engine
-        "loky" for the cores of this machine, "dask:local:N" or "dask:ADDRESS" for a cluster, "serial" for none.
-    jobs
-        Worker processes of "loky"; all cores by default.
+    engine, jobs
+        As in `sight.bench.engines.spread`.
     device
         Where sources are trained.
     on_done
-        Called with rows finished and rows in all.
+        Called with steps finished, steps in all, and what they are.
     """
-    places = Places(out=out)
+    job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
     planned = list(trials(experiment, setting))
-    groups = [list(group) for _, group in itertools.groupby(planned, key=Trial.model)]
-    total, done = len(planned) * len(experiment.variants), 0
-    failures: list[str] = []
-    work = [(group, experiment, places, device) for group in groups]
-    for finished, failed in _spread(_group, work, engine, jobs):
-        done += finished
-        failures += failed
+    groups = [list(same) for _, same in itertools.groupby(planned, key=lambda t: (t.encoder, t.seed, t.sources))]
+    total, done = len(groups) + len(planned), itertools.count(1)
+    for _ in spread(_prepare, [(group, job) for group in groups], engine, jobs):
         if on_done:
-            on_done(done, total)
-    return collect(experiment, planned, places), failures
+            on_done(next(done), total, "training")
+    found: dict[int, tuple[list[Row], list[Failure]]] = {}
+    for at, answer in spread(_answer, [(trial, job) for trial in planned], engine, jobs):
+        found[at] = answer
+        if on_done:
+            on_done(next(done), total, "adapting")
+    rows, failures = zip(*(found[at] for at in sorted(found)), strict=True) if found else ((), ())
+    return list(itertools.chain(*rows)), list(itertools.chain(*failures))
 
 
-def collect(experiment: Experiment, planned: Sequence[Trial], places: Places) -> Rows:
-    """Read all rows of an experiment that are there, in the order of its plan."""
-    rows: Rows = []
-    for trial, variant in itertools.product(planned, experiment.variants):
-        path = places.row(trial, variant, experiment.kind)
-        if path.is_file():
-            named = {"experiment": experiment.name, "label": variant.label}
-            rows.append(named | json.loads(path.read_text("utf-8")))
-    return rows
+def make(variant: Variant) -> Any:
+    """Make the adapter of a variant: explicit fields win over the preset, the preset over the class."""
+    from sight.methods.presets import resolve
+
+    cls = registry.get("methods", variant.method)
+    fields = dict(variant.fields)
+    if variant.rule is not None and "rule" in {field.name for field in dataclasses.fields(cls)}:
+        fields.setdefault("rule", variant.rule)
+    return cls(**(fields if variant.preset is None else resolve(variant.method, variant.preset, **fields)))
 
 
-def _group(group: list[Trial], experiment: Experiment, places: Places, device: str) -> tuple[int, list[str]]:
-    """Run all trials of one source model; returns rows that are there now, and what failed."""
-    wanted = [(t, v, places.row(t, v, experiment.kind)) for t in group for v in experiment.variants]
-    missing = [(t, v, path) for t, v, path in wanted if not path.is_file()]
-    if not missing:
-        return len(wanted), []
-    import torch
+# --- in the workers ------------------------------------------------------------------------------------------------
 
+
+@dataclass(frozen=True, kw_only=True)
+class _Stage:
+    """The people of a trial, before anything is trained or answered."""
+
+    dataset: Any
+    sources: list[Windows]
+    target: Windows
+    recipe: Recipe
+    trial: Trial
+    job: Job
+
+    def path(self, variant: Variant) -> Path:
+        """File of one row, named after all that decides it."""
+        adapter = make(variant)
+        setting, kind = self.job.setting, self.job.experiment.kind
+        stream = (content([self.target]), self.target.stride_s, self.trial.order, setting.use_gaps, BLOCK)
+        method = (variant.method, adapter.settings(), _code(type(adapter)))
+        name = key(kind, self.recipe.name(self.sources), stream, method, __version__)
+        return self.job.out / "rows" / name[:2] / f"{name}.json"
+
+    def source(self) -> Any:
+        """Return the trained model."""
+        return source_model(self.recipe, self.sources, self.dataset, self.job.out / "models")
+
+
+def _stage(trial: Trial, job: Job) -> _Stage:
     from sight.datasets import load, windows_of
 
-    torch.set_num_threads(1)  # so that the same seed gives the same model, and workers do not fight for cores
-    dataset = load(group[0].dataset, **group[0].options)
-    people = {name: windows_of(dataset, name) for name in group[0].sources}
-    source = source_model(group[0], people, dataset, places.models, device)
-    failed = []
-    for trial, block in itertools.groupby(missing, key=lambda entry: entry[0]):
-        windows = ordered(windows_of(dataset, trial.target), trial)
+    setting = job.setting
+    dataset = load(setting.dataset, **setting.options)
+    sources = [windows_of(dataset, person, **setting.windowing) for person in trial.sources]
+    recipe = Recipe(
+        classes=tuple(dataset.classes),
+        encoder=trial.encoder,
+        epochs=setting.epochs,
+        batch=batch_for(setting.batch, sources),
+        seed=trial.seed,
+        device=job.device,
+    )
+    target = windows_of(dataset, trial.target, **setting.windowing)
+    return _Stage(dataset=dataset, sources=sources, target=target, recipe=recipe, trial=trial, job=job)
+
+
+def _prepare(group: list[Trial], job: Job) -> None:
+    """Train the source that some trials share, if a row of theirs is missing; errors are told by `_answer`."""
+    try:
+        for trial in group:
+            stage = _stage(trial, job)
+            if not all(stage.path(variant).is_file() for variant in job.experiment.variants):
+                with _one_thread():
+                    stage.source()
+                return
+    except Exception:  # noqa: BLE001, S110 - the trial itself meets the same error, and names it
+        pass
+
+
+def _answer(trial: Trial, job: Job) -> tuple[list[Row], list[Failure]]:
+    """Return the rows of all methods on one trial, those that are missing made now."""
+    variants = job.experiment.variants
+    try:
+        stage = _stage(trial, job)
+        paths = {variant.label: stage.path(variant) for variant in variants}
+        failures = _fill(stage, [v for v in variants if not paths[v.label].is_file()], paths)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other trials go on and the report names it
+        return [], [Failure(label=v.label, trial=str(trial), error=_told(error)) for v in variants]
+    rows = [
+        _names(stage, variant, at) | json.loads(paths[variant.label].read_text("utf-8"))
+        for at, variant in enumerate(variants)
+        if paths[variant.label].is_file()
+    ]
+    return rows, failures
+
+
+def _fill(stage: _Stage, missing: list[Variant], paths: dict[str, Path]) -> list[Failure]:
+    if not missing:
+        return []
+    failures = []
+    with _one_thread():
+        source = stage.source()
+        windows = ordered(stage.target, stage.trial, use_gaps=stage.job.setting.use_gaps)
+        # Sensors that were off leave NaN; the source fills them itself, methods that step through windows cannot.
+        windows = replace(windows, x=filled(windows.x, source.card.fill))
         encoded = source.encode(windows.x)
-        for _, variant, path in block:
+        for variant in missing:
             try:
-                _keep(path, _row(trial, variant, experiment.kind, source, windows, encoded))
-            except (ValueError, TypeError, RuntimeError) as error:
-                failed.append(f"{variant.label} on {trial.setting} {'+'.join(trial.sources)}->{trial.target}: {error}")
-    return len(wanted) - len(failed), failed
+                keep(paths[variant.label], _row(stage, variant, source, windows, encoded))
+            except Exception as error:  # noqa: BLE001 - a method of anybody's may fail in any way
+                failures.append(Failure(label=variant.label, trial=str(stage.trial), error=_told(error)))
+    return failures
 
 
-def _row(
-    trial: Trial, variant: Variant, kind: str, source: Any, windows: Windows, encoded: tuple[Array, Array]
-) -> dict[str, Any]:
-    from sight.bench.analyses import ANALYSES
-
+def _row(stage: _Stage, variant: Variant, source: Any, windows: Windows, encoded: tuple[Array, Array]) -> Row:
+    """Run one method; what is told here follows from the name of the row alone."""
     adapter = make(variant).bind(source)
     began = time.perf_counter()
-    found = ANALYSES[kind](adapter, windows, encoded)
+    scores = ANALYSES[stage.job.experiment.kind](adapter, windows, encoded)
+    seconds = time.perf_counter() - began
     return {
-        **asdict(trial),
-        "method": variant.method,
-        "preset": variant.preset,
         "settings": adapter.settings(),
         "rule": adapter.rule,
-        "window_s": windows.window_s,
-        "stride_s": windows.stride_s,
-        "classes": list(source.classes),
-        "scores": found,
+        "notes": list(adapter.notes()) if hasattr(adapter, "notes") else [],
+        "code": _code(type(adapter)),
+        "scores": scores,
         "state_bytes": adapter.state_bytes(),
-        "seconds": round(time.perf_counter() - began, 3),
-        "versions": {"sight": __version__, "numpy": np.__version__, "python": platform.python_version()},
-        "machine": platform.machine(),
-        "trained": {k: source.card.training[k] for k in ("device", "torch", "windows", "epochs", "batch")},
+        "training": dataclasses.asdict(stage.recipe) | {"windows": source.card.training["windows"]},
+        "source_data": content(stage.sources),
+        "target_data": content([stage.target]),
+        "seconds": round(seconds, 4),
+        "versions": _versions(),
+        "machine": platform.platform(),
     }
 
 
-def ordered(windows: Windows, trial: Trial) -> Windows:
-    """Put a stream into the order of a trial; without gaps, recordings are joined as the paper joins them."""
+def _names(stage: _Stage, variant: Variant, place: int) -> Row:
+    """What the plan calls a row; the same row may serve several experiments and settings."""
+    experiment, setting, trial, dataset = stage.job.experiment, stage.job.setting, stage.trial, stage.dataset
+    paper = "->".join(setting.paper_subject.format(who) for who in ("+".join(trial.sources), trial.target))
+    return {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "kind": experiment.kind,
+        "ranked": experiment.ranked,
+        "setting": setting.name,
+        "dataset": dataset.name,
+        "dataset_version": getattr(dataset, "version", ""),
+        "options": dict(setting.options),
+        "windowing": dict(setting.windowing),
+        "label_map": {str(raw): name for raw, name in getattr(dataset, "label_map", {}).items()},
+        "classes": list(dataset.classes),
+        "window_s": stage.target.window_s,
+        "stride_s": stage.target.stride_s,
+        **dataclasses.asdict(trial),
+        "gaps": setting.use_gaps,
+        "label": variant.label,
+        "place": place,
+        "method": variant.method,
+        "preset": variant.preset,
+        "needs": dataclasses.asdict(registry.get("methods", variant.method).needs),
+        "paper_table": experiment.paper,
+        "paper_dataset": setting.paper,
+        "paper_case": paper if setting.paper else "",
+    }
+
+
+def ordered(windows: Windows, trial: Trial, *, use_gaps: bool = False) -> Windows:
+    """Put a stream into the order of a trial; without gaps it runs on evenly, recordings joined."""
     n = len(windows)
+    if use_gaps and trial.order == "chronological":
+        return windows
     rng = np.random.default_rng(trial.seed)
-    if trial.order == "chronological":
-        index = np.arange(n)
-    elif trial.order == "blocks":
-        blocks = np.array_split(np.arange(n), range(BLOCK, n, BLOCK))
+    index = np.arange(n)
+    if trial.order == "blocks":
+        blocks = np.array_split(index, range(BLOCK, n, BLOCK))
         index = np.concatenate([blocks[i] for i in rng.permutation(len(blocks))])
-    else:
+    elif trial.order == "shuffled":
         index = rng.permutation(n)
-    gaps = windows.gap_before_s if trial.use_gaps and trial.order == "chronological" else np.zeros(n)
-    return replace(
-        windows, x=windows.x[index], label=windows.label[index], gap_before_s=gaps, wear=None, time_s=windows.time_s
-    )
+    time_s, gaps = np.arange(n) * windows.stride_s, np.zeros(n)
+    x, label = windows.x[index], windows.label[index]
+    return replace(windows, x=x, label=label, time_s=time_s, gap_before_s=gaps, wear=None, start=None)
 
 
-def _keep(path: Path, row: dict[str, Any]) -> None:
+# --- help ----------------------------------------------------------------------------------------------------------
+
+
+def keep(path: Path, row: Row) -> None:
+    """Write a row whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(row, default=float), "utf-8")
+    draft.write_text(json.dumps(row, default=_json), "utf-8")
     draft.replace(path)
 
 
-def _spread(function: Callable[..., Any], work: Sequence[tuple[Any, ...]], engine: str, jobs: int | None) -> Iterator[Any]:
-    """Run a function over its arguments on an engine, results as they come."""
-    if engine == "serial":
-        yield from (function(*arguments) for arguments in work)
-        return
-    import joblib
-
-    with _backend(engine, jobs):
-        yield from joblib.Parallel(return_as="generator_unordered")(joblib.delayed(function)(*args) for args in work)
+def _json(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
 
 
-def _backend(engine: str, jobs: int | None) -> Any:
-    import joblib
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
-    if engine == "loky":
-        return joblib.parallel_config(backend="loky", n_jobs=jobs or -1, inner_max_num_threads=1)
-    kind, _, place = engine.partition(":")
-    if kind != "dask" or not place:
-        raise ValueError(f"Expected --engine loky, serial, dask:local:N or dask:ADDRESS, got {engine!r}.")
-    from distributed import Client, LocalCluster
 
-    if place.startswith("local:"):
-        Client(LocalCluster(n_workers=int(place.removeprefix("local:")), threads_per_worker=1))
-    else:
-        Client(place)
-    return joblib.parallel_config(backend="dask")
+def _code(cls: type) -> str:
+    """Hash the file that holds a class, so that a method whose author goes on writing is run anew."""
+    try:
+        text = Path(inspect.getsourcefile(cls) or "").read_bytes()
+    except (OSError, TypeError):
+        return ""
+    return hashlib.blake2b(text, digest_size=6).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    found = {"sight": __version__, "python": platform.python_version()}
+    for package in ("numpy", "torch", "numba", "scipy"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = ""
+    return found
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sum in one order on any machine, so that the same seed gives the same model, and do not crowd other workers."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

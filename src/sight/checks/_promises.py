@@ -11,7 +11,6 @@ import numpy as np
 from sight.base import Adapter, Needs, OutputAdapter
 from sight.checks._case import (
     CLOSE,
-    LENGTH,
     Case,
     CheckFailed,
     answers,
@@ -63,7 +62,7 @@ def source_untouched(case: Case) -> None:
 def constant_stream(case: Case) -> None:
     """Promise: a sensor that lies on a table, and one that is off, give valid answers for ever."""
     for name, window in (("one window repeated", case.x[:1]), ("all samples zero", np.zeros_like(case.x[:1]))):
-        x = np.repeat(window, LENGTH, axis=0)
+        x = np.repeat(window, len(case.x), axis=0)
         adapter = case.fresh()
         probable(case, answers(adapter, x), len(x), f"with {name}")
         finite_state(case, adapter, f"after {name}")
@@ -73,7 +72,7 @@ def one_class(case: Case) -> None:
     """Promise: a whole stream of one class gives valid answers."""
     label = case.source.encode(case.x)[1].argmax(axis=1)
     own = np.flatnonzero(label == np.bincount(label).argmax())
-    adapter, x = case.fresh(), case.x[np.resize(own, LENGTH)]
+    adapter, x = case.fresh(), case.x[np.resize(own, len(case.x))]
     probable(case, answers(adapter, x), len(x), "on a stream of one class")
     finite_state(case, adapter, "after a stream of one class")
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 import typer
 
 from sight._version import __version__
-from sight.cli import adapt, bench, data, demo, evaluate, export, inspect, listing, train
+from sight.cli import bench, data, listing
 from sight.cli._shared import Friendly
+from sight.cli.adapt import adapt
+from sight.cli.demo import demo
+from sight.cli.evaluate import evaluate
+from sight.cli.export import export
+from sight.cli.inspect import inspect
+from sight.cli.train import train
 
 app = typer.Typer(
     cls=Friendly,
@@ -32,12 +38,12 @@ def _options(
         raise typer.Exit
 
 
-app.command()(demo.demo)
-app.command()(train.train)
-app.command()(adapt.adapt)
-app.command()(evaluate.evaluate)
-app.command()(inspect.inspect)
-app.command()(export.export)
+app.command()(demo)
+app.command()(train)
+app.command()(adapt)
+app.command()(evaluate)
+app.command()(inspect)
+app.command()(export)
 app.command()(listing.methods)
 app.command()(listing.datasets)
 app.command()(listing.encoders)

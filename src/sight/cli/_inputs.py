@@ -8,7 +8,7 @@ from typing import Any
 
 from sight import params, registry
 from sight.cli._shared import errors
-from sight.types import Windows
+from sight.types import Recording, Windows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class Reading:
     tz: str | None = None
     rate_hz: float | None = None
     calibrate: bool = False
-    max_gap_s: float | None = None
+    max_gap_s: float = 0.5
     options: tuple[str, ...] = ()
 
     def mapping(self) -> dict[str, str] | None:
@@ -51,9 +51,10 @@ def find(target: str) -> list[Input]:
     if path.is_dir():
         from sight.datasets.files import READABLE
 
-        found = sorted(p for p in path.rglob("*") if p.is_file() and p.name.lower().endswith(READABLE))
+        endings = (*READABLE, ".npz")
+        found = sorted(p for p in path.rglob("*") if p.is_file() and p.name.lower().endswith(endings))
         if not found:
-            raise ValueError(f"There is no recording in {path}; expected files that end with {', '.join(READABLE)}.")
+            raise ValueError(f"There is no recording in {path}; expected files that end with {', '.join(endings)}.")
         return [Input(name="-".join((*p.relative_to(path).parts[:-1], _stem(p))), path=p) for p in found]
     name, colon, subject = target.partition(":")
     if colon and name.lower() in registry.names("datasets"):
@@ -109,26 +110,54 @@ def _of_dataset(item: Input, card: Any, reading: Reading) -> Windows:
 def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
     from sight.datasets.files import read as read_file
     from sight.signal import prepare
-    from sight.signal.clean import warnings_for
+    from sight.signal.clean import convert, warnings_for
 
-    path = item.path
-    if path is None:
-        raise ValueError(f"{item.name}: nothing to read.")
-    if path.suffix == ".npz":
-        return _of_npz(path, card)
-    recording = read_file(path, **_given(reading))
-    if len(recording.channels) >= len(card.channels) and not set(card.channels) <= set(recording.channels):
-        recording = _by_position(recording, card)
-    for warning in warnings_for(recording, _known(card)):
-        errors.print(f"[yellow]{item.name}:[/] {warning}", highlight=False)
+    if str(item.path).endswith(".npz"):
+        return _of_npz(item, card)
+    recording = read_file(
+        str(item.path), columns=reading.mapping(), unit=reading.unit, tz=reading.tz, rate_hz=reading.rate_hz
+    )
+    recording = convert(_fitted(item, recording, card.channels), card.units)
+    known = {key: getattr(card, key) for key in ("rate_hz", "channels", "mean", "std")}
+    for warning in warnings_for(recording, known | {"unit": card.units}):
+        note(item, warning)
     return prepare(
         recording,
         rate_hz=card.rate_hz,
         window_s=card.window_s,
         stride_s=card.stride_s,
-        channels=card.channels,
-        unit=card.units,
+        max_gap_s=reading.max_gap_s,
         calibration="auto" if reading.calibrate else None,
         allow_empty=False,
-        **({} if reading.max_gap_s is None else {"max_gap_s": reading.max_gap_s}),
     )
+
+
+def _of_npz(item: Input, card: Any) -> Windows:
+    from sight.datasets.npz import read_npz
+
+    windows, _ = read_npz(str(item.path), card.classes)
+    if windows.x.shape[2] != card.length:
+        raise ValueError(
+            f"{item.name}: expected windows of {card.length} samples ({card.window_s:g} s at {card.rate_hz:g} Hz) "
+            f"as the model was trained with, got {windows.x.shape[2]}; cut the recording anew."
+        )
+    return windows
+
+
+def _fitted(item: Input, recording: Recording, channels: tuple[str, ...]) -> Recording:
+    """Give the model its channels: by name where they are there, else by position where the number agrees."""
+    from sight.signal.clean import select
+
+    if set(channels) <= set(recording.channels) or len(recording.channels) != len(channels):
+        return select(recording, channels)
+    note(item, f"columns {', '.join(recording.channels)} are taken as {', '.join(channels)}, in this order.")
+    return replace(recording, channels=channels)
+
+
+def note(item: Input, text: str) -> None:
+    """Tell something worth knowing about an input, without stopping."""
+    errors.print(f"[yellow]{item.name}:[/] {text}", highlight=False, soft_wrap=True)
+
+
+def _stem(path: Path) -> str:
+    return path.name.split(".")[0]

@@ -82,8 +82,8 @@ def progress(label: str, total: int) -> Iterator[Any]:
         yield lambda done, note="": bar.update(task, completed=done, description=f"{label} {note}".rstrip())
 
 
-def make_adapter(name: str, assignments: list[str] | None) -> Any:
-    """Make a method from its name and ``--set`` texts."""
+def make_adapter(name: str, assignments: list[str] | None = None, preset: str | None = None) -> Any:
+    """Make a method from its name, a preset and ``--set`` texts."""
     from sight import params, registry
 
-    return registry.method(name, **params.parse(registry.get("methods", name), assignments or []))
+    return registry.method(name, preset, **params.parse(registry.get("methods", name), assignments or []))

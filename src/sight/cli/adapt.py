@@ -18,11 +18,12 @@ Target = Annotated[
 Model = Annotated[Path, typer.Option("--model", "-m", help="A model file: .safetensors or .onnx.")]
 Method = Annotated[str, typer.Option(help="Adaptation method; see: sight methods.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Setting of the method, KEY=VALUE; repeatable.")]
+Preset = Annotated[str | None, typer.Option(help="Named settings of the method: authors or sight-paper; --set wins.")]
 Columns = Annotated[str | None, typer.Option(help="Columns of a CSV or Parquet file: time=t,x=ax,y=ay,z=az.")]
 Unit = Annotated[str, typer.Option(help="Unit of its acceleration: g, mg or m/s^2.")]
 Zone = Annotated[str | None, typer.Option("--tz", help="Time zone of times without one, such as Europe/Vienna.")]
 Rate = Annotated[float | None, typer.Option(help="Sampling rate (Hz) of a file without timestamps.")]
-MaxGap = Annotated[float | None, typer.Option("--max-gap", help="Pause (s) that counts as a gap; 0.5 by default.")]
+MaxGap = Annotated[float, typer.Option("--max-gap", min=0, help="Pause (s) that counts as a gap.")]
 Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate gravity calibration from the recording.")]
 Options = Annotated[list[str] | None, typer.Option("--option", help="Option of the dataset, KEY=VALUE; repeatable.")]
 
@@ -33,11 +34,12 @@ def adapt(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
     method: Method = registry.RECOMMENDED,
     settings: Settings = None,
+    preset: Preset = None,
     columns: Columns = None,
     unit: Unit = "g",
     tz: Zone = None,
     rate: Rate = None,
-    max_gap: MaxGap = None,
+    max_gap: MaxGap = 0.5,
     calibrate: Calibrate = False,
     option: Options = None,
 ) -> None:
@@ -56,7 +58,7 @@ def adapt(
     from sight.sources import load
 
     source = load(model)
-    adapter = make_adapter(method, settings).bind(source)
+    adapter = make_adapter(method, settings, preset).bind(source)
     reading = Reading(
         columns=columns,
         unit=unit,

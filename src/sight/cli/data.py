@@ -49,7 +49,7 @@ def fetch(
     """
     from sight.datasets.fetch import fetch as download
 
-    for path in download(name, folder):
+    for path in download(name, folder, say=console.print):
         console.print(f"[bold]{path}[/]")
 
 
@@ -91,13 +91,15 @@ def remove(
     from sight.datasets import cache
 
     if name is None and not everything:
-        raise ValueError(f"Say which dataset's windows to remove, or --all; the cache holds {_size(cache.size())}.")
-    freed = cache.remove(None if everything else name)
-    console.print(f"Removed {_size(freed)}; the cache holds {_size(cache.size())}.")
+        raise ValueError(f"Say which dataset's windows to remove, or --all; the cache holds {_size()}.")
+    freed = cache.remove(None if everything else registry.get("datasets", str(name)).name)
+    console.print(f"Removed {freed / 1e6:.1f} MB of windows; the cache holds {_size()}.")
 
 
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 1e6:.1f} MB"
+def _size() -> str:
+    from sight.datasets import cache
+
+    return f"{cache.size() / 1e6:.1f} MB"
 
 
 def _print(dataset: Any, rows: list[dict[str, Any]]) -> None:

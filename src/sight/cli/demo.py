@@ -21,7 +21,7 @@ RIVALS = ("ema", "sticky", "sticky-learned", "sight")
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for model and report.")] = Path("out/demo"),
-    wearers: Annotated[int, typer.Option(min=1, max=20, help="How many to train on.")] = 5,
+    wearers: Annotated[int, typer.Option(min=1, max=20, help="How many to train on.")] = 4,
     minutes: Annotated[float, typer.Option(min=2, help="Length of each recording.")] = 40,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training data.")] = 10,
     seed: Annotated[int, typer.Option(help="Other seed, other people.")] = 0,
@@ -50,10 +50,8 @@ def demo(
     source = _fit("training", [windows[person] for person in known], people.classes, epochs=epochs, seed=seed, **facts)
     model = source.save(out / "model.safetensors")
     console.rule(f"[bold]2[/]  meet {unseen}, whom nobody has seen")
-    result = _watch(make_adapter(method, None).bind(source), windows[unseen])
-    others = [
-        run_shown(make_adapter(name, None).bind(source), windows[unseen], name) for name in RIVALS if name != method
-    ]
+    result = _watch(make_adapter(method).bind(source), windows[unseen])
+    others = [run_shown(make_adapter(name).bind(source), windows[unseen], name) for name in RIVALS if name != method]
     console.rule("[bold]3[/]  what it was worth")
     about = {"subject": unseen, "input": dict(windows[unseen].facts), "model": {"file": str(model), "encoder": "cnn"}}
     write_scores(result, others, out, about, title=f"Synthetic wearer {unseen}: raw against refined")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ from sight.cli.adapt import (
     Method,
     Model,
     Options,
+    Preset,
     Rate,
     Settings,
     Target,
@@ -48,12 +48,13 @@ def evaluate(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
     method: Method = registry.RECOMMENDED,
     settings: Settings = None,
+    preset: Preset = None,
     compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
     columns: Columns = None,
     unit: Unit = "g",
     tz: Zone = None,
     rate: Rate = None,
-    max_gap: MaxGap = None,
+    max_gap: MaxGap = 0.5,
     calibrate: Calibrate = False,
     option: Options = None,
 ) -> None:
@@ -91,8 +92,8 @@ def evaluate(
     if not (windows.label >= 0).any():
         raise ValueError(f"{item.name} carries no labels; give them with --labels diary.csv.")
     others = [name.strip() for name in compare.split(",") if name.strip() and name.strip() != method]
-    results = [run_shown(make_adapter(name, None).bind(source), windows, name) for name in others]
-    result = run_shown(make_adapter(method, settings).bind(source), windows, method)
+    results = [run_shown(make_adapter(name).bind(source), windows, name) for name in others]
+    result = run_shown(make_adapter(method, settings, preset).bind(source), windows, method)
     write_scores(result, results, out, info(item, source, model, windows), title=f"{item.name}: raw against refined")
 
 
@@ -100,17 +101,12 @@ def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any
     """Print the table, and write all files and the scores beside them."""
     from sight.metrics import score_result
     from sight.outputs import write_outputs
-    from sight.report import write_report
 
     scored = {one.method: score_result(one) for one in (*others, result)}
     rows = {"none": scored[result.method]["raw"]} | {name: found["refined"] for name, found in scored.items()}
     print_scores(rows, title)
-    written = write_outputs(result, out, info=facts)
-    write_report(written["report.html"], result, others=others, title=title, facts=facts)
-    draft = out / ".scores.json.tmp"
-    draft.write_text(json.dumps(rows, indent=1), "utf-8")
-    draft.replace(out / "scores.json")
-    console.print(f"Report: [bold]{written['report.html']}[/]  scores: {out / 'scores.json'}")
+    written = write_outputs(result, out, info=facts | {"title": title, "scores": rows}, others=others)
+    console.print(f"Report: [bold]{written['report.html']}[/]  scores: {written['info.json']}")
 
 
 def print_scores(rows: dict[str, dict[str, Any]], title: str) -> None:

@@ -33,11 +33,14 @@ class Download:
         What its content hashes to, or None where we could not find out; then nothing is verified, and that is said.
     inside
         Name of an inner zip that holds the data, where the official zip only wraps another.
+    file
+        Name to keep it under in the data folder; None is the corpus's own name with ``.zip``.
     """
 
     url: str
     sha256: str | None = None
     inside: str | None = None
+    file: str | None = None
 
 
 @dataclass
@@ -119,8 +122,7 @@ class Dataset(ABC):
         from sight.datasets.cache import cached
 
         paths, members = self.store.identity(self._depends(names))
-        options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "root"}
-        key = {"dataset": self.name, "subject": subject, "options": options, "windowing": settings, **members}
+        key = {"dataset": self.name, "subject": subject, "options": self._options(), "windowing": settings, **members}
         return cached(paths, key, lambda: self._cut(subject, settings))
 
     @final
@@ -152,6 +154,10 @@ class Dataset(ABC):
     def _subject(self, match: re.Match[str]) -> str:
         """Name the person of a recognised file."""
         return match["subject"].lstrip("0") or "0"
+
+    def _options(self) -> dict[str, Any]:
+        """Return what else decides the windows of a person beside files and windowing."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "root"}
 
     def _depends(self, names: Sequence[str]) -> Sequence[str]:
         """Name all files that decide the windows of the person whose own files these are."""

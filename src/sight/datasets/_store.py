@@ -74,6 +74,7 @@ class Store:
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
         """Open a file to read; ``.gz`` is decompressed on the way, and one that breaks off is told in a sentence."""
+        self._require([name])
         try:
             with self._zip.open(name) if self._zip is not None else (self.root / name).open("rb") as raw:
                 if name.endswith(".gz"):
@@ -88,10 +89,16 @@ class Store:
 
     def identity(self, names: Sequence[str]) -> tuple[list[Path], dict[str, Any]]:
         """Say what decides the content of these files: paths to hash, or checksums the zip already keeps."""
+        self._require(names)
         if self._zip is None:
             return [self.root / name for name in names], {}
         infos = [self._zip.getinfo(name) for name in names]
         return [], {"members": [[info.filename, info.file_size, info.CRC] for info in infos]}
+
+    def _require(self, names: Sequence[str]) -> None:
+        missing = set(names).difference(self.names)
+        if missing:
+            raise ValueError(f"{self.where(min(missing))} is missing; fetch or copy the official files whole.")
 
 
 def read_table(store: Store, name: str, columns: Sequence[str], **options: Any) -> Any:

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from sight.datasets._store import BROKEN
+from sight.types import Array
 
 #: Bytes of text, or rows of Parquet, in memory at once.
 BLOCK_BYTES, BLOCK_ROWS = 1 << 22, 1 << 17
@@ -42,9 +45,7 @@ class Table:
         try:
             for batch in self._batches(list(dict.fromkeys(columns)), numbers):
                 yield {name: batch.column(name) for name in batch.schema.names}
-        except BROKEN as error:
-            raise self._broken(error) from None
-        except OSError as error:
+        except (*BROKEN, OSError) as error:
             raise self._broken(error) from None
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise ValueError(f"{self.path}: {self._culprit(numbers) or _short(error)}") from None
@@ -135,6 +136,38 @@ class Table:
         return ""
 
 
+class Growing:
+    """Rows appended in place, so that a day of samples is never in memory twice.
+
+    Examples
+    --------
+    >>> rows = Growing(np.float32, 2)
+    >>> rows.append(np.ones((3, 2)))
+    >>> rows.array().shape
+    (3, 2)
+    """
+
+    def __init__(self, kind: Any, *columns: int) -> None:
+        self._store = np.empty((1 << 16, *columns), kind)
+        self.rows = 0
+
+    def append(self, block: Array) -> None:
+        """Add the rows of a block."""
+        stop = self.rows + len(block)
+        if stop > len(self._store):
+            self._resize(max(stop, len(self._store) * 5 // 4))
+        self._store[self.rows : stop] = block
+        self.rows = stop
+
+    def array(self) -> Array:
+        """Return all rows; nothing may be added after."""
+        self._resize(self.rows)
+        return self._store
+
+    def _resize(self, rows: int) -> None:
+        self._store.resize((rows, *self._store.shape[1:]), refcheck=False)
+
+
 def guess(columns: Sequence[str]) -> dict[str, str]:
     """Map our names to a file's columns by how sensors usually call them.
 
@@ -146,7 +179,8 @@ def guess(columns: Sequence[str]) -> dict[str, str]:
     ['acc_x', 'acc_y', 'acc_z', 'gyro_x', 'gyro_y', 'gyro_z']
     """
     plain = {name: re.sub(r"[^a-z]", "", re.sub(r"[(\[].*", "", name.lower())) for name in columns}
-    found = {"time": name for name, text in reversed(plain.items()) if re.match(r"(time|date|epoch|unix|ts?$)", text)}
+    times = [name for name, text in plain.items() if re.match(r"(time|date|epoch|unix|ts?$)", text)]
+    found = {"time": times[0]} if times else {}
     axes = {kind: _triple(plain, kind) for kind in (ACCELEROMETER, GYROSCOPE)}
     both = all(axes.values())
     for kind, prefix in ((ACCELEROMETER, "acc_" if both else ""), (GYROSCOPE, "gyro_")):
@@ -177,7 +211,7 @@ def _triple(plain: Mapping[str, str], kind: str) -> list[str]:
 def _number(column: Any) -> Any:
     import pyarrow as pa
 
-    return column.cast(pa.float64())
+    return column.cast(pa.float64(), safe=False)
 
 
 def _plain(column: Any) -> Any:

@@ -163,12 +163,10 @@ def _unit(column: str, number: float) -> str:
 
 
 def _scaled(numbers: Array, per_unit_ns: int) -> Array:
-    if numbers.dtype.kind in "iu":
-        return numbers.astype(np.int64) * per_unit_ns
     missing = ~np.isfinite(numbers)
     scaled = np.rint(np.where(missing, 0.0, numbers) * per_unit_ns).astype(np.int64)
     scaled[missing] = MISSING
-    return scaled
+    return np.asarray(scaled)
 
 
 def _seconds(moments: Array, origin: int, missing: Array) -> Array:

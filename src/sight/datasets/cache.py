@@ -13,6 +13,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from hashlib import blake2b
@@ -21,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-import sight
 from sight._version import __version__
 from sight.types import Windows
 
@@ -48,13 +48,13 @@ def cached(
     paths
         Files they are made from.
     settings
-        Everything else they depend on; anything that JSON or `str` can write.
+        Everything else they depend on; anything that JSON or `str` can write. The value of ``dataset`` names them.
     make
         Makes them.
     limit_bytes
         Size of the whole cache beyond which the oldest entries go.
     """
-    entry = folder() / f"{key(paths, settings)}.npz"
+    entry = folder() / f"{settings.get('dataset', 'files')}-{key(paths, settings)}.npz"
     windows = _load(entry)
     if windows is not None:
         return windows
@@ -100,41 +100,34 @@ def file_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
-def size() -> dict[str, int]:
-    """Count entries and bytes of the cache."""
-    sizes = [entry.stat().st_size for entry in _entries()]
-    return {"entries": len(sizes), "bytes": sum(sizes)}
+def size() -> int:
+    """Return the bytes the cache takes on disk."""
+    return sum(entry.stat().st_size for entry in _entries())
 
 
-def remove(*, settings: Mapping[str, Any] | None = None) -> int:
-    """Delete entries, all or those made with these settings among theirs, and count them.
-
-    Parameters
-    ----------
-    settings
-        Such as ``{"dataset": "hapt"}``; None deletes every entry.
-    """
-    gone = [entry for entry in _entries() if settings is None or _made_with(entry, settings)]
-    for entry in gone:
-        entry.unlink(missing_ok=True)
-    return len(gone)
+def remove(dataset: str | None = None) -> int:
+    """Delete the entries of a dataset, or all, and return the bytes that became free."""
+    freed = 0
+    for entry in _entries():
+        if dataset is None or entry.name.rpartition("-")[0] == dataset:
+            freed += entry.stat().st_size
+            entry.unlink(missing_ok=True)
+    return freed
 
 
 def _load(entry: Path) -> Windows | None:
     try:
-        with np.load(entry, allow_pickle=False) as stored:
+        with entry.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             about = json.loads(str(stored["about"]))
             arrays = {name: stored[name] for name in ARRAYS}
         start = about["start"] and datetime.fromisoformat(about["start"])
         windows = Windows(
             **arrays, window_s=about["window_s"], stride_s=about["stride_s"], start=start, facts=about["facts"]
         )
-        os.utime(entry)
-    except FileNotFoundError:
-        return None
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
-        entry.unlink(missing_ok=True)
         return None
+    with suppress(OSError):
+        os.utime(entry)  # used just now: the last to go
     return windows
 
 
@@ -174,7 +167,7 @@ def _entries() -> list[Path]:
 @cache
 def _code() -> str:
     """Hash the code that windows go through, so that a changed step never meets an old entry."""
-    root = Path(sight.__file__).parent
+    root = Path(__file__).parents[1]
     digest = blake2b(digest_size=20)
     for path in sorted([root / "types.py", *(root / "signal").glob("*.py"), *(root / "datasets").glob("*.py")]):
         digest.update(path.read_bytes())

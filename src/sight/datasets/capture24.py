@@ -12,13 +12,13 @@ from typing import IO, Any, ClassVar
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._store import BROKEN, read_table, short
+from sight.datasets._store import read_table, short
 from sight.types import UNLABELLED, Array, Recording
 
 DICTIONARY = "annotation-label-dictionary.csv"
 COLUMNS = ("time", "x", "y", "z", "annotation")
 #: Bytes of text parsed at once; a day is half a gigabyte of text and never in memory whole.
-BLOCK_BYTES = 1 << 22
+BLOCK_BYTES = 1 << 20
 
 
 @dataclass(kw_only=True)
@@ -89,59 +89,73 @@ class Capture24(Dataset):
     def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
         self._differ(label_map=self._dictionary)
         for name in names:
-            where = self.store.where(name)
-            with self.store.open(name) as stream:
-                nanoseconds, values, labels = self._read(stream, where)
-            start = datetime.fromtimestamp(nanoseconds[0] / 1e9, UTC) if len(nanoseconds) else None
-            yield Recording(
-                values=values,
-                time_s=(nanoseconds - nanoseconds[:1]) / 1e9,
-                labels=labels,
-                channels=self.channels,
-                unit=self.units,
-                rate_hz=self.rate_hz,
-                start=start,
-                subject=subject,
-                facts={
-                    "file": name,
-                    "clock": "local time of the device, zone not recorded",
-                    "unannotated_samples": int((labels == UNLABELLED).sum()),
-                },
-            )
+            yield self._recording(subject, name)
 
-    def _read(self, stream: IO[bytes], where: str) -> tuple[Array, Array, Array]:
-        """Read block by block into numbers; annotations become codes at once, so their texts never pile up."""
-        import pyarrow as pa
-        from pyarrow import csv
+    def _recording(self, subject: str, name: str) -> Recording:
+        """Read block by block into numbers, so that neither texts nor copies of a day pile up."""
+        where = self.store.where(name)
+        values, time_s, labels = _Column(np.float32, 3), _Column(np.float64), _Column(np.int16)
+        origin: Any = None
+        with self.store.open(name) as stream:
+            for batch in _batches(stream, where):
+                nanoseconds = batch.column(0).to_numpy(zero_copy_only=False).view(np.int64)
+                origin = nanoseconds[0] if origin is None else origin
+                time_s.extend((nanoseconds - origin) / 1e9)
+                values.extend(np.column_stack([batch.column(i).to_numpy(zero_copy_only=False) for i in (1, 2, 3)]))
+                labels.extend(self._annotated(batch.column(4), where))
+        return Recording(
+            values=values.whole(),
+            time_s=time_s.whole(),
+            labels=labels.whole(),
+            channels=self.channels,
+            unit=self.units,
+            rate_hz=self.rate_hz,
+            start=None if origin is None else datetime.fromtimestamp(origin / 1e9, UTC),
+            subject=subject,
+            facts={"file": name, "clock": "local time of the device, zone not recorded"},
+        )
 
-        types = {"time": pa.timestamp("ns"), "annotation": pa.dictionary(pa.int32(), pa.string())}
-        types |= dict.fromkeys(self.channels, pa.float32())
-        try:
-            reader = csv.open_csv(
-                stream,
-                read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
-                convert_options=csv.ConvertOptions(
-                    column_types=types, include_columns=COLUMNS, strings_can_be_null=True
-                ),
-            )
-            blocks = [self._block(batch, where) for batch in reader]
-        except BROKEN:
-            raise
-        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-            if "mpty CSV" in str(error):
-                raise ValueError(f"{where} is empty; expected columns {', '.join(COLUMNS)}.") from None
-            raise ValueError(
-                f"{where}: expected columns {', '.join(COLUMNS)}, got {short(error)}; is it the official file?"
-            ) from None
-        empty = (np.empty(0, np.int64), np.empty((0, 3), np.float32), np.empty(0, np.int16))
-        columns = zip(*(blocks or [empty]), strict=True)
-        nanoseconds, values, labels = (np.concatenate(column) for column in columns)
-        return nanoseconds, values, labels
-
-    def _block(self, batch: Any, where: str) -> tuple[Array, Array, Array]:
-        annotation = batch.column(4)
+    def _annotated(self, annotation: Any, where: str) -> Array:
         codes = [self._code(text, where) for text in annotation.dictionary.to_pylist()]
         indices = annotation.indices.fill_null(len(codes)).to_numpy()
-        labels = np.array([*codes, UNLABELLED], dtype=np.int16)[indices]
-        values = np.column_stack([batch.column(i).to_numpy(zero_copy_only=False) for i in (1, 2, 3)])
-        return batch.column(0).to_numpy(zero_copy_only=False).view(np.int64), values, labels
+        labels: Array = np.array([*codes, UNLABELLED], dtype=np.int16)[indices]
+        return labels
+
+
+def _batches(stream: IO[bytes], where: str) -> Iterator[Any]:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    types = {"time": pa.timestamp("ns"), "annotation": pa.dictionary(pa.int32(), pa.string())}
+    types |= dict.fromkeys(("x", "y", "z"), pa.float32())
+    try:
+        yield from csv.open_csv(
+            stream,
+            read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
+            convert_options=csv.ConvertOptions(column_types=types, include_columns=COLUMNS, strings_can_be_null=True),
+            memory_pool=pa.system_memory_pool(),  # gives back what it no longer needs
+        )
+    except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+        if "mpty CSV" in str(error):
+            raise ValueError(f"{where} is empty; expected columns {', '.join(COLUMNS)}.") from None
+        raise ValueError(
+            f"{where}: expected columns {', '.join(COLUMNS)}, got {short(error)}; is it the official file?"
+        ) from None
+
+
+class _Column:
+    """An array that grows in place; joining blocks at the end would hold a day twice."""
+
+    def __init__(self, dtype: type[np.generic], *width: int) -> None:
+        self._array: Array = np.empty((0, *width), dtype)
+        self._rows = 0
+
+    def extend(self, block: Array) -> None:
+        first, self._rows = self._rows, self._rows + len(block)
+        if self._rows > len(self._array):
+            self._array.resize((self._rows * 5 // 4, *self._array.shape[1:]), refcheck=False)
+        self._array[first : self._rows] = block
+
+    def whole(self) -> Array:
+        self._array.resize((self._rows, *self._array.shape[1:]), refcheck=False)
+        return self._array

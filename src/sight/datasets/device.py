@@ -76,7 +76,7 @@ def _content(path: Path) -> dict[str, Any]:
         raise ValueError(f"There is no file {path}; check the name.")
     try:
         with _unzipped(path) as plain:
-            content: dict[str, Any] = actfast.read(str(plain))
+            content = dict(actfast.read(str(plain)))
     except BROKEN as error:
         raise ValueError(f"{path} breaks off or is damaged ({error}); copy it from the device again.") from None
     except (ValueError, OSError, RuntimeError) as error:
@@ -131,5 +131,5 @@ def _told(metadata: dict[str, Any], places: tuple[tuple[str, str], ...]) -> str:
 
 def _start(moment_ns: int, zone: tzinfo) -> datetime:
     """Read nanoseconds of a local clock as a moment of its zone."""
-    local = datetime(1970, 1, 1) + timedelta(microseconds=moment_ns // 1000)  # noqa: DTZ001 - zone follows
+    local = datetime(1970, 1, 1) + timedelta(microseconds=moment_ns // 1000)
     return local.replace(tzinfo=zone)

@@ -26,8 +26,8 @@ def fetch(
     folder: Path | str | None = None,
     progress: bool = True,
     say: Callable[[str], None] = print,
-) -> Path:
-    """Download a corpus into the data folder and return where it lies.
+) -> tuple[Path, ...]:
+    """Download a corpus into the data folder and return the files that are now there.
 
     Parameters
     ----------
@@ -54,17 +54,20 @@ def fetch(
     say(f"Licence: {dataset.licence}")
     say(f"Please cite: {dataset.citation}")
     say(f"Home: {dataset.homepage}")
-    target = folder / f"{dataset.places[0]}.zip"
-    for download in downloads:
-        if target.exists() and download.sha256 is None:
-            say(f"{target} is there already; remove it to download it again.")
-            continue
-        try:
-            retrieve(download, target, progress)
-        except OSError as error:
-            remedy = where_to_put(dataset, folder)
-            raise ValueError(f"{name}: could not download {download.url} ({_reason(error)}); {remedy}") from error
-        say("Hash verified." if download.sha256 else "Hash not known; not verified.")
+    return tuple(_one(dataset, download, folder, progress, say) for download in downloads)
+
+
+def _one(dataset: type[Dataset], download: Download, folder: Path, progress: bool, say: Callable[[str], None]) -> Path:
+    target = folder / (download.file or f"{dataset.places[0]}.zip")
+    if target.exists() and (download.sha256 is None or download.inside is not None):
+        say(f"{target} is there already; remove it to download it again.")
+        return target
+    try:
+        retrieve(download, target, progress)
+    except OSError as error:
+        remedy = where_to_put(dataset, folder)
+        raise ValueError(f"{dataset.name}: could not download {download.url} ({_reason(error)}); {remedy}") from error
+    say("Hash verified." if download.sha256 else "Hash not known; not verified.")
     return target
 
 

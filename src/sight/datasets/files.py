@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sight.datasets import _times
-from sight.datasets._tables import Table, check_columns, guess
+from sight.datasets._tables import Growing, Table, check_columns, guess
 from sight.types import UNLABELLED, Array, Recording
 
 TABLES = (".csv", ".csv.gz", ".parquet")
@@ -119,43 +119,32 @@ def _content(
     """Read block by block into numbers, so that texts never pile up."""
     numeric = [*channels, *([time] if time and how and how.kind == "number" else [])]
     wanted = [*channels, *(name for name in (time, label) if name)]
-    values, moments, labels = [], [], [np.empty(0, np.int32)]
+    values, moments, labels = Growing(np.float32, len(channels)), Growing(np.int64), Growing(np.int16)
     codes: dict[str, int] = {}
     for block in table.blocks(wanted, numeric):
-        values.append(np.column_stack([_floats(block[name]) for name in channels]))
+        values.append(np.column_stack([block[name].to_numpy(zero_copy_only=False) for name in channels]))
         if time and how:
             moments.append(_times.nanoseconds(block[time], how, str(table.path)))
         if label:
             labels.append(_codes(block[label], codes))
-    if not sum(map(len, values)):
+    if not values.rows:
         raise ValueError(f"{table.path} holds no samples; is the file complete?")
-    return _joined(values), _joined(moments), _joined(labels), list(codes)
-
-
-def _floats(column: Any) -> Array:
-    numbers: Array = column.to_numpy(zero_copy_only=False)
-    return numbers.astype(np.float32)
+    return values.array(), moments.array(), labels.array(), list(codes)
 
 
 def _codes(column: Any, codes: dict[str, int]) -> Array:
-    """Number the labels of a block; the numbers go on from those of earlier blocks."""
+    """Give numbers to the labels of a block; the numbers go on from those of earlier blocks."""
     encoded = column.dictionary_encode()
     names = [_label(value) for value in encoded.dictionary.to_pylist()]
     own = [codes.setdefault(name, len(codes)) if name else UNLABELLED for name in names]
-    return np.array([*own, UNLABELLED], np.int32)[encoded.indices.fill_null(len(own)).to_numpy()]
+    index: Array = encoded.indices.fill_null(len(own)).to_numpy()
+    return np.array([*own, UNLABELLED], np.int16)[index]
 
 
 def _label(value: Any) -> str:
     if isinstance(value, float):
         return "" if np.isnan(value) else str(int(value)) if value.is_integer() else str(value)
     return str(value).strip()
-
-
-def _joined(parts: list[Array]) -> Array:
-    """Concatenate and let go of the parts at once: twice a day of samples is too much."""
-    whole = np.concatenate(parts) if parts else np.empty(0)
-    parts.clear()
-    return whole
 
 
 def _coded(
@@ -172,7 +161,7 @@ def _coded(
             f"add it, with an empty class where it should not be used."
         )
     index = [ordered.index(meaning[name]) if meaning[name] else UNLABELLED for name in names]
-    return np.array([*index, UNLABELLED], np.int32)[labels], {"classes": ordered}
+    return np.array([*index, UNLABELLED], np.int16)[labels], {"classes": ordered}
 
 
 def _units(channels: tuple[str, ...], unit: str | Sequence[str], gyro_unit: str) -> tuple[str, ...]:
@@ -185,6 +174,6 @@ def _rate(path: Path, time_s: Array) -> float:
     from sight.signal.clock import estimate_rate
 
     try:
-        return estimate_rate(time_s[np.isfinite(time_s)])
+        return estimate_rate(time_s if np.isfinite(time_s).all() else time_s[np.isfinite(time_s)])
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

@@ -110,8 +110,6 @@ class HAPT(Dataset):
         return re.sub(r"acc_(exp\d+_user\d+\.txt)$", r"gyro_\1", name)
 
     def _read(self, name: str) -> Array:
-        if name not in self.store.names:
-            raise ValueError(f"{self.name}: {self.store.where(name)} is missing beside its partner; fetch it again.")
         table = read_table(self.store, name, ("x", "y", "z"), header=None, sep=" ", dtype=np.float32)
         values: Array = table.to_numpy()
         return values

@@ -45,10 +45,10 @@ class Npz(Dataset):
 
     name = "npz"
     title = "Preprocessed windows, one npz for each person"
-    classes = ()
+    classes: ClassVar[tuple[str, ...]] = ()
     label_map: ClassVar[Mapping[Any, str]] = {}
-    channels = ()
-    units = ()
+    channels: ClassVar[tuple[str, ...]] = ()
+    units: ClassVar[tuple[str, ...]] = ()
     rate_hz = 1.0
     window_s = 0.0
     stride_s = 0.0

@@ -100,8 +100,6 @@ class UCIHAR(Dataset):
         return column
 
     def _lines(self, name: str) -> Array:
-        if name not in self.store.names:
-            raise ValueError(f"{self.name}: {self.store.where(name)} is missing; unpack the official zip whole.")
         columns = [str(i) for i in range(LENGTH)]
         lines: Array = read_table(self.store, name, columns, header=None, sep=r"\s+", dtype=np.float32).to_numpy()
         if np.isnan(lines).any():

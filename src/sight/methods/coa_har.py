@@ -39,7 +39,7 @@ class COAHAR(TeacherAdapter):
     diversity
         Adds the term that pushes the mean answer of a batch towards all classes alike.
     update
-        "all" parameters, as the paper's abstract says, or "norm" layers only, as the SIGHT paper's memory column has it.
+        "all" parameters, as the paper's abstract has it, or "norm" layers only, as the SIGHT paper's memory column.
     emit
         "pre": windows are answered before the update they belong to; "post": after it.
     update_every

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sight.base import Needs
 from sight.methods._torch import GradientAdapter, entropies
+from sight.types import Array
 
 
 @dataclass(kw_only=True)
@@ -38,8 +39,8 @@ class EATA(GradientAdapter):
 
     Fisher information comes with the source (``source.fisher``, name to array; made at training). Without it
     the pull back is left out, and `notes` says so. Defaults are the authors' for ImageNet except the similarity,
-    theirs for ten classes: 0.4 instead of 0.05. The margin is a share of ln K, where theirs is fixed to 1,000 classes. A
-    batch that leaves no window is skipped.
+    theirs for ten classes: 0.4 instead of 0.05. The margin is a share of ln K, where theirs is fixed to 1,000
+    classes. A batch that leaves no window is skipped.
 
     References
     ----------
@@ -72,7 +73,7 @@ class EATA(GradientAdapter):
 
     def _reset(self) -> None:
         super()._reset()
-        self.usual_ = np.zeros(self.n_classes, np.float32)  # running mean answer; zeros before the first
+        self.usual_: Array = np.zeros(self.n_classes, np.float32)  # running mean answer; zeros before the first
         self.seen_, self.sure_, self.kept_ = 0, 0, 0
 
     def _loss(self, x: Tensor, logits: Tensor) -> Tensor | None:

@@ -75,7 +75,7 @@ class OFTTA(Remembers, Adapter):
     last: float = 0.99
     edtn_order: Literal["forward", "reversed"] = "forward"
     rule: Literal["chunk", "stream"] = "chunk"
-    batch: int = 32
+    batch: int = 128
 
     def __post_init__(self) -> None:
         wrong = [f"{key} >= 1, got {getattr(self, key)}" for key in ("M", "batch") if getattr(self, key) < 1]

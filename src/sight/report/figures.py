@@ -12,6 +12,9 @@ from sight.report.html import Html, percent, tag
 from sight.report.summary import Summary
 from sight.types import Array
 
+#: Matrices of more classes than this take the whole width.
+SIDE_BY_SIDE = 9
+
 
 def time_use(summary: Summary) -> Html:
     """Show worn minutes of each class as bars and numbers: truth where known, raw, refined."""
@@ -96,7 +99,7 @@ def corrections(summary: Summary, most: int = 6) -> Html | None:
 
 def confusions(summary: Summary, truth: Array) -> Html:
     """Show raw and refined answers against the truth, in percent of each true class."""
-    pair = []
+    sides = []
     for name, answers in (("raw", summary.raw), ("refined", summary.refined)):
         table = confusion(truth, answers, len(summary.classes))
         share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
@@ -106,8 +109,13 @@ def confusions(summary: Summary, truth: Array) -> Html:
         ]
         label = f"Confusion of {name} answers, rows truth, columns answers, percent of each row"
         body = matrix(shown, share, summary.classes, label=label, rows="truth", columns=name, diagonal=True)
-        pair.append(tag("div", tag("h3", term(name, name.capitalize())), body))
-    return tag("div", *pair, class_="pair")
+        sides.append(tag("div", tag("h3", term(name, name.capitalize())), body))
+    return pair(summary.classes, *sides)
+
+
+def pair(classes: Sequence[str], *sides: Html) -> Html:
+    """Put two pieces beside each other, or below each other where matrices of so many classes are wide."""
+    return tag("div", *sides, class_="pair" if len(classes) <= SIDE_BY_SIDE else "pair wide")
 
 
 def _rounded(share: float) -> str:

@@ -39,7 +39,7 @@ def join(children: Iterable[object], between: str = "") -> Html:
 
 
 def _safe(child: object) -> str:
-    return str(child)
+    return child if isinstance(child, Html) else escape(str(child))
 
 
 def duration(seconds: float) -> str:

@@ -120,7 +120,10 @@ def trace(axis: Axis, values: Array, start_s: Array, *, changes_s: Array, name: 
     height = 100 - 100 * np.clip(levels, 0, 1)
     areas, means = "", ""
     for piece in np.split(np.arange(len(place)), np.flatnonzero(np.diff(place) > 2 * width) + 1):
-        x, (low, high, mean) = place[piece], height[:, piece]
+        x, levels = place[piece], height[:, piece]
+        if len(piece) == 1:  # one column alone would have no width
+            x, levels = np.append(x, x + width), np.repeat(levels, 2, axis=1)
+        low, high, mean = levels
         areas += f"M{_points(x, high)}L{_points(x[::-1], low[::-1])}z"
         means += f"M{_points(x, mean)}"
     ticks = axis.place(changes_s)

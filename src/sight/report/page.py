@@ -82,7 +82,8 @@ def _findings(summary: Summary, scores: Sequence[tables.Row]) -> Iterator[object
     """Say in a sentence or two what the method did and whether it helped."""
     total = int((summary.raw != summary.refined).sum())
     worn = duration(float(summary.seconds[summary.worn].sum()))
-    yield f"Over {worn} of worn time, {summary.result.method} changed {percent(summary.share_changed)} of the "
+    yield f"Over {worn} of worn time, the method {summary.result.method} changed "
+    yield f"{percent(summary.share_changed)} of the "
     yield term("raw")
     yield f" answers ({total:,} of {len(summary):,} windows)."
     if scores and summary.truth is not None:
@@ -106,7 +107,7 @@ def _figures(summary: Summary, others: Sequence[Summary]) -> Iterator[Html]:
     yield _section("Time use", figures.time_use(summary), tag("p", *_time_use_note(summary), class_="note"))
     listed = figures.corrections(summary)
     if listed is not None:
-        both = tag("div", figures.flow(summary), listed, class_="pair")
+        both = figures.pair(summary.classes, figures.flow(summary), listed)
         note = "Windows whose class the method changed, from the raw class (rows) to the refined one (columns)."
         yield _section("What changed", both, tag("p", note, class_="note"))
     if summary.truth is not None:

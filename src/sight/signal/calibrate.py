@@ -111,7 +111,8 @@ def fit_sphere(means: Array, *, rounds: int = 1000, tolerance: float = 1e-10) ->
         if abs(last - residual) < tolerance:
             break
         last = residual
-    return Calibration(scale=tuple(scale.tolist()), offset=tuple(offset.tolist()))
+    (sx, sy, sz), (ox, oy, oz) = scale.tolist(), offset.tolist()
+    return Calibration(scale=(sx, sy, sz), offset=(ox, oy, oz))
 
 
 def _rest_means(recording: Recording, columns: list[int], unit_g: float, max_gap_s: float) -> Array:

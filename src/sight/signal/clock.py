@@ -69,6 +69,8 @@ class Clock:
 
 def gap_limit_s(max_gap_s: float, rate_hz: float) -> float:
     """Return the pause that counts as a gap; one lost sample of a slow sensor never does."""
+    if not rate_hz > 0:
+        raise ValueError(f"Expected a sampling rate above 0 Hz, got {rate_hz:g}; give rate_hz.")
     return max(max_gap_s, 1.5 / rate_hz)
 
 
@@ -95,17 +97,16 @@ def tidy(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> tuple[Recordi
 
 def describe(time_s: Array, rate_hz: float, *, max_gap_s: float = MAX_GAP_S) -> dict[str, Any]:
     """Return the facts of an increasing clock: gaps, bursts, holes, jitter, measured rate."""
-    interval = np.diff(time_s)
-    limit = gap_limit_s(max_gap_s, rate_hz)
-    gap, burst = interval > limit, interval < 0.5 / rate_hz
-    steady = interval[~gap & ~burst]
+    tally = _tally(time_s, rate_hz, gap_limit_s(max_gap_s, rate_hz))
+    steady = max(tally["steady"], 1)
+    variance = tally["off2_s2"] / steady - (tally["off_s"] / steady) ** 2
     return {
-        "gaps": int(gap.sum()),
-        "gap_total_s": float(interval[gap].sum()),
-        "gap_longest_s": float(interval[gap].max(initial=0.0)),
-        "burst_samples": int(burst.sum()),
-        "bridged_holes": int((steady > 1.5 / rate_hz).sum()),
-        "jitter_ms": float(1e3 * steady.std()) if len(steady) else 0.0,
+        "gaps": int(tally["gaps"]),
+        "gap_total_s": tally["gap_s"],
+        "gap_longest_s": tally["longest_s"],
+        "burst_samples": int(tally["bursts"]),
+        "bridged_holes": int(tally["holes"]),
+        "jitter_ms": 1e3 * max(variance, 0.0) ** 0.5,
         "rate_nominal_hz": float(rate_hz),
         "rate_measured_hz": estimate_rate(time_s) if len(time_s) > 1 else float(rate_hz),
     }
@@ -119,13 +120,17 @@ def estimate_rate(time_s: Array) -> float:
     >>> round(estimate_rate(np.array([0, 0.016, 0.033, 0.05, 0.05, 7.0, 7.017])), 1)
     59.7
     """
-    interval = np.diff(time_s)
-    interval = interval[interval > 0]
-    if not len(interval):
+    every = max(len(time_s) // BLOCK, 1)
+    some = time_s[1::every] - time_s[:-1:every]
+    some = some[some > 0]
+    if not len(some):
         raise ValueError("Expected at least two different timestamps to tell the rate, got one; give rate_hz.")
-    usual = np.quantile(interval, 0.5, method="lower")
-    near = interval[np.abs(interval - usual) <= 0.5 * usual]
-    return float(1.0 / near.mean())
+    usual = np.quantile(some, 0.5, method="lower")
+    count, total = 0, 0.0
+    for interval in _intervals(time_s):
+        near = interval[np.abs(interval - usual) <= 0.5 * usual]
+        count, total = count + len(near), total + float(near.sum())
+    return count / total
 
 
 def check_rate(recording: Recording, facts: dict[str, Any], *, max_gap_s: float = MAX_GAP_S) -> None:
@@ -160,12 +165,29 @@ def check_rate(recording: Recording, facts: dict[str, Any], *, max_gap_s: float 
 
 
 def _fitting_share(time_s: Array, rate_hz: float, max_gap_s: float) -> float:
-    interval = np.diff(time_s)
-    interval = interval[interval <= gap_limit_s(max_gap_s, rate_hz)]
-    steady = interval[interval >= 0.5 / rate_hz]
-    if len(steady) < len(interval) / 2:
-        return len(steady) / len(interval)
-    return float(np.mean(steady <= 1.5 / rate_hz)) if len(steady) else 1.0
+    tally = _tally(time_s, rate_hz, gap_limit_s(max_gap_s, rate_hz))
+    within = tally["steady"] + tally["bursts"]
+    if tally["bursts"] > within / 2:
+        return tally["steady"] / within
+    return 1.0 - tally["holes"] / max(tally["steady"], 1)
+
+
+def _tally(time_s: Array, rate_hz: float, limit_s: float) -> dict[str, float]:
+    """Sort the intervals of a clock into gaps, bursts and steady ones, and sum them up block by block."""
+    names = ("gaps", "gap_s", "bursts", "steady", "holes", "off_s", "off2_s2")
+    total, longest = np.zeros(len(names)), 0.0
+    for interval in _intervals(time_s):
+        gap, burst = interval > limit_s, interval < 0.5 / rate_hz
+        pauses, off = interval[gap], interval[~gap & ~burst] - 1 / rate_hz
+        holes = np.sum(off > 0.5 / rate_hz)
+        total += [len(pauses), pauses.sum(), burst.sum(), len(off), holes, off.sum(), (off**2).sum()]
+        longest = max(longest, float(pauses.max(initial=0.0)))
+    return dict(zip(names, total.tolist(), strict=True)) | {"longest_s": longest}
+
+
+def _intervals(time_s: Array) -> Iterator[Array]:
+    for block in blocks(1, len(time_s)):
+        yield np.diff(time_s[block.start - 1 : block.stop])
 
 
 def stretches(time_s: Array, max_gap_s: float) -> list[slice]:

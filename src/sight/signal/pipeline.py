@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isclose
 from typing import Any, Literal
 
 from sight.signal.calibrate import Calibration, calibrate, estimate
 from sight.signal.clean import convert, saturation, select
 from sight.signal.clock import MAX_GAP_S, check_rate, tidy
 from sight.signal.nonwear import nonwear, worn
-from sight.signal.resample import resample
+from sight.signal.resample import SAME_RATE, resample
 from sight.signal.windows import features, frame, whole_samples
 from sight.types import Recording, Windows
 
@@ -59,7 +60,7 @@ def prepare(
         recording = select(recording, channels)
     if unit is not None:
         recording = convert(recording, unit)
-    if whole_samples(window_s, rate_hz) == 1 and rate_hz == recording.rate_hz:
+    if whole_samples(window_s, rate_hz) == 1 and isclose(rate_hz, recording.rate_hz, rel_tol=SAME_RATE):
         return features(recording, max_gap_s=max_gap_s)
     facts = dict(recording.facts)
     recording, found = tidy(recording, max_gap_s=max_gap_s)

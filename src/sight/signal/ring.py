@@ -51,7 +51,7 @@ class Ring:
         if not count:
             return np.empty((0, self._channels, self.length), np.float32), np.empty(0)
         first = self.stride * np.arange(count)
-        return sliding_window_view(held, self.length, axis=0)[first], times[first]
+        return np.ascontiguousarray(sliding_window_view(held, self.length, axis=0)[first]), times[first]
 
 
 class Windower:

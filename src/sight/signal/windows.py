@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from sight.signal.clock import MAX_GAP_S, check_rate, gap_limit_s, tidy
+from sight.signal.clock import BLOCK, MAX_GAP_S, Clock, check_rate, gap_limit_s, tidy
 from sight.signal.resample import Grid, resample
 from sight.types import UNLABELLED, Array, Facts, Recording, Windows
 
@@ -68,11 +68,10 @@ def frame(grid: Grid, *, window_s: float, stride_s: float, label_rule: str = "ma
     first = np.concatenate([np.empty(0, np.int64), *starts])
     begins = np.concatenate([np.empty(0, bool), *(np.arange(len(some)) == 0 for some in starts)])
     time_s = grid.time_s[first]
-    if len(first):
-        x = sliding_window_view(grid.values, length, axis=0)[first]
-        label = labels_of(grid.labels, first, length, label_rule)
-    else:
-        x, label = np.empty((0, grid.values.shape[1], length), grid.values.dtype), np.empty(0, np.int64)
+    x = np.empty((len(first), grid.values.shape[1], length), grid.values.dtype)
+    for some in np.array_split(np.arange(len(first)), len(first) * length // BLOCK + 1) if len(first) else ():
+        x[some] = sliding_window_view(grid.values, length, axis=0)[first[some]]
+    label = labels_of(grid.labels, first, length, label_rule)
     span = length / grid.rate_hz
     facts = {"windows": len(x), "windows_unlabelled": int((label == UNLABELLED).sum()), "label_rule": label_rule}
     return Windows(
@@ -93,17 +92,16 @@ def features(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> Windows:
     -----
     A feature that is missing stays NaN: what to put there is known at training only.
     """
-    order = np.isfinite(recording.time_s)
-    order[1:] &= np.diff(np.fmax.accumulate(recording.time_s)) > 0
-    time_s, span = recording.time_s[order], 1 / recording.rate_hz
-    begins = np.diff(time_s, prepend=-np.inf) > gap_limit_s(max_gap_s, recording.rate_hz)
+    clock = Clock(gap_limit_s(max_gap_s, recording.rate_hz))
+    keep, begins = clock.push(np.zeros((len(recording.values), 1)), recording.time_s)
+    time_s, span = recording.time_s[keep], 1 / recording.rate_hz
     none = np.full(len(recording.values), UNLABELLED)
-    x = recording.values[order][:, :, None]
-    facts = {"samples": len(x), "duplicate_samples": int((~order).sum()), "gaps": int(begins[1:].sum())}
+    x = recording.values[keep][:, :, None]
+    facts = {**clock.facts, "gaps": int(begins[1:].sum())}
     return Windows(
         x=x,
         time_s=time_s,
-        label=(none if recording.labels is None else recording.labels)[order],
+        label=(none if recording.labels is None else recording.labels)[keep],
         gap_before_s=gaps_between(time_s, begins, span),
         window_s=span,
         stride_s=span,
@@ -177,7 +175,7 @@ def labels_of(labels: Array | None, first: Array, length: int, rule: str) -> Arr
     """Label the windows that begin at `first`, (N,), by a rule of `LABEL_RULES`."""
     if rule not in LABEL_RULES:
         raise ValueError(f"Expected a label rule out of {', '.join(LABEL_RULES)}, got {rule!r}.")
-    if labels is None:
+    if labels is None or not len(first):
         return np.full(len(first), UNLABELLED)
     if rule == "centre":
         return np.asarray(labels[first + length // 2], np.int64)
@@ -186,9 +184,9 @@ def labels_of(labels: Array | None, first: Array, length: int, rule: str) -> Arr
         same = changes[first + length - 1] == changes[first]
         return np.where(same, labels[first], UNLABELLED).astype(np.int64)
     best, winner = np.zeros(len(first), np.int64), np.full(len(first), UNLABELLED)
-    kinds = np.unique(labels)
-    for kind in (*kinds[kinds >= 0], UNLABELLED):
-        so_far = np.concatenate(([0], np.cumsum(labels == kind, dtype=np.int32)))
+    so_far = np.zeros(len(labels) + 1, np.int32)
+    for kind in (*range(int(labels.max()) + 1), UNLABELLED):
+        np.cumsum(labels == kind, out=so_far[1:])
         count = so_far[first + length] - so_far[first]
         winner[count > best] = kind
         best = np.maximum(best, count)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sight.sources.checkpoint import write_whole
+from sight.sources.lean import prepared, to_graph
 from sight.sources.onnx import metadata
 from sight.sources.torch import TorchSource
 from sight.types import Array
@@ -63,25 +62,13 @@ class _Outputs(nn.Module):
 
 
 def _graph(source: TorchSource, shape: tuple[int, int]) -> Any:
-    quiet = logging.getLogger("torch.onnx")
-    level = quiet.level
-    try:
-        quiet.setLevel(logging.ERROR)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # deprecations inside torch's own exporter
-            program = torch.onnx.export(
-                _Outputs(source.network).eval(),
-                (torch.zeros(2, *shape, device=source.device),),
-                input_names=["x"],
-                output_names=["features", "logits", "probabilities"],
-                dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
-                dynamo=True,
-                optimize=False,
-                verbose=False,
-            )
-    finally:
-        quiet.setLevel(level)
-    return program.model_proto  # type: ignore[union-attr]
+    return to_graph(
+        _Outputs(prepared(source.network, shape)),
+        (torch.zeros(2, *shape, device=source.device),),
+        inputs=["x"],
+        outputs=["features", "logits", "probabilities"],
+        dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
+    )
 
 
 def _windows(source: TorchSource, shape: tuple[int, int]) -> Array:

@@ -8,7 +8,9 @@ some forty nodes, becomes the product with a constant matrix that it is.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,36 @@ from torch import Tensor, nn
 
 #: Operators that work on images as they do on signals, once their attributes have one more axis.
 SHAPED = ("Conv", "MaxPool", "AveragePool")
-SAME = ("BatchNormalization", "Relu", "LeakyRelu", "Gelu", "Sigmoid", "Tanh", "Add")
+SAME = ("Identity", "BatchNormalization", "Relu", "LeakyRelu", "Gelu", "Sigmoid", "Tanh", "Add")
+
+
+def to_graph(
+    module: nn.Module, given: tuple[Tensor, ...], inputs: Sequence[str], outputs: Sequence[str], **options: Any
+) -> Any:
+    """Export a module as an ONNX model with these names, its convolutions widened.
+
+    The exporter's optimiser stays off: it takes an addition of 1e-8 for one of nothing and drops it, and what relies on
+    such a guard then divides by zero. onnxruntime optimises when it loads.
+    """
+    quiet = logging.getLogger("torch.onnx")
+    level = quiet.level
+    try:
+        quiet.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecations inside torch's own exporter
+            program = torch.onnx.export(
+                module.eval(),
+                given,
+                input_names=list(inputs),
+                output_names=list(outputs),
+                dynamo=True,
+                optimize=False,
+                verbose=False,
+                **options,
+            )
+    finally:
+        quiet.setLevel(level)
+    return widen(program.model_proto)  # type: ignore[union-attr]
 
 
 class BinAverage(nn.Module):
@@ -108,7 +139,14 @@ class _Widening:
             del self.graph.node[:]
             self.graph.node.extend(self.nodes)
             del self.graph.value_info[:]
+            self._drop_unused()
         return self.model
+
+    def _drop_unused(self) -> None:
+        used = {name for node in self.graph.node for name in node.input}
+        kept = [tensor for tensor in self.graph.initializer if tensor.name in used]
+        del self.graph.initializer[:]
+        self.graph.initializer.extend(kept)
 
     def _is_signal(self, node: Any) -> bool:
         if node.op_type == "Conv":

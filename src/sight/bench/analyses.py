@@ -1,0 +1,213 @@
+"""What a row measures: scores of the answers, or what happens in the feature space where activities change.
+
+Each analysis takes a bound adapter, the windows in the order of the trial and what the source encodes of them, and
+gives plain numbers and lists. Labels are looked at here, after the fact; the adapter never sees one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from sight.base import Adapter, OutputAdapter
+from sight.evaluate import run
+from sight.metrics import score_result
+from sight.ops import unit
+from sight.segments import run_starts
+from sight.types import UNLABELLED, Array, Windows
+
+Encoded: TypeAlias = tuple[Array, Array]
+Found: TypeAlias = dict[str, Any]
+
+#: Edges of the histograms of similarity.
+EDGES = np.linspace(-1, 1, 81)
+#: Windows before and after a change that are drawn.
+AROUND = 8
+
+
+def compare(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
+    """Score the answers of a method."""
+    return score_result(run(adapter, windows, encoded=encoded))["refined"]
+
+
+def geometry(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
+    """Measure whether features leave the expected state at a change, and towards the new activity.
+
+    Notes
+    -----
+    The expected state is the unit-length mix of the adapted prototypes by the refined belief, both from before the
+    window. ``auc`` is the probability that a window inside a segment is more similar to it than one right after a
+    change; ``auc_true`` the same with the head's row of the true previous class as the expectation, so that errors of
+    the belief play no part. ``routing_top1`` is the share of changes at which the direction to the new activity's
+    prototype is best aligned with the feature's deviation, among all K; ``raw_top1`` how often the classifier alone
+    is right there.
+    """
+    label, (z, p) = windows.label, encoded
+    similarity, alignment = _seen(adapter, encoded)
+    change, inside = _changes(label)
+    at_change, new = alignment[change[1:]], label[change]
+    routed = (at_change > np.take_along_axis(at_change, new[:, None], axis=1)).sum(axis=1)  # classes better aligned
+    anchors = unit(np.asarray(adapter.source.weight))
+    given_truth = (unit(z[1:]) * anchors[label[:-1]]).sum(axis=1)
+    classes = p.shape[1]
+    return {
+        "inside": int(inside.sum()),
+        "changes": int(change.sum()),
+        "histogram_inside": np.histogram(similarity[inside[1:]], EDGES)[0].tolist(),
+        "histogram_change": np.histogram(similarity[change[1:]], EDGES)[0].tolist(),
+        "similarity_inside": _mean(similarity[inside[1:]]),
+        "similarity_change": _mean(similarity[change[1:]]),
+        "auc": area_under_curve(similarity[inside[1:]], similarity[change[1:]]),
+        "auc_true": area_under_curve(given_truth[inside[1:]], given_truth[change[1:]]),
+        "routing_top1": _mean(routed == 0),
+        "routing_top2": _mean(routed <= 1),
+        "raw_top1": _mean(p[change].argmax(axis=1) == label[change]),
+        "chance": 1 / classes,
+    }
+
+
+def prototypes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
+    """Measure how near each prototype is to the wearer's own centroid, in the first and last segment of its class.
+
+    Notes
+    -----
+    The centroid is the mean of the unit features of a class over the whole stream, by its true labels. A segment's
+    figure is the mean over its windows of the cosine between the prototype that met the window and the centroid.
+    Classes with fewer than two segments are left out (NaN). ``source`` is the head's own row.
+    """
+    label, classes = windows.label, len(adapter.source.classes)
+    z = unit(encoded[0])
+    present = [k for k in range(classes) if (label == k).any()]
+    centroid = np.zeros((classes, z.shape[1]))
+    centroid[present] = [z[label == k].mean(axis=0) for k in present]
+    centroid = unit(centroid)
+    near = np.array([(step.prototypes * centroid).sum(axis=1) for step in _walk(adapter, encoded)])  # (N - 1, K)
+    starts = run_starts(label, np.zeros(len(label)))
+    stops = np.append(starts[1:], len(label))
+    first, last, count = np.full(classes, np.nan), np.full(classes, np.nan), np.zeros(classes, dtype=int)
+    for k in present:
+        own = [
+            near[max(a, 1) - 1 : b - 1, k].mean() for a, b in zip(starts, stops, strict=True) if label[a] == k and b > 1
+        ]
+        count[k] = len(own)
+        if len(own) >= 2:
+            first[k], last[k] = own[0], own[-1]
+    rows = unit(np.asarray(adapter.source.weight))
+    start = np.where(np.isin(np.arange(classes), present), (rows * centroid).sum(axis=1), np.nan)
+    return {"first": first.tolist(), "last": last.tolist(), "source": start.tolist(), "segments": count.tolist()}
+
+
+def motivation(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
+    """Count transitions of true and answered classes, and follow the feature's deviation around each change.
+
+    Notes
+    -----
+    ``deviation`` is the mean of 1 - cos(feature, expected state) at each distance from a change, from eight windows
+    before to eight after it; only windows of the two neighbouring segments count. ``towards_*`` is the mean cosine
+    between the deviation and the direction to a prototype, right after a change.
+    """
+    label, classes = windows.label, len(adapter.source.classes)
+    similarity, alignment = _seen(adapter, encoded)
+    change, _ = _changes(label)
+    towards = list(zip(alignment[change[1:]], label[change], label[:-1][change[1:]], strict=True))
+    others = [np.delete(a, [new, old]).max() for a, new, old in towards if classes > 2]
+    sums, counts = _around(np.append(np.nan, 1 - similarity), label, np.flatnonzero(change))
+    return {
+        "transitions_true": _transitions(label, classes).tolist(),
+        "transitions_raw": _transitions(encoded[1].argmax(axis=1), classes).tolist(),
+        "changes": int(change.sum()),
+        "deviation_sum": sums.tolist(),
+        "deviation_count": counts.tolist(),
+        "towards_new": _mean(np.array([a[new] for a, new, _ in towards])),
+        "towards_old": _mean(np.array([a[old] for a, _, old in towards])),
+        "towards_best_other": _mean(np.array(others)),
+    }
+
+
+ANALYSES: dict[str, Callable[[Adapter, Windows, Encoded], Found]] = {
+    "compare": compare,
+    "geometry": geometry,
+    "prototypes": prototypes,
+    "motivation": motivation,
+}
+
+
+# --- help ----------------------------------------------------------------------------------------------------------
+
+
+class Step(NamedTuple):
+    """What a window met: prototypes (K, D), its similarity to the expected state, its alignment (K,) with each."""
+
+    prototypes: Array
+    similarity: float
+    alignment: Array
+
+
+def _walk(adapter: Adapter, encoded: Encoded) -> Iterator[Step]:
+    """Send a stream through SIGHT window by window, and look at what each but the first met before its answer."""
+    if not (isinstance(adapter, OutputAdapter) and hasattr(adapter, "prototypes_")):
+        raise TypeError(f"Expected a method that keeps prototypes, such as sight, got {adapter.name}.")
+    z, p = encoded
+    belief = adapter.refine(z[:1], p[:1])[0]
+    for at in range(1, len(z)):
+        bank = unit(adapter.prototypes_.astype(np.float64))
+        expected, feature = unit(bank.T @ belief), unit(z[at].astype(np.float64))
+        alignment = unit(bank - expected) @ unit(feature - expected)
+        yield Step(bank, float(feature @ expected), alignment)
+        belief = adapter.refine(z[at : at + 1], p[at : at + 1])[0]
+
+
+def _seen(adapter: Adapter, encoded: Encoded) -> tuple[Array, Array]:
+    """Similarity (N - 1,) to the expected state and alignment (N - 1, K), without the prototypes, which are large."""
+    steps = [(step.similarity, step.alignment) for step in _walk(adapter, encoded)]
+    alignment = np.array([a for _, a in steps]).reshape(len(steps), encoded[1].shape[1])
+    return np.array([s for s, _ in steps]), alignment
+
+
+def _changes(label: Array) -> tuple[Array, Array]:
+    """Mark windows right after a true change, and windows inside a segment, (N,) each."""
+    known = (label[1:] != UNLABELLED) & (label[:-1] != UNLABELLED)
+    differs = label[1:] != label[:-1]
+    return np.append(False, known & differs), np.append(False, known & ~differs)
+
+
+def _transitions(label: Array, classes: int) -> Array:
+    """Count which class follows which, (K, K)."""
+    now, then = label[1:], label[:-1]
+    known = (now != UNLABELLED) & (then != UNLABELLED)
+    return np.bincount(then[known] * classes + now[known], minlength=classes**2).reshape(classes, classes)
+
+
+def _around(values: Array, label: Array, changes: Array) -> tuple[Array, Array]:
+    """Sum values, and count them, by distance from a change; windows beyond the next change are left out."""
+    sums, counts = np.zeros(2 * AROUND + 1), np.zeros(2 * AROUND + 1, dtype=int)
+    edges = run_starts(label, np.zeros(len(label)))
+    stops = np.append(edges[1:], len(label))
+    for at in changes.tolist():
+        here = int(np.searchsorted(edges, at, side="right")) - 1
+        for index in range(max(int(edges[here - 1]), at - AROUND), min(int(stops[here]), at + AROUND + 1)):
+            if np.isfinite(values[index]):
+                sums[index - at + AROUND] += values[index]
+                counts[index - at + AROUND] += 1
+    return sums, counts
+
+
+def area_under_curve(higher: Array, lower: Array) -> float:
+    """Probability that a draw of the first is above one of the second, ties counting half; NaN where one is empty.
+
+    Examples
+    --------
+    >>> area_under_curve(np.array([3.0, 2.0]), np.array([1.0, 2.0]))
+    0.875
+    """
+    if not len(higher) or not len(lower):
+        return float("nan")
+    ordered = np.sort(lower)
+    below, upto = (np.searchsorted(ordered, higher, side=side) for side in ("left", "right"))
+    return float((below + upto).mean() / (2 * len(lower)))
+
+
+def _mean(values: Array) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")

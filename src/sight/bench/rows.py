@@ -1,0 +1,75 @@
+"""Result rows as a table: Parquet files with everything needed to repeat a row, read back and put together."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+#: What tells two results apart; of rows that agree in all of these, one is kept.
+IDENTITY = (
+    *("experiment", "setting", "encoder", "order", "label", "method", "settings", "sources", "target", "seed"),
+    *("code", "sight"),
+)
+#: What holds several values; JSON in the file, since each row has its own.
+NESTED = ("options", "windowing", "label_map", "needs", "settings", "training", "notes", "state_kinds", "details")
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Lay rows out as a table: names and single figures as columns, whatever holds several values as JSON."""
+    import pandas as pd
+
+    return pd.DataFrame([_flat(row) for row in rows])
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    scores = row["scores"]
+    flat = {key: value for key, value in row.items() if key not in ("scores", "versions", "state_bytes")}
+    flat["sources"] = "+".join(row["sources"])
+    flat["state_bytes"] = sum(row["state_bytes"].values())
+    flat["state_kinds"] = row["state_bytes"]
+    flat["completed"] = bool(row["needs"]["completed"])
+    flat["details"] = {key: value for key, value in scores.items() if isinstance(value, list)}
+    flat |= {name: json.dumps(flat[name], sort_keys=True) for name in NESTED}
+    return flat | row["versions"] | {key: value for key, value in scores.items() if not isinstance(value, list)}
+
+
+def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Write rows as Parquet, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    frame(rows).to_parquet(draft, index=False)
+    draft.replace(path)
+    return path
+
+
+def read(places: Sequence[Path]) -> Any:
+    """Read result files, or all in some folders, into one table; the same row in two files counts once.
+
+    Parameters
+    ----------
+    places
+        Parquet files, or folders that hold them.
+    """
+    import pandas as pd
+
+    files = [file for place in places for file in (sorted(place.rglob("*.parquet")) if place.is_dir() else [place])]
+    if not files:
+        raise ValueError(
+            f"Expected result files (.parquet) in {', '.join(map(str, places))}, got none; "
+            f"make some with: sight bench run table-main --dataset synthetic"
+        )
+    parts = [pd.read_parquet(file) for file in files]
+    for file, part in zip(files, parts, strict=True):
+        if not {"experiment", "setting", "label", "details"} <= set(part.columns):
+            raise ValueError(f"{file}: expected rows of sight bench run, got columns {list(part.columns)[:6]}.")
+    table = pd.concat(parts, ignore_index=True).drop_duplicates(subset=list(IDENTITY), ignore_index=True)
+    order = ["experiment", "setting", "encoder", "order", "place", "seed", "sources", "target"]
+    return table.sort_values(order, kind="stable", ignore_index=True)
+
+
+def details(table: Any, name: str) -> list[Any]:
+    """Return one of the nested figures of each row, such as "histogram_inside"."""
+    return [json.loads(text)[name] for text in table["details"]]

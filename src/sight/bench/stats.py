@@ -1,0 +1,123 @@
+"""Whether a difference is more than luck: paired over people, for they are what varies.
+
+Every figure here starts from one number a person: the mean, over seeds and sources, of a method's score on that target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from sight.types import Array
+
+DRAWS = 10_000
+#: Differences smaller than this many points are ties.
+TIE = 0.005
+
+
+class Record(NamedTuple):
+    """How often one method was better, level and worse than another."""
+
+    wins: int
+    ties: int
+    losses: int
+
+
+def bootstrap_interval(
+    differences: Array, level: float = 0.95, draws: int = DRAWS, seed: int = 0
+) -> tuple[float, float]:
+    """Bracket the mean difference by percentiles over people drawn with replacement; NaN below two people.
+
+    Parameters
+    ----------
+    differences
+        One for each person, (n,).
+    level
+        Share of draws inside the interval.
+    draws, seed
+        How many, and from where.
+
+    Examples
+    --------
+    >>> low, high = bootstrap_interval(np.array([1.0, 2.0, 3.0, 2.0]))
+    >>> low, high
+    (1.25, 2.75)
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    if len(differences) < 2:
+        return float("nan"), float("nan")
+    drawn = np.random.default_rng(seed).integers(len(differences), size=(draws, len(differences)))
+    low, high = np.quantile(differences[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def signed_rank(differences: Array) -> float:
+    """Return the two-sided p of Wilcoxon's signed-rank test; people without a difference are left out.
+
+    Notes
+    -----
+    Exact where no two differences have the same size, normal approximation otherwise. Without any difference p is 1.
+    With five people or fewer no result is below 0.05.
+    """
+    from scipy.stats import wilcoxon
+
+    moved = np.asarray(differences, dtype=np.float64)
+    moved = moved[moved != 0]
+    if not len(moved):
+        return 1.0
+    distinct = len(np.unique(np.abs(moved))) == len(moved)
+    return float(wilcoxon(moved, method="exact" if distinct and len(moved) <= 50 else "approx").pvalue)
+
+
+def holm(p: Sequence[float] | Array) -> Array:
+    """Adjust p-values for their number by Holm's step-down; NaN stays NaN and counts for nothing.
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    values = np.asarray(p, dtype=np.float64)
+    adjusted = np.full(len(values), np.nan)
+    known = np.flatnonzero(~np.isnan(values))
+    order = known[np.argsort(values[known], kind="stable")]
+    steps = values[order] * (len(order) - np.arange(len(order)))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0) if len(order) else steps
+    return adjusted
+
+
+def record(differences: Array, tie: float = TIE) -> Record:
+    """Count wins, ties and losses.
+
+    Examples
+    --------
+    >>> record(np.array([1.0, -0.5, 0.001, 2.0]))
+    Record(wins=2, ties=1, losses=1)
+    """
+    differences = np.asarray(differences)
+    wins, losses = int((differences > tie).sum()), int((differences < -tie).sum())
+    return Record(wins, int(np.isfinite(differences).sum()) - wins - losses, losses)
+
+
+def average_ranks(scores: Array) -> Array:
+    """Average the rank of each method over people, 1 for the best; equals share their ranks.
+
+    Parameters
+    ----------
+    scores
+        People by methods, (n, m), more is better; people with a method missing (NaN) are left out.
+
+    Examples
+    --------
+    >>> average_ranks(np.array([[0.9, 0.5, 0.5], [0.2, 0.4, 0.6]])).tolist()
+    [2.0, 2.25, 1.75]
+    """
+    whole = scores[~np.isnan(scores).any(axis=1)]
+    if not len(whole):
+        return np.full(scores.shape[1], np.nan)
+    above = (whole[:, None, :] > whole[:, :, None]).sum(axis=2)
+    level = (whole[:, None, :] == whole[:, :, None]).sum(axis=2)
+    ranks: Array = (above + (level + 1) / 2).mean(axis=0)
+    return ranks

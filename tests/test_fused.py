@@ -1,0 +1,239 @@
+"""One graph for encoder and adaptation, the leaner encoder it is built on, and the one in 8 bits."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+onnx = pytest.importorskip("onnx")
+
+from sight.encoders.cnn import CNN
+from sight.export import SightStep, export_fused, quantise
+from sight.kernels import backend
+from sight.methods.sight import SIGHT
+from sight.metrics import confusion, macro_f1_all
+from sight.sources.export import export_onnx
+from sight.sources.fused import FUSED, STATE, FusedSession
+from sight.sources.lean import prepared, to_graph
+from sight.sources.onnx import OnnxSource
+from sight.sources.torch import TorchSource
+from sight.train import train
+
+SHAPE = (2, 40)
+
+
+@pytest.fixture(scope="module")
+def source():
+    torch.manual_seed(0)
+    return TorchSource(CNN(channels=2, classes=4), classes=("a", "b", "c", "d"))
+
+
+@pytest.fixture(scope="module")
+def windows():
+    rng = np.random.default_rng(0)
+    level = np.repeat(rng.uniform(0.1, 4, size=(6, 2, 1)), 10, axis=0)
+    return (level * rng.normal(size=(60, *SHAPE))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def hapt(tmp_path_factory):
+    """A source trained on one person of HAPT, and 1,000 windows of others in time order."""
+    from sight.datasets.hapt import HAPT
+    from tests.conftest import data_folder, require
+
+    dataset = HAPT(root=require(data_folder() / "hapt.zip"))
+    trained = train(dataset.windows("1", cache=False), dataset.classes, epochs=5, rate_hz=dataset.rate_hz)
+    stream = [dataset.windows(subject, cache=False) for subject in ("2", "3")]
+    x = np.concatenate([person.x for person in stream])[:1000]
+    label = np.concatenate([person.label for person in stream])[:1000]
+    path = export_onnx(trained, tmp_path_factory.mktemp("hapt") / "plain.onnx")
+    return trained, path, x, label
+
+
+def run(session, windows):
+    rows = [session.step(window) for window in windows]
+    return tuple(np.array(column) for column in zip(*rows, strict=True))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"variant": "authors"},
+        {"surprise": "distance", "habit": "raw", "prototypes": "hard"},
+        {"surprise": 0.3, "habit": "off", "prototypes": "off"},
+        {"variant": "authors", "routing": False, "omega_mu": 0.0, "beta": 4.0},
+    ],
+    ids=str,
+)
+def test_fused_graph_answers_as_the_adapter(tmp_path, source, windows, fields):
+    adapter = SIGHT(**fields).bind(source)
+    session = FusedSession(export_fused(source, tmp_path / "fused.onnx", SIGHT(**fields), shape=SHAPE))
+    q, p, surprise = run(session, windows)
+    np.testing.assert_allclose(q, adapter.step(windows), rtol=0, atol=5e-5)
+    np.testing.assert_allclose(p, source.encode(windows)[1], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(surprise, adapter.trace()["surprise"], rtol=0, atol=5e-5)
+    for name, value in adapter.state().items():
+        np.testing.assert_allclose(session.state()[name], value, rtol=0, atol=5e-5, err_msg=name)
+
+
+def test_the_smallest_epsilon_survives_export(tmp_path, source, windows):
+    """A class never seen has habit 0: only sqrt(0 + 1e-8) lets it be reached; without, answers are 0 or NaN."""
+    adapter = SIGHT(surprise=1.0, routing=False).bind(source)
+    session = FusedSession(export_fused(source, tmp_path / "f.onnx", SIGHT(surprise=1.0, routing=False), shape=SHAPE))
+    for machine in (adapter, session):
+        machine.restore({**adapter.state(), "count": np.array(5), "habit": np.zeros(4, np.float32)})
+    q = session.step(windows[0])[0]
+    np.testing.assert_allclose(q, adapter.step(windows[:1])[0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(q, source.encode(windows[:1])[1][0], rtol=0, atol=1e-5)
+
+
+def test_the_exporter_keeps_tiny_additions():
+    class Guard(torch.nn.Module):
+        def forward(self, x):
+            return x / (x + 1e-8)
+
+    import onnxruntime
+
+    model = to_graph(Guard(), (torch.zeros(3),), ["x"], ["y"])
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(session.run(None, {"x": np.zeros(3, np.float32)})[0], 0)
+
+
+def test_a_wearer_moves_between_graph_and_adapter(tmp_path, source, windows):
+    adapter = SIGHT().bind(source)
+    session = FusedSession(export_fused(source, tmp_path / "fused.onnx", shape=SHAPE))
+    run(session, windows[:20])
+    adapter.restore(session.state())
+    session.gap(12.0)
+    adapter.gap(12.0)
+    np.testing.assert_allclose(session.step(windows[20])[0], adapter.step(windows[20:21])[0], rtol=0, atol=5e-5)
+    session.reset()
+    for name, value in adapter.reset().state().items():
+        np.testing.assert_array_equal(session.state()[name], value)
+
+
+def test_a_fresh_state_may_be_all_zeros(tmp_path, source, windows):
+    path = export_fused(source, tmp_path / "fused.onnx", shape=SHAPE)
+    session = FusedSession(path)
+    expected = [session.step(window) for window in windows[:2]]
+    zeros = {"prototypes": np.zeros((4, 2048)), "habit": np.zeros(4), "belief": np.zeros(4), "count": 0}
+    session.restore(zeros)
+    for window, (q, _, _) in zip(windows, expected, strict=False):
+        np.testing.assert_array_equal(session.step(window)[0], q)
+
+
+def test_layout_and_settings_travel_in_the_file(tmp_path, source):
+    path = export_fused(source, tmp_path / "fused.onnx", SIGHT(tau=0.2), shape=SHAPE)
+    model = onnx.load(path)
+    assert [tensor.name for tensor in model.graph.input] == ["x", *STATE]
+    assert [tensor.name for tensor in model.graph.output] == ["q", "p", "surprise", *(f"next_{n}" for n in STATE)]
+    facts = json.loads({entry.key: entry.value for entry in model.metadata_props}[FUSED])
+    assert (facts["state_version"], facts["method"], facts["settings"]["tau"]) == (1, "sight", 0.2)
+
+
+def test_session_refuses_what_it_cannot_use(tmp_path, source, windows):
+    plain = export_onnx(source, tmp_path / "plain.onnx", shape=SHAPE)
+    with pytest.raises(ValueError, match="no adaptation"):
+        FusedSession(plain)
+    session = FusedSession(export_fused(source, tmp_path / "fused.onnx", shape=SHAPE))
+    session.step(windows[0])
+    before = session.state()
+    with pytest.raises(ValueError, match="one by one"):
+        session.step(windows[:2])
+    with pytest.raises(ValueError, match="NaN"):
+        session.step(np.full(SHAPE, np.nan))
+    with pytest.raises(ValueError, match="prototypes"):
+        session.restore({**before, "prototypes": np.ones((3, 2048))})
+    for name, value in session.state().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_only_sight_can_be_fused(tmp_path, source):
+    from sight.methods.ema import EMA
+
+    with pytest.raises(TypeError, match="Expected SIGHT"):
+        export_fused(source, tmp_path / "fused.onnx", EMA(), shape=SHAPE)
+
+
+@pytest.mark.parametrize("name", ["cnn", "resnet", "transformer"])
+@pytest.mark.parametrize("length", [40, 100, 128])
+def test_lean_graph_answers_as_the_network(tmp_path, name, length):
+    from sight import registry
+
+    torch.manual_seed(1)
+    network = registry.get("encoders", name)(channels=3, classes=4)
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+    plain = TorchSource(network, classes=tuple("abcd"))
+    x = np.random.default_rng(0).normal(size=(5, 3, length)).astype(np.float32)
+    exported = OnnxSource(export_onnx(plain, tmp_path / "lean.onnx", shape=(3, length)))
+    for ours, theirs in zip(plain.encode(x), exported.encode(x), strict=True):
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-5 * max(1, np.abs(ours).max()))
+
+
+def test_convolutions_become_image_convolutions_and_the_network_stays(tmp_path, source):
+    keys = list(source.network.state_dict())
+    model = onnx.load(export_onnx(source, tmp_path / "lean.onnx", shape=SHAPE))
+    kernels = [a.ints for node in model.graph.node if node.op_type == "Conv" for a in node.attribute]
+    assert all(len(tensor.dims) != 3 for tensor in model.graph.initializer)
+    assert [1, 5] in [list(k) for k in kernels]
+    assert len(model.graph.node) < 40
+    assert list(source.network.state_dict()) == keys
+    assert prepared(source.network, SHAPE) is not source.network
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("variant", ["paper", "authors"])
+def test_four_implementations_agree_on_a_real_stream(tmp_path, hapt, monkeypatch, variant):
+    trained, path, x, _ = hapt
+    exported = OnnxSource(path)
+    answers = {"torch": SIGHT(variant=variant).bind(trained).step(x)}
+    for name in ("numpy", "numba") if backend().name == "numba" else ("numpy",):
+        monkeypatch.setenv("SIGHT_KERNEL", name)
+        answers[name] = SIGHT(variant=variant).bind(exported).step(x)
+    fused = FusedSession(export_fused(trained, tmp_path / "fused.onnx", SIGHT(variant=variant)))
+    answers["fused"] = run(fused, x)[0]
+    answers["step in torch"] = torch_step(trained, variant, x)
+    for name, q in answers.items():
+        np.testing.assert_allclose(q, answers["numpy"], rtol=0, atol=5e-5, err_msg=name)
+        np.testing.assert_array_equal(q.argmax(axis=1), answers["numpy"].argmax(axis=1), err_msg=name)
+
+
+def torch_step(source, variant, x):
+    adapter = SIGHT(variant=variant).bind(source)
+    step = SightStep(source.network, torch.from_numpy(adapter.state()["prototypes"]), adapter.rules())
+    state = (torch.zeros(source.weight.shape), torch.zeros(6), torch.zeros(6), torch.zeros(1, dtype=torch.int32))
+    rows = []
+    with torch.inference_mode():
+        for window in x:
+            q, _, _, *state = step(torch.from_numpy(window[None]), *state)
+            rows.append(q[0].numpy())
+    return np.array(rows)
+
+
+@pytest.mark.real
+def test_online_and_offline_answer_alike_to_the_bit(hapt):
+    _, path, x, _ = hapt
+    adapter = SIGHT().bind(OnnxSource(path))
+    whole = adapter.step(x[:300])
+    single = np.concatenate([adapter.reset().step(x[:1]), *(adapter.step(x[t : t + 1]) for t in range(1, 300))])
+    np.testing.assert_array_equal(whole, single)
+
+
+@pytest.mark.real
+def test_eight_bits_cost_little_on_real_data(tmp_path, hapt):
+    trained, path, x, label = hapt
+    small = OnnxSource(quantise(path, tmp_path / "int8.onnx", x[::5]))
+    assert small.path.stat().st_size < 0.6 * path.stat().st_size
+    known = label >= 0
+    scores = [
+        macro_f1_all(confusion(label[known], source.encode(x[known])[1].argmax(axis=1), 6)) for source in (trained, small)
+    ]
+    assert abs(scores[0] - scores[1]) < 0.03
+    assert small.classes == trained.classes

@@ -1,0 +1,250 @@
+"""The compiled step against the numpy one, in every setting, and its promises: cuts, fleets, resuming, falling back."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sight.kernels import SightState, backend, from_half, half, reference
+from sight.kernels import backend as backend_module
+from sight.methods.sight import SIGHT
+from sight.sources import FeatureSource
+from tests.test_sight import GOLDEN, SETTINGS, toy
+from tests.transcription import sight_as_printed
+
+compiled = pytest.importorskip("sight.kernels.compiled")
+
+ABLATIONS = [
+    dict(zip(("surprise", "routing", "habit", "prototypes", "omega_mu"), values, strict=True))
+    for values in itertools.product(
+        ("geometric", "distance", "off"), (True, False), ("sqrt", "raw", "off"), ("soft", "hard", "off"), (0.01, 0.0)
+    )
+]
+
+
+def fresh(weight, rules):
+    floor = reference.NORM_FLOOR if rules.authors else rules.eps
+    anchors = weight / np.maximum(np.linalg.norm(weight, axis=1, keepdims=True), floor)
+    uniform = np.full(len(weight), 1 / len(weight), weight.dtype)
+    return anchors, SightState(anchors.copy(), uniform.copy(), uniform.copy())
+
+
+def both(z, p, weight, rules):
+    answers = []
+    for implementation in (reference, compiled):
+        anchors, state = fresh(weight, rules)
+        q, surprise = implementation.replay(z, p, state, anchors, 0, rules)
+        answers.append((q, surprise, *state))
+    return zip(*answers, strict=True)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 1e-4)])
+@pytest.mark.parametrize("variant", ["paper", "authors"])
+def test_every_setting_answers_as_numpy_does(dtype, tolerance, variant):
+    for saturation in (1.0, 20.0):
+        z, p, weight = (array.astype(dtype) for array in toy(saturation, n=80))
+        for fields in ABLATIONS:
+            rules = SIGHT(variant=variant, **fields).rules()
+            for ours, theirs in both(z, p, weight, rules):
+                np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance, err_msg=str(fields))
+
+
+@given(
+    seed=st.integers(0, 2**16),
+    classes=st.integers(2, 7),
+    dims=st.integers(1, 70),
+    variant=st.sampled_from(["paper", "authors"]),
+    eta_mu=st.floats(0, 1),
+    eta_h=st.floats(0, 1),
+    omega_mu=st.floats(0, 1),
+    scale=st.sampled_from([1e-6, 1.0, 1e4]),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_rates_and_sizes_answer_as_numpy_does(seed, classes, dims, variant, eta_mu, eta_h, omega_mu, scale):
+    rng = np.random.default_rng(seed)
+    weight = rng.normal(size=(classes, dims))
+    z = scale * rng.normal(size=(12, dims))
+    p = rng.dirichlet(np.full(classes, 0.3), size=12)
+    rules = SIGHT(variant=variant, eta_mu=eta_mu, eta_h=eta_h, omega_mu=omega_mu, tau=0.5).rules()
+    for ours, theirs in both(z, p, weight, rules):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-6), (np.float32, 1e-4)])
+@pytest.mark.parametrize("name", GOLDEN)
+def test_compiled_authors_variant_answers_as_the_authors_code(golden, name, dtype, tolerance):
+    stored = np.load(golden(f"official_sight_{name}.npz"))
+    rules = SIGHT(variant="authors", **{key: float(stored[key]) for key in SETTINGS}).rules()
+    anchors, state = fresh(stored["weight"].astype(dtype), rules)
+    q, _ = compiled.replay(stored["z"].astype(dtype), stored["p"].astype(dtype), state, anchors, 0, rules)
+    np.testing.assert_allclose(q, stored["q"], rtol=0, atol=tolerance)
+    np.testing.assert_array_equal(q.argmax(axis=1), stored["q"].argmax(axis=1))
+    np.testing.assert_allclose(state.prototypes, stored["final_prototypes"], rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-6), (np.float32, 1e-4)])
+def test_compiled_paper_variant_is_the_printed_equations(golden, dtype, tolerance):
+    stored = np.load(golden("official_sight_hapt_stream.npz"))
+    rules = SIGHT().rules()
+    anchors, state = fresh(stored["weight"].astype(dtype), rules)
+    q, surprise = compiled.replay(stored["z"].astype(dtype), stored["p"].astype(dtype), state, anchors, 0, rules)
+    printed, lam, prototypes, _ = sight_as_printed(stored["z"], stored["p"].astype(dtype), stored["weight"])
+    np.testing.assert_allclose(q, printed, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(surprise, lam, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(state.prototypes, prototypes, rtol=0, atol=tolerance)
+
+
+def test_a_prototype_opposite_to_the_feature_keeps_length_one():
+    weight = np.eye(2, 40, dtype=np.float32)
+    z = np.tile(-weight[0] + 1e-4 * np.linspace(-1, 1, 40, dtype=np.float32), (3, 1))
+    p = np.tile(np.float32([0.9, 0.1]), (3, 1))
+    rules = SIGHT(eta_mu=0.5, omega_mu=0.0, prototypes="hard").rules()
+    anchors, state = fresh(weight, rules)
+    compiled.replay(z, p, state, anchors, 0, rules)
+    np.testing.assert_allclose(np.linalg.norm(state.prototypes, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["paper", "authors"])
+def test_cuts_and_fleets_change_no_bit(variant):
+    z, p, weight = (array.astype(np.float32) for array in toy(5.0, n=120, dims=70))
+    adapter = SIGHT(variant=variant).bind(FeatureSource(weight))
+    whole = adapter.refine(z, p)
+    end = adapter.state()
+    pieces = adapter.reset() and [adapter.refine(z[t : t + 1], p[t : t + 1]) for t in range(120)]
+    np.testing.assert_array_equal(whole, np.concatenate(pieces))
+    fleet = adapter.fleet(3)
+    others = np.roll(np.arange(120), 7)
+    for t in range(120):
+        q = fleet.refine(z[[t, others[t]]], p[[t, others[t]]], rows=np.array([2, 0]))
+        np.testing.assert_array_equal(q[0], whole[t])
+    for name, value in fleet.state(2).items():
+        np.testing.assert_array_equal(value, end[name])
+    assert fleet.count.tolist() == [120, 0, 120]
+
+
+def test_fleet_resumes_relaxes_and_forgets_as_an_adapter_does():
+    z, p, weight = (array.astype(np.float32) for array in toy(3.0, n=30))
+    adapter = SIGHT().bind(FeatureSource(weight))
+    adapter.refine(z[:20], p[:20])
+    fleet = adapter.fleet(2)
+    fleet.restore(1, adapter.state())
+    adapter.gap(45.0)
+    fleet.gap(45.0)
+    np.testing.assert_array_equal(fleet.refine(z[20:21], p[20:21], rows=[1])[0], adapter.refine(z[20:21], p[20:21])[0])
+    np.testing.assert_array_equal(fleet.state(0)["belief"], np.float32(1 / len(weight)))
+    fleet.reset([1])
+    for name, value in fleet.state(1).items():
+        np.testing.assert_array_equal(value, adapter.clone().state()[name])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda z, p: z.__setitem__((1, 0), np.nan), "wearer 1"),
+        (lambda z, p: p.__setitem__((0, 0), 5.0), "wearer 0"),
+    ],
+)
+def test_fleet_refuses_bad_input_before_any_change(change, message):
+    z, p, weight = (array.astype(np.float32) for array in toy(n=2))
+    fleet = SIGHT().bind(FeatureSource(weight)).fleet(2)
+    before = fleet.block.copy()
+    change(z, p)
+    with pytest.raises(ValueError, match=message):
+        fleet.refine(z, p)
+    with pytest.raises(ValueError, match="nobody twice"):
+        fleet.refine(z, p, rows=[0, 0])
+    np.testing.assert_array_equal(fleet.block, before)
+    assert not fleet.count.any()
+
+
+def test_half_a_state_costs_half_and_hardly_moves_the_answers():
+    z, p, weight = (array.astype(np.float32) for array in toy(3.0, n=60, dims=512))
+    adapter = SIGHT().bind(FeatureSource(weight))
+    adapter.refine(z[:30], p[:30])
+    state = adapter.state()
+    stored = half(state)
+    assert stored["prototypes"].nbytes * 2 == state["prototypes"].nbytes
+    resumed = adapter.clone().restore(from_half(stored))
+    np.testing.assert_allclose(np.linalg.norm(resumed.prototypes_, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(resumed.refine(z[30:], p[30:]), adapter.refine(z[30:], p[30:]), atol=5e-3)
+
+
+def test_read_only_and_strided_input_is_taken_without_compiling_again():
+    z, p, weight = (array.astype(np.float32) for array in toy(n=20))
+    adapter = SIGHT().bind(FeatureSource(weight))
+    expected = adapter.refine(z, p)
+    known = len(compiled._advance.signatures), len(compiled.sound.signatures)
+    wide = np.zeros((20, 2 * z.shape[1]), np.float32)
+    wide[:, ::2] = z
+    p.setflags(write=False)
+    np.testing.assert_array_equal(adapter.reset().refine(wide[:, ::2], p), expected)
+    assert (len(compiled._advance.signatures), len(compiled.sound.signatures)) == known
+
+
+def test_variable_chooses_and_a_wrong_word_is_refused(monkeypatch):
+    monkeypatch.setenv("SIGHT_KERNEL", "numpy")
+    assert backend() == backend(np.float64)
+    assert (backend().name, backend().replay) == ("numpy", reference.replay)
+    monkeypatch.setenv("SIGHT_KERNEL", "numba")
+    assert backend().name == "numba"
+    monkeypatch.setenv("SIGHT_KERNEL", "fortran")
+    with pytest.raises(ValueError, match="SIGHT_KERNEL"):
+        backend()
+
+
+def test_without_numba_everything_still_works():
+    code = """
+import sys
+sys.modules["numba"] = None
+import numpy as np
+from sight.kernels import backend
+from sight.methods.sight import SIGHT
+from sight.sources import FeatureSource
+z, p = np.eye(3, 4, dtype=np.float32), np.full((3, 3), 1 / 3, np.float32)
+adapter = SIGHT().bind(FeatureSource(np.eye(3, 4, dtype=np.float32)))
+assert adapter.refine(z, p).shape == (3, 3)
+assert adapter.fleet(2).refine(z[:2], p[:2]).shape == (2, 3)
+print(backend().name, "|", backend().reason)
+"""
+    environment = {key: value for key, value in os.environ.items() if key != "SIGHT_KERNEL"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.startswith("numpy | numba cannot be imported")
+
+
+def test_a_compiled_step_that_fails_or_lies_is_not_used(monkeypatch):
+    module = sys.modules[backend_module.__module__]
+    for broken in (lambda *_: 1 / 0, lambda z, p, *_: (np.zeros_like(p), p[:, 0])):
+        module._compiled.cache_clear()
+        monkeypatch.setattr(compiled, "replay", broken)
+        assert backend().name == "numpy"
+        assert "does not run here" in backend().reason
+        monkeypatch.setenv("SIGHT_KERNEL", "numba")
+        with pytest.raises(RuntimeError, match="asks for numba"):
+            backend()
+        monkeypatch.delenv("SIGHT_KERNEL")
+    monkeypatch.undo()
+    module._compiled.cache_clear()
+
+
+def test_no_writable_folder_for_the_cache_is_no_obstacle(monkeypatch):
+    def refuse(*_, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return lambda function: (function, options)
+
+    monkeypatch.setattr(compiled, "njit", refuse)
+    function, options = compiled._compile(len)
+    assert function is len
+    assert "cache" not in options
+
+
+def test_importing_sight_brings_no_numba():
+    code = "import sight, sight.methods.sight, sys; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
