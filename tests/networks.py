@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
+
 import numpy as np
 import torch
+from torch import nn
 
 from sight import registry
 from sight.sources.card import ModelCard
@@ -23,12 +27,14 @@ def windows(classes: int = 5, channels: int = 3, length: int = 24, n: int = 96, 
     return x.astype(np.float32), label
 
 
+@cache
 def source(
     encoder: str = "cnn", classes: int = 5, channels: int = 3, length: int = 24, sharpness: float = 6.0
 ) -> TorchSource:
     """Build an encoder whose statistics and head fit synthetic windows, from a fixed seed.
 
-    The head is a ridge regression on features: good answers, some sure and some not, without training.
+    The head is a ridge regression on features: good answers, some sure and some not, without training. Made once
+    and shared, as no test may change a source.
     """
     toy = ToySource(classes=classes, channels=channels, length=length)
     rng = np.random.default_rng(7)
@@ -39,13 +45,13 @@ def source(
         network = registry.get("encoders", encoder)(channels=channels, classes=classes)
         network.train()
         for layer in network.modules():
-            if isinstance(layer, torch.nn.BatchNorm1d):
+            if isinstance(layer, nn.BatchNorm1d):
                 layer.momentum = None
         network(x)
         z = network.eval().features(x)
         centred = z - z.mean(dim=0)
         gram = centred @ centred.T + 0.1 * len(z) * centred.var() * torch.eye(len(z))
-        target = torch.nn.functional.one_hot(torch.tensor(label), classes).float() - 1 / classes
+        target = nn.functional.one_hot(torch.tensor(label), classes).float() - 1 / classes
         weight = (centred.T @ torch.linalg.solve(gram, target)).T * sharpness
         network.head.weight.copy_(weight)
         network.head.bias.copy_(-weight @ z.mean(dim=0))
@@ -62,3 +68,34 @@ def source(
         std=(1.0,) * channels,
     )
     return TorchSource(network, classes=toy.classes, card=card)
+
+
+def network_with(model: TorchSource, stats: str) -> nn.Module:
+    """Copy a network in plain torch, with the source's or the batch's statistics and trainable norm layers."""
+    network = copy.deepcopy(model.module()).eval().requires_grad_(False)
+    for layer in network.modules():
+        if isinstance(layer, nn.BatchNorm1d):
+            layer.requires_grad_(True)
+            if stats == "batch":
+                layer.running_mean = layer.running_var = None
+    return network
+
+
+def trainable(network: nn.Module) -> list[nn.Parameter]:
+    return [p for p in network.parameters() if p.requires_grad]
+
+
+def entropy_of(logits: torch.Tensor) -> torch.Tensor:
+    p = torch.exp(logits) / torch.exp(logits).sum(dim=1, keepdim=True)
+    return -(p * torch.log(p)).sum(dim=1)
+
+
+def probabilities(network: nn.Module, x: Array) -> Array:
+    with torch.no_grad():
+        return torch.softmax(network(torch.from_numpy(x)), dim=1).numpy()
+
+
+def close(adapter, network: nn.Module, atol: float = 1e-6) -> bool:
+    """Tell whether an adapter's trained parameters are those of a network."""
+    expected = dict(network.named_parameters())
+    return all(torch.allclose(p, expected[name], atol=atol) for name, p in adapter._trained.items())

@@ -268,7 +268,7 @@ def uschad(tmp_path):
         folder = root / f"Subject{subject}"
         folder.mkdir(parents=True, exist_ok=True)
         readings = np.full((250, 6), 100 * activity + trial, dtype=float)
-        key = "activity_numbr" if subject == 14 else "activity_number"  # the official files spell it both ways
+        key = "activity_numbr" if subject == 14 else "activity_number"  # only the file name counts
         savemat(folder / f"a{activity}t{trial}.mat", {"sensor_readings": readings, key: str(activity)})
     return root
 

@@ -10,17 +10,17 @@ import pytest
 torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 
-from sight.encoders.cnn import CNN
-from sight.export import SightStep, export_fused, quantise
-from sight.kernels import backend
-from sight.methods.sight import SIGHT
-from sight.metrics import confusion, macro_f1_all
-from sight.sources.export import export_onnx
-from sight.sources.fused import FUSED, STATE, FusedSession
-from sight.sources.lean import prepared, to_graph
-from sight.sources.onnx import OnnxSource
-from sight.sources.torch import TorchSource
-from sight.train import train
+from sight.encoders.cnn import CNN  # noqa: E402
+from sight.export import SightStep, export_fused, quantise  # noqa: E402
+from sight.kernels import backend  # noqa: E402
+from sight.methods.sight import SIGHT  # noqa: E402
+from sight.metrics import confusion, macro_f1_all  # noqa: E402
+from sight.sources.export import export_onnx  # noqa: E402
+from sight.sources.fused import FUSED, STATE, FusedSession  # noqa: E402
+from sight.sources.lean import prepared, to_graph  # noqa: E402
+from sight.sources.onnx import OnnxSource  # noqa: E402
+from sight.sources.torch import TorchSource  # noqa: E402
+from sight.train import train  # noqa: E402
 
 SHAPE = (2, 40)
 
@@ -39,13 +39,18 @@ def windows():
 
 
 @pytest.fixture(scope="module")
+def fused(source, tmp_path_factory):
+    return export_fused(source, tmp_path_factory.mktemp("fused") / "fused.onnx", SIGHT(tau=0.2), shape=SHAPE)
+
+
+@pytest.fixture(scope="module")
 def hapt(tmp_path_factory):
     """A source trained on one person of HAPT, and 1,000 windows of others in time order."""
     from sight.datasets.hapt import HAPT
     from tests.conftest import data_folder, require
 
     dataset = HAPT(root=require(data_folder() / "hapt.zip"))
-    trained = train(dataset.windows("1", cache=False), dataset.classes, epochs=5, rate_hz=dataset.rate_hz)
+    trained = train(dataset.windows("1", cache=False), dataset.classes, epochs=3)
     stream = [dataset.windows(subject, cache=False) for subject in ("2", "3")]
     x = np.concatenate([person.x for person in stream])[:1000]
     label = np.concatenate([person.label for person in stream])[:1000]
@@ -103,9 +108,9 @@ def test_the_exporter_keeps_tiny_additions():
     np.testing.assert_array_equal(session.run(None, {"x": np.zeros(3, np.float32)})[0], 0)
 
 
-def test_a_wearer_moves_between_graph_and_adapter(tmp_path, source, windows):
-    adapter = SIGHT().bind(source)
-    session = FusedSession(export_fused(source, tmp_path / "fused.onnx", shape=SHAPE))
+def test_a_wearer_moves_between_graph_and_adapter(fused, source, windows):
+    adapter = SIGHT(tau=0.2).bind(source)
+    session = FusedSession(fused)
     run(session, windows[:20])
     adapter.restore(session.state())
     session.gap(12.0)
@@ -116,9 +121,8 @@ def test_a_wearer_moves_between_graph_and_adapter(tmp_path, source, windows):
         np.testing.assert_array_equal(session.state()[name], value)
 
 
-def test_a_fresh_state_may_be_all_zeros(tmp_path, source, windows):
-    path = export_fused(source, tmp_path / "fused.onnx", shape=SHAPE)
-    session = FusedSession(path)
+def test_a_fresh_state_may_be_all_zeros(fused, windows):
+    session = FusedSession(fused)
     expected = [session.step(window) for window in windows[:2]]
     zeros = {"prototypes": np.zeros((4, 2048)), "habit": np.zeros(4), "belief": np.zeros(4), "count": 0}
     session.restore(zeros)
@@ -126,20 +130,19 @@ def test_a_fresh_state_may_be_all_zeros(tmp_path, source, windows):
         np.testing.assert_array_equal(session.step(window)[0], q)
 
 
-def test_layout_and_settings_travel_in_the_file(tmp_path, source):
-    path = export_fused(source, tmp_path / "fused.onnx", SIGHT(tau=0.2), shape=SHAPE)
-    model = onnx.load(path)
+def test_layout_and_settings_travel_in_the_file(fused):
+    model = onnx.load(fused)
     assert [tensor.name for tensor in model.graph.input] == ["x", *STATE]
     assert [tensor.name for tensor in model.graph.output] == ["q", "p", "surprise", *(f"next_{n}" for n in STATE)]
     facts = json.loads({entry.key: entry.value for entry in model.metadata_props}[FUSED])
     assert (facts["state_version"], facts["method"], facts["settings"]["tau"]) == (1, "sight", 0.2)
 
 
-def test_session_refuses_what_it_cannot_use(tmp_path, source, windows):
+def test_session_refuses_what_it_cannot_use(tmp_path, fused, source, windows):
     plain = export_onnx(source, tmp_path / "plain.onnx", shape=SHAPE)
     with pytest.raises(ValueError, match="no adaptation"):
         FusedSession(plain)
-    session = FusedSession(export_fused(source, tmp_path / "fused.onnx", shape=SHAPE))
+    session = FusedSession(fused)
     session.step(windows[0])
     before = session.state()
     with pytest.raises(ValueError, match="one by one"):
@@ -159,8 +162,7 @@ def test_only_sight_can_be_fused(tmp_path, source):
         export_fused(source, tmp_path / "fused.onnx", EMA(), shape=SHAPE)
 
 
-@pytest.mark.parametrize("name", ["cnn", "resnet", "transformer"])
-@pytest.mark.parametrize("length", [40, 100, 128])
+@pytest.mark.parametrize(("name", "length"), [("cnn", 100), ("cnn", 133), ("resnet", 100)])
 def test_lean_graph_answers_as_the_network(tmp_path, name, length):
     from sight import registry
 
@@ -197,12 +199,13 @@ def test_four_implementations_agree_on_a_real_stream(tmp_path, hapt, monkeypatch
     for name in ("numpy", "numba") if backend().name == "numba" else ("numpy",):
         monkeypatch.setenv("SIGHT_KERNEL", name)
         answers[name] = SIGHT(variant=variant).bind(exported).step(x)
-    fused = FusedSession(export_fused(trained, tmp_path / "fused.onnx", SIGHT(variant=variant)))
-    answers["fused"] = run(fused, x)[0]
-    answers["step in torch"] = torch_step(trained, variant, x)
+    session = FusedSession(export_fused(trained, tmp_path / "fused.onnx", SIGHT(variant=variant)))
+    answers["fused"] = run(session, x)[0]
+    answers["step in torch"] = torch_step(trained, variant, x[:200])
     for name, q in answers.items():
-        np.testing.assert_allclose(q, answers["numpy"], rtol=0, atol=5e-5, err_msg=name)
-        np.testing.assert_array_equal(q.argmax(axis=1), answers["numpy"].argmax(axis=1), err_msg=name)
+        expected = answers["numpy"][: len(q)]
+        np.testing.assert_allclose(q, expected, rtol=0, atol=5e-5, err_msg=name)
+        np.testing.assert_array_equal(q.argmax(axis=1), expected.argmax(axis=1), err_msg=name)
 
 
 def torch_step(source, variant, x):
@@ -233,7 +236,8 @@ def test_eight_bits_cost_little_on_real_data(tmp_path, hapt):
     assert small.path.stat().st_size < 0.6 * path.stat().st_size
     known = label >= 0
     scores = [
-        macro_f1_all(confusion(label[known], source.encode(x[known])[1].argmax(axis=1), 6)) for source in (trained, small)
+        macro_f1_all(confusion(label[known], source.encode(x[known])[1].argmax(axis=1), 6))
+        for source in (trained, small)
     ]
     assert abs(scores[0] - scores[1]) < 0.03
     assert small.classes == trained.classes

@@ -145,18 +145,14 @@ def test_fleet_resumes_relaxes_and_forgets_as_an_adapter_does():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda z, p: z.__setitem__((1, 0), np.nan), "wearer 1"),
-        (lambda z, p: p.__setitem__((0, 0), 5.0), "wearer 0"),
-    ],
+    ("what", "wearer", "value"), [("z", 1, np.nan), ("z", 0, np.inf), ("p", 0, 5.0), ("p", 1, -0.5)]
 )
-def test_fleet_refuses_bad_input_before_any_change(change, message):
+def test_fleet_refuses_bad_input_before_any_change(what, wearer, value):
     z, p, weight = (array.astype(np.float32) for array in toy(n=2))
     fleet = SIGHT().bind(FeatureSource(weight)).fleet(2)
     before = fleet.block.copy()
-    change(z, p)
-    with pytest.raises(ValueError, match=message):
+    {"z": z, "p": p}[what][wearer, 0] = value
+    with pytest.raises(ValueError, match=f"wearer {wearer}"):
         fleet.refine(z, p)
     with pytest.raises(ValueError, match="nobody twice"):
         fleet.refine(z, p, rows=[0, 0])
@@ -220,7 +216,7 @@ print(backend().name, "|", backend().reason)
 
 def test_a_compiled_step_that_fails_or_lies_is_not_used(monkeypatch):
     module = sys.modules[backend_module.__module__]
-    for broken in (lambda *_: 1 / 0, lambda z, p, *_: (np.zeros_like(p), p[:, 0])):
+    for broken in (lambda *_: 1 / 0, lambda _, p, *__: (np.zeros_like(p), p[:, 0])):
         module._compiled.cache_clear()
         monkeypatch.setattr(compiled, "replay", broken)
         assert backend().name == "numpy"

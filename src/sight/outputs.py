@@ -93,7 +93,7 @@ def write_outputs(
                 low_confidence=low_confidence,
                 **title,
             )
-            _write_json(draft / "info.json", info_facts(summary, info))
+            write_json(draft / "info.json", info_facts(summary, info))
             (folder / "info.json").unlink(missing_ok=True)
             for file in FILES:
                 os.replace(draft / file, folder / file)
@@ -284,8 +284,12 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, A
         writer.writerows(rows)
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+def write_json(path: Path, content: Any) -> Path:
+    """Write anything as JSON, whole or not at all; a number that is not finite becomes null."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    draft.write_text(json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+    return draft.replace(path)
 
 
 def _plain(value: Any) -> Any:

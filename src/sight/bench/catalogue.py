@@ -215,6 +215,23 @@ def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) ->
     )
 
 
+def describe(name: str) -> tuple[str, str]:
+    """Say which corpus a setting takes, and whom, without looking at any file.
+
+    Examples
+    --------
+    >>> describe("hugadb-pooled")
+    ('hugadb', '2 sources of several people against everybody else')
+    """
+    table = _settings()[name]
+    if "sources" not in table:
+        more = f", {len(table['detailed'])} detailed" if "detailed" in table else ""
+        return table["dataset"], f"{len(table['pairs'])} pairs{more}"
+    several = any(sign in text for text in table["sources"] for sign in ("+", ".."))
+    what = "sources of several people" if several else "single sources"
+    return table["dataset"], f"{len(table['sources'])} {what} against everybody else"
+
+
 def _pair(text: str) -> Pair:
     sources, arrow, target = text.partition("->")
     if not arrow or not sources or not target:

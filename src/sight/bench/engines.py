@@ -56,7 +56,7 @@ def _loky(function: Callable[..., Any], work: Sequence[tuple[Any, ...]], jobs: i
         try:
             yield from joblib.Parallel(return_as="generator_unordered", pre_dispatch="all", batch_size=1)(calls)
         except TerminatedWorkerError:
-            raise RuntimeError(
+            raise ChildProcessError(
                 "A worker process died, perhaps for lack of memory; run the same command again, with fewer --jobs if "
                 "it repeats: what is finished is kept."
             ) from None

@@ -69,7 +69,7 @@ def run(
     engine: str = "loky",
     jobs: int | None = None,
     device: str = "cpu",
-    on_done: Callable[[int, int, str], None] | None = None,
+    on_done: Callable[[int, str], None] | None = None,
 ) -> tuple[list[Row], list[Failure]]:
     """Run what is not there yet, and return all rows of the experiment and what failed.
 
@@ -84,22 +84,33 @@ def run(
     device
         Where sources are trained.
     on_done
-        Called with steps finished, steps in all, and what they are.
+        Called with the number of steps finished, of all that `steps` counts, and what they do.
     """
     job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
-    planned = list(trials(experiment, setting))
-    groups = [list(same) for _, same in itertools.groupby(planned, key=lambda t: (t.encoder, t.seed, t.sources))]
-    total, done = len(groups) + len(planned), itertools.count(1)
+    planned, groups = _plan(experiment, setting)
+    done = itertools.count(1)
     for _ in spread(_prepare, [(group, job) for group in groups], engine, jobs):
         if on_done:
-            on_done(next(done), total, "training")
+            on_done(next(done), "training")
     found: dict[int, tuple[list[Row], list[Failure]]] = {}
     for at, answer in spread(_answer, [(trial, job) for trial in planned], engine, jobs):
         found[at] = answer
         if on_done:
-            on_done(next(done), total, "adapting")
+            on_done(next(done), "adapting")
     rows, failures = zip(*(found[at] for at in sorted(found)), strict=True) if found else ((), ())
     return list(itertools.chain(*rows)), list(itertools.chain(*failures))
+
+
+def steps(experiment: Experiment, setting: Setting) -> int:
+    """Count sources to train and trials to answer."""
+    planned, groups = _plan(experiment, setting)
+    return len(planned) + len(groups)
+
+
+def _plan(experiment: Experiment, setting: Setting) -> tuple[list[Trial], list[list[Trial]]]:
+    """Return all trials, and the same by source model."""
+    planned = list(trials(experiment, setting))
+    return planned, [list(same) for _, same in itertools.groupby(planned, key=lambda t: (t.encoder, t.seed, t.sources))]
 
 
 def make(variant: Variant) -> Any:

@@ -98,13 +98,24 @@ def dataset_of(name: str, options: list[str] | None, labels: Path | None = None)
     return cls(**chosen), {key: value for key, value in chosen.items() if key != "root"}
 
 
+def person(dataset: Any, text: str) -> str:
+    """Find somebody by name, or by a beginning of it that nobody else shares."""
+    known: tuple[str, ...] = dataset.subjects()
+    alike = [name for name in known if name.lower().startswith(text.lower())]
+    if text in known or len(alike) == 1:
+        return text if text in known else alike[0]
+    told = f"that could be {', '.join(alike)}" if alike else f"it has {', '.join(known)}"
+    raise ValueError(f"{dataset.name} has no subject {text!r}; {told}.")
+
+
 def _of_dataset(item: Input, card: Any, reading: Reading) -> Windows:
     dataset, _ = dataset_of(item.dataset, list(reading.options))
     if not reading.options and card.dataset == item.dataset:
         dataset = type(dataset)(**card.training.get("options", {}))
     from sight.datasets import windows_of
 
-    return windows_of(dataset, item.subject, rate_hz=card.rate_hz, window_s=card.window_s, stride_s=card.stride_s)
+    who = person(dataset, item.subject)
+    return windows_of(dataset, who, rate_hz=card.rate_hz, window_s=card.window_s, stride_s=card.stride_s)
 
 
 def _of_file(item: Input, card: Any, reading: Reading) -> Windows:

@@ -1,18 +1,104 @@
-"""``sight bench``: speed now, tables of the paper as they come."""
+"""``sight bench``: every table and figure of the paper by one command, and the stopwatch."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
-app = typer.Typer(no_args_is_help=True, help="Measure: speed of every method beside the paper's numbers.")
+from sight.cli._shared import console, errors, progress
+
+app = typer.Typer(no_args_is_help=True, help="Run experiments, report them beside the paper's numbers, measure speed.")
+
+#: Where rows, models and results go unless told otherwise.
+RUNS = Path("runs")
 
 
-@app.callback()
-def _group() -> None:
-    pass
+@app.command()
+def run(
+    experiment: Annotated[str, typer.Argument(help="Name of an experiment, or a TOML file of your own.")],
+    dataset: Annotated[
+        str, typer.Option("--dataset", "-d", help="Name of a setting (see: sight bench list), or a TOML file.")
+    ] = "synthetic",
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results; the same folder resumes.")] = RUNS,
+    engine: Annotated[str, typer.Option(help="loky, serial, dask:local:N or dask:ADDRESS.")] = "loky",
+    jobs: Annotated[int | None, typer.Option(help="Processes of loky; all cores by default.")] = None,
+    device: Annotated[str, typer.Option(help="Where sources are trained: cpu or cuda.")] = "cpu",
+    methods: Annotated[str | None, typer.Option(help="Only these, such as none,sight,mymethod.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Only these, such as 0,1.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only so many pairs of people.", min=1)] = None,
+) -> None:
+    """Run an experiment on a dataset; what is finished is kept and never run twice.
+
+    [bold]Example[/]
+
+      sight bench run table-main --dataset hapt
+    """
+    from sight.bench.catalogue import load_experiment, load_setting, narrow
+    from sight.bench.rows import write
+    from sight.bench.runner import run as run_all
+    from sight.bench.runner import steps
+
+    plan = load_experiment(experiment)
+    if plan.kind == "speed":
+        speed(out=out / "speed.json")
+        return
+    wanted = None if methods is None else [name.strip() for name in methods.split(",")]
+    plan = narrow(plan, wanted, None if seeds is None else [int(seed) for seed in seeds.split(",")])
+    setting = load_setting(dataset, pairs=plan.pairs, limit=limit)
+    with progress(f"{plan.name} on {setting.name}", steps(plan, setting)) as show:
+        rows, failures = run_all(plan, setting, out, engine=engine, jobs=jobs, device=device, on_done=show)
+    part = ".part" if (methods, seeds, limit) != (None, None, None) else ""
+    path = out / f"{plan.name}_{setting.name}{part}.parquet"
+    if rows:
+        write(path, rows)
+        console.print(f"{len(rows)} rows in {path}; see them with: sight bench report {out} -o {out / 'report'}")
+    _tell(failures, path.with_suffix(".failures.txt"))
+
+
+def _tell(failures: list[Any], path: Path) -> None:
+    """Name what failed, here and in a file; a file of an earlier run goes when nothing did."""
+    path.unlink(missing_ok=True)
+    if failures:
+        path.write_text("".join(f"{failure}\n" for failure in failures), "utf-8")
+        for failure in failures[:5]:
+            errors.print(f"failed: {failure}", markup=False, highlight=False, soft_wrap=True)
+        errors.print(f"{len(failures)} rows failed, all named in {path}; the same command tries them once more.")
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    results: Annotated[list[Path], typer.Argument(help="Result files (.parquet), or folders that hold them.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for page, tables and figures.")] = RUNS / "report",
+) -> None:
+    """Write tables (Markdown, LaTeX, CSV), figures (SVG) and a page of all results, and the leaderboard.
+
+    [bold]Example[/]
+
+      sight bench report runs -o runs/report
+    """
+    from sight.bench.report import write_report
+
+    console.print(f"Open {write_report(results, out)}")
+
+
+@app.command("list")
+def listing() -> None:
+    """List the experiments, and the settings they run on."""
+    from sight.bench import catalogue
+
+    table = Table("experiment", "what it compares", "methods", title="Experiments")
+    for name in catalogue.experiments():
+        plan = catalogue.load_experiment(name)
+        table.add_row(f"[bold]{name}[/]", plan.title, str(len(plan.variants)) if plan.variants else "all")
+    console.print(table)
+    table = Table("setting", "corpus", "whom", title="Settings")
+    for name in catalogue.settings():
+        table.add_row(f"[bold]{name}[/]", *catalogue.describe(name))
+    console.print(table)
 
 
 @app.command()

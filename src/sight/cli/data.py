@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,10 +75,9 @@ def info(
         rows = list(describe(dataset, on_subject=show))
     _print(dataset, rows)
     if out:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        draft = out.with_name(f".{out.name}.tmp")
-        draft.write_text(json.dumps(rows, indent=1, default=str), "utf-8")
-        draft.replace(out)
+        from sight.outputs import write_json
+
+        console.print(f"Facts: [bold]{write_json(out, rows)}[/]")
 
 
 @app.command()
@@ -103,16 +101,25 @@ def _size() -> str:
 
 
 def _print(dataset: Any, rows: list[dict[str, Any]]) -> None:
-    table = Table(title=f"{dataset.name}: windows of {dataset.window_s:g} s every {dataset.stride_s:g} s")
-    table.add_column("person", footer="all")
-    table.add_column("windows", justify="right", footer=str(sum(row["windows"] for row in rows)))
-    for label in dataset.classes:
-        total = sum(row["labels"][label] for row in rows)
-        table.add_column(label, justify="right", footer=str(total), overflow="fold")
-    table.add_column("no label", justify="right", footer=str(sum(row["unlabelled"] for row in rows)))
-    table.add_column("gaps", justify="right", footer=str(sum(row["gaps"] for row in rows)))
-    table.show_footer = True
+    table = Table(
+        title=f"{dataset.name}: {len(rows)} people, windows of {dataset.window_s:g} s every {dataset.stride_s:g} s",
+        show_footer=True,
+    )
+    totals = {label: sum(row["labels"][label] for row in rows) for label in dataset.classes}
+    table.add_column("person", footer="all", no_wrap=True)
+    for heading, entry in (("windows", "windows"), ("no label", "unlabelled"), ("gaps", "gaps"), ("hours", "seconds")):
+        total = sum(row[entry] for row in rows)
+        table.add_column(heading, justify="right", no_wrap=True, footer=_figure(entry, total))
+    table.add_column("labels", footer=_counts(totals))
     for row in rows:
-        counts = [str(row["labels"][label]) for label in dataset.classes]
-        table.add_row(row["subject"], str(row["windows"]), *counts, str(row["unlabelled"]), str(row["gaps"]))
+        figures = [_figure(entry, row[entry]) for entry in ("windows", "unlabelled", "gaps", "seconds")]
+        table.add_row(row["subject"], *figures, _counts(row["labels"]))
     console.print(table)
+
+
+def _figure(entry: str, value: float) -> str:
+    return f"{value / 3600:.1f}" if entry == "seconds" else str(value)
+
+
+def _counts(labels: dict[str, int]) -> str:
+    return "  ".join(f"{label}\u00a0[bold]{count}[/]" for label, count in labels.items() if count)

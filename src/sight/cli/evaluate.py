@@ -100,13 +100,14 @@ def evaluate(
 def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any], title: str) -> None:
     """Print the table, and write all files and the scores beside them."""
     from sight.metrics import score_result
-    from sight.outputs import write_outputs
+    from sight.outputs import write_json, write_outputs
 
     scored = {one.method: score_result(one) for one in (*others, result)}
     rows = {"none": scored[result.method]["raw"]} | {name: found["refined"] for name, found in scored.items()}
     print_scores(rows, title)
-    written = write_outputs(result, out, info=facts | {"title": title, "scores": rows}, others=others)
-    console.print(f"Report: [bold]{written['report.html']}[/]  scores: {written['info.json']}")
+    written = write_outputs(result, out, info=facts | {"title": title}, others=others)
+    scores = write_json(out / "scores.json", rows)
+    console.print(f"Report: [bold]{written['report.html']}[/]  scores: {scores}")
 
 
 def print_scores(rows: dict[str, dict[str, Any]], title: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sight.cli._inputs import dataset_of
+from sight.cli._inputs import dataset_of, person
 from sight.cli._shared import console, progress
 
 
@@ -46,12 +46,12 @@ def train(
     from sight.datasets import windows_of
 
     dataset, options = dataset_of(data, option, labels)
-    people = _chosen(dataset.subjects(), subjects)
+    people = _chosen(dataset, subjects)
     with progress("reading", len(people)) as show:
         windows = {}
-        for done, person in enumerate(people, start=1):
-            windows[person] = windows_of(dataset, person)
-            show(done, person)
+        for done, name in enumerate(people, start=1):
+            windows[name] = windows_of(dataset, name)
+            show(done, name)
     how = {"encoder": encoder, "epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "device": device}
     facts = {"channels": dataset.channels, "units": dataset.units, "rate_hz": dataset.rate_hz, "dataset": dataset.name}
     training: dict[str, Any] = {"subjects": list(people), "options": options}
@@ -60,12 +60,11 @@ def train(
     source = _fit(
         "training", list(windows.values()), dataset.classes, validation=validation, fisher=fisher, **how, **facts
     )
-    source.card = dataclasses.replace(source.card, training={**source.card.training, **training})
+    source.card = replace(source.card, training={**source.card.training, **training})
     source.save(out)
-    used = source.card.training
     console.print(
-        f"Wrote [bold]{out}[/]: {encoder} for {len(source.classes)} classes, trained on {used['windows']} windows "
-        f"of {len(people)} people in {used['seconds']:.0f} s."
+        f"Wrote [bold]{out}[/]: {encoder} for {len(source.classes)} classes, trained on "
+        f"{source.card.training['windows']} windows of {len(people)} people."
     )
 
 
@@ -80,13 +79,10 @@ def _fit(label: str, windows: list[Any], classes: tuple[str, ...], **how: Any) -
         return fit(windows, classes, on_epoch=on_epoch, **how)
 
 
-def _chosen(known: tuple[str, ...], wanted: str | None) -> tuple[str, ...]:
+def _chosen(dataset: Any, wanted: str | None) -> tuple[str, ...]:
     if wanted is None:
-        return known
-    chosen = tuple(name.strip() for name in wanted.split(",") if name.strip())
-    for name in chosen:
-        if name not in known:
-            raise ValueError(f"There is no subject {name!r}; known are {', '.join(known)}.")
+        return tuple(dataset.subjects())
+    chosen = tuple(person(dataset, name.strip()) for name in wanted.split(",") if name.strip())
     if not chosen:
         raise ValueError("Expected at least one subject, got none; name them as --subjects 1,2,3.")
     return chosen
@@ -97,15 +93,17 @@ def _leave_out(windows: dict[str, Any], classes: tuple[str, ...], how: dict[str,
     from sight.evaluate import run
     from sight.metrics import score_result
     from sight.registry import method
+    from sight.sources.card import filled
 
     if len(windows) < 2:
         raise ValueError("Leaving subjects out needs at least two; add another or drop --score.")
     scores = {}
-    for person in windows:
-        others = [own for name, own in windows.items() if name != person]
-        source = _fit(f"without {person}", others, classes, **how)
-        found = score_result(run(method("none").bind(source), windows[person]))["raw"]
-        scores[person] = round(found["macro_f1_union"], 4)
+    for left_out, own in windows.items():
+        others = [other for name, other in windows.items() if name != left_out]
+        source = _fit(f"without {left_out}", others, classes, **how)
+        whole = replace(own, x=filled(own.x, source.card.fill))
+        found = score_result(run(method("none").bind(source), whole))["raw"]
+        scores[left_out] = round(found["macro_f1_union"], 4)
     mean = sum(scores.values()) / len(scores)
     console.print(
         f"Left out in turn, macro-F1: {', '.join(f'{k} {v:.3f}' for k, v in scores.items())}; mean {mean:.3f}"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sight.datasets._base import Dataset, Download, info, windows_of
+from sight.datasets._base import Dataset, Download
+from sight.datasets._info import info, windows_of
 from sight.datasets._store import data_folder
 
 __all__ = ["Dataset", "Download", "data_folder", "info", "load", "windows_of"]

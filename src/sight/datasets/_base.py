@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -196,7 +196,7 @@ class Dataset(ABC):
             raise ValueError(
                 f"{self.name}: no subject in {self.store.root}, expected files such as {self.files[0]}; {remedy}"
             )
-        return {subject: index[subject] for subject in sorted(index, key=natural)}
+        return in_order(index)
 
     def _names(self, subject: str) -> list[str]:
         if subject not in self._index:
@@ -238,59 +238,21 @@ class Dataset(ABC):
         return windows
 
 
+def in_order(index: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Sort people by number where each has one, else by name.
+
+    Examples
+    --------
+    >>> list(in_order({"S10": [], "S9": []})), list(in_order({"4E": [], "10B": []}))
+    (['S9', 'S10'], ['10B', '4E'])
+    """
+    numbered = all(re.fullmatch(r"\D*\d+", person) for person in index)
+    return {person: index[person] for person in (sorted(index, key=natural) if numbered else sorted(index))}
+
+
 def where_to_put(dataset: type[Dataset], folder: Path) -> str:
     """Say in half a sentence which files belong where."""
     return (
         f"put {', '.join(dataset.files)} from {dataset.homepage} into the folder {folder / dataset.places[0]} "
         f"(or their zip at {folder / dataset.places[0]}.zip), or set SIGHT_DATA to the folder that holds it."
     )
-
-
-def windows_of(dataset: Any, subject: str, **overrides: Any) -> Windows:
-    """Cut a person's recordings into windows, for corpora that bring no `windows` of their own as well.
-
-    Parameters
-    ----------
-    dataset
-        Anything with the attributes and methods of the contract: `subjects`, `recordings` and the facts of windows.
-    subject
-        Who.
-    overrides
-        As in `Dataset.windows`.
-    """
-    if hasattr(dataset, "windows"):
-        windows: Windows = dataset.windows(subject, **overrides)
-        return windows
-    from sight.signal import join, prepare
-
-    own = {key: getattr(dataset, key) for key in ("rate_hz", "window_s", "stride_s", "max_gap_s")} | overrides
-    drop = own.pop("unlabelled", "keep") == "drop"
-    windows = join([prepare(recording, **own) for recording in dataset.recordings(subject)])
-    return without_unlabelled(windows, own["max_gap_s"]) if drop else windows
-
-
-def info(dataset: Any, on_subject: Callable[[int, str], None] | None = None) -> Iterator[dict[str, Any]]:
-    """Describe each person of a corpus: windows, label counts, seconds, gaps and what the steps found.
-
-    Parameters
-    ----------
-    dataset
-        Any corpus.
-    on_subject
-        Called with the number of people done and the name of the last one, for progress bars.
-    """
-    for done, subject in enumerate(dataset.subjects(), start=1):
-        windows = windows_of(dataset, subject)
-        counts = np.bincount(windows.label[windows.label >= 0], minlength=len(dataset.classes))
-        yield {
-            "subject": subject,
-            "windows": len(windows),
-            "labels": dict(zip(dataset.classes, counts.tolist(), strict=True)),
-            "unlabelled": int((windows.label < 0).sum()),
-            "seconds": round(float(windows.time_s[-1] - windows.time_s[0] + windows.window_s), 3),
-            "gaps": int((windows.gap_before_s > 0).sum()),
-            "gap_seconds": round(float(windows.gap_before_s.sum()), 3),
-            "facts": dict(windows.facts),
-        }
-        if on_subject:
-            on_subject(done, subject)

@@ -78,7 +78,7 @@ class ExtraSensory(Dataset):
     window_s = 60.0
     stride_s = 60.0
     max_gap_s = 600.0
-    licence = "none stated; free for research with citation"
+    licence = "not stated in the files; see the home page, and cite the paper"
     citation = (
         "Vaizman, Ellis, Lanckriet. Recognizing Detailed Human Context in the Wild from Smartphones and Smartwatches. "
         "IEEE Pervasive Computing 16(4):62-74, 2017."

@@ -11,8 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sight.datasets._base import Dataset
-from sight.datasets._store import natural
+from sight.datasets._base import Dataset, in_order
 from sight.datasets.files import READABLE, read
 from sight.types import Recording, Windows
 
@@ -117,7 +116,7 @@ class Folder(Dataset):
                 f"There is no subject in {self.store.root}; expected a file or subfolder for each person, "
                 f"with files that end with {', '.join(READABLE)}."
             )
-        return {person: index[person] for person in sorted(index, key=natural)}
+        return in_order(index)
 
     def _options(self) -> dict[str, Any]:
         return {"map": self._map}

@@ -70,12 +70,13 @@ class HARTH(Dataset):
         "Logacjov, Bach, Kongsvold, Bårdstu, Mork. HARTH: A Human Activity Recognition Dataset for Machine Learning. "
         "Sensors 21(23):7853, 2021."
     )
-    homepage = "https://archive.ics.uci.edu/dataset/779/harth"
+    homepage = "https://github.com/ntnu-ai-lab/harth-ml-experiments/tree/main/harth"
     version = "2.0"
     files = ("S006.csv", "...", "S038.csv")
     places: ClassVar[tuple[str, ...]] = ("harth",)
     pattern = r"(^|/)(?P<subject>S\d{3})\.csv$"
-    downloads = (Download(url="https://archive.ics.uci.edu/static/public/779/harth.zip"),)
+    # The UCI archive keeps version 1.2 with 22 people; version 2.0 with 31 is in the authors' repository.
+    downloads = (Download(url="https://github.com/ntnu-ai-lab/harth-ml-experiments/archive/refs/heads/main.zip"),)
 
     def __post_init__(self) -> None:
         channels = AXES.get(self.sensor, AXES["back"] + AXES["thigh"])

@@ -62,7 +62,7 @@ class HuGaDB(Dataset):
     rate_hz = 1000 / 17
     window_s = 112 * 0.017
     stride_s = 56 * 0.017
-    licence = "none stated; free for research with citation"
+    licence = "not stated in the files; see the home page, and cite the paper"
     citation = (
         "Chereshnev, Kertész-Farkas. HuGaDB: Human Gait Database for Activity Recognition from Wearable Inertial "
         "Sensor Networks. AIST 2017, LNCS 10716, 2018."

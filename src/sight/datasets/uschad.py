@@ -36,8 +36,8 @@ class USCHAD(Dataset):
     Parameters
     ----------
     order
-        The files tell no time. "trial" goes through all activities of a trial before the next trial, as the trials
-        were recorded on different days; "activity" goes through all trials of an activity first.
+        The files tell no time, so the order is assumed. "trial" goes through all activities of a trial before the
+        next trial; "activity" goes through all trials of an activity first.
 
     References
     ----------
@@ -55,7 +55,7 @@ class USCHAD(Dataset):
     rate_hz = 100.0
     window_s = 1.0
     stride_s = 0.5
-    licence = "none stated; free for research with citation"
+    licence = "not stated in the files; see the home page, and cite the paper"
     citation = (
         "Zhang, Sawchuk. USC-HAD: A Daily Activity Dataset for Ubiquitous Activity Recognition Using Wearable "
         "Sensors. UbiComp Workshop on Situation, Activity and Goal Awareness, 2012."

@@ -1,8 +1,8 @@
 """SIGHT's step compiled: the reference's function with a few passes over the prototypes and no copies.
 
 One entry, `_advance`, serves one window, a recording and a fleet, so all three run the same machine code and a
-stream answers bit for bit the same however it is cut. Sums are float64 whatever the state's type; only sums may be
-reordered (``reassoc``, ``contract``), so zeros, infinities and differences mean what they say.
+stream answers bit for bit the same however it is cut. Vectors are in the state's type, scalars in float64. Only sums
+may be reordered (``reassoc``, ``contract``), so zeros, infinities and differences mean what they say.
 
 What the reference computes from whole vectors is here computed from a few inner products: with unit prototypes the
 two norms of the prototype step follow from mu.mu, mu.f, mu.a, f.a and a.a, so the bank is written once.
@@ -93,24 +93,25 @@ def _offset(prototypes, belief, k, offset):
     """Fill x = sum over j != k of q_j (mu_k - mu_j): from expectation to believed class, without cancellation."""
     offset[:] = 0
     for j in range(len(belief)):
-        share = np.float64(belief[j])
-        if j != k and share != 0:
+        share = belief[j]
+        if j != k and share > 1e-30:  # less than that is far below every floor, and slow to compute with
             for i in range(len(offset)):
-                offset[i] += share * (np.float64(prototypes[k, i]) - np.float64(prototypes[j, i]))
+                offset[i] += share * (prototypes[k, i] - prototypes[j, i])
 
 
 @_sums
 def _expectation(prototype, offset, mass, expected):
-    """Write sum_j q_j mu_j = mass mu_k - x; return its square, mu_k.x and x.x."""
-    square, along, spread = 0.0, 0.0, 0.0
+    """Write e = sum_j q_j mu_j = mass mu_k - x; return e.e, mu_k.x and x.x."""
+    real = offset.dtype.type
+    mass, ee, mx, xx = real(mass), real(0), real(0), real(0)
     for i in range(len(offset)):
-        m, x = np.float64(prototype[i]), offset[i]
+        m, x = prototype[i], offset[i]
         e = mass * m - x
         expected[i] = e
-        square += e * e
-        along += m * x
-        spread += x * x
-    return square, along, spread
+        ee += e * e
+        mx += m * x
+        xx += x * x
+    return np.float64(ee), np.float64(mx), np.float64(xx)
 
 
 @_sums
@@ -119,29 +120,32 @@ def _displacement(z, scale, expected, shrink, prototype, offset, lost):
 
     f = scale z is the feature, w = f - e the displacement, u = x - lost mu_k the believed class's direction.
     """
-    ff, fe, ww, uw, uu = 0.0, 0.0, 0.0, 0.0, 0.0
+    real = offset.dtype.type
+    scale, shrink, lost = real(scale), real(shrink), real(lost)
+    ff = fe = ww = uw = uu = real(0)
     for i in range(len(expected)):
-        f, e = scale * np.float64(z[i]), shrink * expected[i]
-        w, u = f - e, offset[i] - lost * np.float64(prototype[i])
+        f, e = scale * z[i], shrink * expected[i]
+        w, u = f - e, offset[i] - lost * prototype[i]
         expected[i] = e
         ff += f * f
         fe += f * e
         ww += w * w
         uw += u * w
         uu += u * u
-    return ff, fe, ww, uw, uu
+    return np.float64(ff), np.float64(fe), np.float64(ww), np.float64(uw), np.float64(uu)
 
 
 @_sums
 def _toward(prototype, z, scale, expected):
     """Return u.w and u.u of another class's direction u = mu_j - e."""
-    uw, uu = 0.0, 0.0
+    real = expected.dtype.type
+    scale, uw, uu = real(scale), real(0), real(0)
     for i in range(len(expected)):
         e = expected[i]
-        u = np.float64(prototype[i]) - e
-        uw += u * (scale * np.float64(z[i]) - e)
+        u = prototype[i] - e
+        uw += u * (scale * z[i] - e)
         uu += u * u
-    return uw, uu
+    return np.float64(uw), np.float64(uu)
 
 
 @_sums
@@ -295,7 +299,7 @@ def _advance(z, p, prototypes, habit, belief, count, rows, anchors, v, q, surpri
     """Advance each wearer of `rows` over its windows in time order; z, p, q hold one wearer's after the other's."""
     classes, dims = anchors.shape
     c = Codes(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13])
-    room = Room(np.empty(dims), np.empty(dims), np.empty(classes))
+    room = Room(np.empty(dims, z.dtype), np.empty(dims, z.dtype), np.empty(classes))
     span = len(p) // max(len(rows), 1)
     for n in range(len(p)):
         r = rows[n // span]

@@ -170,6 +170,8 @@ class GradientAdapter(Remembers):
     # --- stream -----------------------------------------------------------------------------------------------
 
     def _step(self, x: Array) -> Array:
+        if self._shape is not None and x.shape[1:] != self._shape:
+            raise ValueError(f"{self.name}: expected windows (B, {self._shape[0]}, {self._shape[1]}), got {x.shape}.")
         if self._fresh:  # a wrapped network checks its cut on its first windows, before statistics can move
             with torch.no_grad():
                 for network in self._networks():

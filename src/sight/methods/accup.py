@@ -48,6 +48,14 @@ class ACCUP(GradientAdapter):
     computed before for a whole file, scaled by that file's statistics; and that probabilities of supports, which
     nothing reads, are not kept. The source should be trained with label smoothing for the authors' setting.
 
+    Examples
+    --------
+    >>> from sight.testing import toy_network, toy_stream
+    >>> adapter = ACCUP(M=3).bind(toy_network())
+    >>> q = adapter.step(toy_stream(n=32).x)
+    >>> int(adapter.supports_.count.max())
+    3
+
     References
     ----------
     P. Gong, M. Ragab, M. Wu, Z. Chen, Y. Su, X. Li, D. Zhang: Augmented Contrastive Clustering with
@@ -100,9 +108,10 @@ class ACCUP(GradientAdapter):
 
     def _views(self, x: Tensor) -> tuple[Array, Tensor]:
         """Mean features (B, D) of a window and its warp; logits of both and their mean, (3, B, K)."""
-        warped = self._tensor(magnitude_warp(x.cpu().numpy(), self.dice_.generator, self.sigma, self.knots))
         with learning(self._network):
-            plain, other = self._network.features(x), self._network.features(warped)
+            plain = self._network.features(x)
+            warped = magnitude_warp(x.cpu().numpy(), self.dice_.generator, self.sigma, self.knots)
+            other = self._network.features(self._tensor(warped))
         logits = torch.stack([self._network.head(plain), self._network.head(other)])
         features = (plain + other).detach() / 2
         return features.cpu().numpy(), torch.cat([logits, logits.mean(dim=0, keepdim=True)])

@@ -61,6 +61,13 @@ class COAHAR(TeacherAdapter):
     negatives are rare, neighbours repeat the same mistake, and the diversity term pushes persistent activity
     towards classes that are not there.
 
+    Examples
+    --------
+    >>> from sight.testing import toy_network, toy_stream
+    >>> adapter = COAHAR(update_every=16, update="norm").bind(toy_network())
+    >>> adapter.step(toy_stream(n=40).x).shape, adapter.queue_.size
+    ((40, 5), 32)
+
     References
     ----------
     V. Fortes Rey, P. M. Bressane Rezende, B. Zhou, S. Suh, P. Lukowicz: COA-HAR: Exploring contrastive online

@@ -40,6 +40,12 @@ class CoTTA(TeacherAdapter):
     jitter; an inference), in dropout, which stays off, and in computing views only where they are used. The
     threshold of 0.92 is theirs for ten classes; with few classes 0.9 is about as strict.
 
+    Examples
+    --------
+    >>> from sight.testing import toy_network, toy_stream
+    >>> CoTTA(views=2, confidence=0.9).bind(toy_network()).step(toy_stream(n=20).x).shape
+    (20, 5)
+
     References
     ----------
     Q. Wang, O. Fink, L. Van Gool, D. Dai: Continual Test-Time Domain Adaptation. CVPR 2022.

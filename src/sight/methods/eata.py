@@ -33,14 +33,24 @@ class EATA(GradientAdapter):
 
     Notes
     -----
-    It believes that a window like the average teaches nothing. On correlated streams nearly every window is like the
-    one before, so it learns at changes of activity and almost nowhere else; and it answers with batch statistics,
-    which fail there as TENT's do.
+    It believes that a window like the average teaches nothing. On correlated streams a segment is learned from until
+    the running answer has come round to it, a few batches, and the rest of it is called redundant: little adaptation
+    where activities last. It answers with batch statistics, which fail there as TENT's do.
 
     Fisher information comes with the source (``source.fisher``, name to array; made at training). Without it
     the pull back is left out, and `notes` says so. Defaults are the authors' for ImageNet except the similarity,
     theirs for ten classes: 0.4 instead of 0.05. The margin is a share of ln K, where theirs is fixed to 1,000
     classes. A batch that leaves no window is skipped.
+
+    Examples
+    --------
+    >>> from sight.testing import toy_network, toy_stream
+    >>> adapter = EATA(bn_stats="source", batch=10).bind(toy_network())
+    >>> x = toy_stream(n=200).x
+    >>> for t in range(0, 200, 10):
+    ...     q = adapter.step(x[t : t + 10])
+    >>> adapter.kept_ < adapter.sure_ < adapter.seen_
+    True
 
     References
     ----------

@@ -47,6 +47,13 @@ class NOTE(GradientAdapter):
     Batch variances are unbiased while learning, as theirs. A batch of 32 in the preset "sight-paper" means two
     mini-batches per pass, an inference. Networks without batch normalisation keep theirs and train it.
 
+    Examples
+    --------
+    >>> from sight.testing import toy_network, toy_stream
+    >>> adapter = NOTE(memory=8, update_every=16).bind(toy_network())
+    >>> adapter.step(toy_stream(n=40).x).shape, adapter.memory_.size
+    ((40, 5), 8)
+
     References
     ----------
     T. Gong, J. Jeong, T. Kim, Y. Kim, J. Shin, S.-J. Lee: NOTE: Robust Continual Test-time Adaptation Against

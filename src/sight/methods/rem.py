@@ -45,6 +45,12 @@ class REM(GradientAdapter):
     the window. All norm layers are trained. The source's statistics are the default, as masked views would
     change those of the batch. With one moment (feature vectors) nothing is hidden.
 
+    Examples
+    --------
+    >>> from sight.testing import toy_network, toy_stream
+    >>> REM(levels=3, mask_step=0.1).bind(toy_network()).step(toy_stream(n=20).x).shape
+    (20, 5)
+
     References
     ----------
     J. Han, J. Na, W. Hwang: Ranked Entropy Minimization for Continual Test-Time Adaptation. ICML 2025.
@@ -75,7 +81,7 @@ class REM(GradientAdapter):
         self._activation = output.detach()
 
     def _loss(self, x: Tensor, logits: Tensor) -> Tensor:
-        order = self._telling(x).argsort(dim=1, descending=True)
+        order = self._telling(x).argsort(dim=1, descending=True, stable=True)
         views = [logits, *(self._network(self._masked(x, order, level)) for level in range(1, self.levels))]
         return ranked_loss(views, self.ranking, self.delta * self._max_entropy)
 

@@ -46,6 +46,14 @@ class RoTTA(TeacherAdapter):
     are its own and its average covers parameters only. All windows are answered, also a last one alone. The memory of
     256 in the preset "sight-paper" is inferred from the paper's memory column.
 
+    Examples
+    --------
+    >>> from sight.testing import toy_network, toy_stream
+    >>> adapter = RoTTA(memory=10, update_every=20).bind(toy_network())
+    >>> q = adapter.step(toy_stream(n=40).x)
+    >>> max(adapter.memory_.labels.tolist().count(k) for k in range(5))
+    2
+
     References
     ----------
     L. Yuan, B. Xie, S. Li: Robust Test-Time Adaptation in Dynamic Scenarios. CVPR 2023, arXiv:2303.13899.

@@ -45,6 +45,14 @@ class SAR(GradientAdapter):
     skipped, where theirs steps on with its momentum; the reset threshold can be set. They leave out the last stage of
     their networks by name; `frozen_last` does so by count, and is 0 because those names match nothing here.
 
+    Examples
+    --------
+    >>> from sight.testing import toy_network, toy_stream
+    >>> adapter = SAR(bn_stats="source", reset_below=0).bind(toy_network())
+    >>> q = adapter.step(toy_stream(n=40).x)
+    >>> 0 < adapter.kept_ < adapter.seen_
+    True
+
     References
     ----------
     S. Niu, J. Wu, Y. Zhang, Z. Wen, Y. Chen, P. Zhao, M. Tan: Towards Stable Test-Time Adaptation in Dynamic Wild

@@ -34,7 +34,7 @@ class Sticky(OutputAdapter):
     >>> import numpy as np, sight
     >>> p = np.array([[0.9, 0.1], [0.4, 0.6]])
     >>> sight.refine(np.ones((2, 3)), p, np.eye(2, 3), method="sticky").round(3).tolist()
-    [[0.9, 0.1], [0.806, 0.194]]
+    [[0.9, 0.1], [0.804, 0.196]]
     """
 
     name: ClassVar[str] = "sticky"

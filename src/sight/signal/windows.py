@@ -69,7 +69,8 @@ def frame(grid: Grid, *, window_s: float, stride_s: float, label_rule: str = "ma
     begins = np.concatenate([np.empty(0, bool), *(np.arange(len(some)) == 0 for some in starts)])
     time_s = grid.time_s[first]
     x = np.empty((len(first), grid.values.shape[1], length), grid.values.dtype)
-    for some in np.array_split(np.arange(len(first)), len(first) * length // BLOCK + 1) if len(first) else ():
+    at_once = max(BLOCK // length, 1)
+    for some in (slice(i, i + at_once) for i in range(0, len(first), at_once)):
         x[some] = sliding_window_view(grid.values, length, axis=0)[first[some]]
     label = labels_of(grid.labels, first, length, label_rule)
     span = length / grid.rate_hz

@@ -87,7 +87,8 @@ class FusedSession:
 
     def state(self) -> dict[str, Array]:
         """Copy everything needed to resume, as the adapter's `state` gives it."""
-        return {name: np.array(self._state[name]) for name in STATE[:3]} | {"count": np.array(self._state["count"][0])}
+        count = np.array(self._state["count"][0], np.int64)
+        return {name: np.array(self._state[name]) for name in STATE[:3]} | {"count": count}
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Resume from `state`, this runner's or the adapter's."""

@@ -1,0 +1,192 @@
+"""What the numbers say in words, and above all where a claim of the paper does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from sight.bench.figures import _class_means
+from sight.bench.rows import details
+from sight.bench.summary import READINGS, Summary, grids
+from sight.bench.tables import interval, number
+
+OURS = "SIGHT"
+READING_NAMES = dict(zip(READINGS, ("union", "truth", "all classes"), strict=True))
+
+
+def comparison(summary: Summary, where: str) -> Iterator[str]:
+    """Say whether SIGHT gains, whether it is best, and what a two-line filter does."""
+    table, base = summary.table, summary.baseline
+    if OURS in table.index and base is not None:
+        yield _gain(summary, where)
+        yield _place(summary)
+        for other in ("Sticky", "SIGHT, authors' code"):
+            if other in table.index:
+                mean, low, high = summary.difference(OURS, other)
+                yield f"SIGHT against {other}: {_points(mean, low, high)}."
+    yield from _readings(summary)
+    yield from _incomplete(summary)
+
+
+def _gain(summary: Summary, where: str) -> str:
+    row, base = summary.table.loc[OURS], summary.baseline
+    said = f"On {where}, source-only reaches {number(summary.table.at[base, 'mean'])} points of macro-F1 and SIGHT "
+    said += f"{number(row['mean'])}: {_points(row['delta'], row['low'], row['high'])}"
+    if np.isfinite(row["paper_delta"]):
+        said += f"; the paper prints {number(row['paper_delta'], sign=True)} on these pairs"
+    if not np.isfinite(row["low"]):
+        return f"{said}. With so few people there is no telling whether the paper's claim of a gain holds here."
+    if row["low"] > 0:
+        return f"{said}. The paper's claim of a gain holds here."
+    if row["delta"] > 0:
+        return f"{said}. The paper's claim of a gain is not shown here: the interval includes zero."
+    return f"{said}. The paper's claim of a gain does not hold here."
+
+
+def _place(summary: Summary) -> str:
+    order = summary.table["mean"].sort_values(ascending=False, kind="stable")
+    place = list(order.index).index(OURS) + 1
+    if place == 1:
+        return f"SIGHT is the best of {len(order)}, as in the paper."
+    best = order.index[0]
+    return (
+        f"The paper finds SIGHT best of all; here it is number {place} of {len(order)}. The best is {best} with "
+        f"{number(order.iloc[0])} points."
+    )
+
+
+def _readings(summary: Summary) -> Iterator[str]:
+    best = {READING_NAMES[name]: summary.table[name].idxmax() for name in READINGS}
+    if len(set(best.values())) > 1:
+        listed = ", ".join(f"{label} over {name}" for name, label in best.items())
+        yield f"Which method is best depends on the reading of macro-F1: {listed}."
+
+
+def _incomplete(summary: Summary) -> Iterator[str]:
+    most = int(summary.table["trials"].max())
+    for label, count in summary.table["trials"].items():
+        if count < most:
+            yield f"{label} failed on {most - count} of {most} trials; its figures are over the others."
+
+
+def variants(summary: Summary) -> Iterator[str]:
+    """Say which plainer variants are as good as the full method."""
+    if OURS not in summary.table.index:
+        return
+    full = summary.table.at[OURS, "mean"]
+    others = summary.table.drop(index=[label for label in (OURS, summary.baseline) if label in summary.table.index])
+    as_good = others.index[others["mean"] >= full]
+    yield f"The paper finds every variant below the full method, which reaches {number(full)} points here."
+    if not len(as_good):
+        yield f"That holds here for all {len(others)}."
+        return
+    told = (f"{label} ({_points(*summary.difference(label, OURS))})" for label in as_good)
+    yield f"It does not hold here for {len(as_good)} of {len(others)}: {'; '.join(told)}."
+
+
+def sensitivity(summary: Summary) -> Iterator[str]:
+    """Say how far each hyper-parameter moves the score."""
+    found = grids(summary.table)
+    told = []
+    for name, labels in found.items():
+        points = {value: summary.table.at[label, "mean"] for value, label in labels.items()}
+        best = max(points, key=lambda value: points[value])
+        told.append(f"{name} {number(max(points.values()) - min(points.values()))} (best at {best:g})")
+    yield f"Over its grid each hyper-parameter moves the mean by, in points: {', '.join(told)}."
+    gains = summary.table.loc[[label for labels in found.values() for label in labels.values()], "delta"]
+    if gains.notna().all():
+        best_gain, better = number(gains.max(), sign=True), int((gains > 0).sum())
+        yield f"Of {len(gains)} values {better} gain over source-only; the best gives {best_gain} points."
+
+
+def conditions(summaries: Mapping[str, Summary], *, ordered: bool) -> Iterator[str]:
+    """Say what the order of time is worth, or on which networks SIGHT gains."""
+    yield from _worth(summaries) if ordered else _networks(summaries)
+
+
+def _worth(summaries: Mapping[str, Summary]) -> Iterator[str]:
+    first, last = next(iter(summaries.values())), list(summaries.values())[-1]
+    told = [
+        f"{label} {number(first.table.at[label, 'mean'] - last.table.at[label, 'mean'], sign=True)}"
+        for label in first.table.index
+        if label != first.baseline and label in last.table.index
+    ]
+    if told:
+        yield f"What the order of time is worth, in points against a shuffled stream: {', '.join(told)}."
+    if OURS in first.table.index:
+        means = {case: s.table.at[OURS, "mean"] for case, s in summaries.items() if OURS in s.table.index}
+        best = max(means, key=lambda case: means[case])
+        if best == next(iter(summaries)):
+            yield "SIGHT is at its best in chronological order, as the paper finds."
+        else:
+            yield f"The paper finds SIGHT at its best in chronological order; that does not hold here: it is on {best}."
+
+
+def _networks(summaries: Mapping[str, Summary]) -> Iterator[str]:
+    gains = {case: s.table.at[OURS, "delta"] for case, s in summaries.items() if OURS in s.table.index}
+    if gains:
+        told = ", ".join(f"{case} {number(gain, sign=True)}" for case, gain in gains.items())
+        better = sum(gain > 0 for gain in gains.values())
+        yield f"The paper finds SIGHT to gain on every network; here it does on {better} of {len(gains)}: {told}."
+
+
+def geometry(rows: Any) -> Iterator[str]:
+    """Say how separable changes are, and whether the deviation points the right way."""
+    auc, top, chance, raw = (rows[name].mean() for name in ("auc", "routing_top1", "chance", "raw_top1"))
+    yield (
+        f"Features are nearer to the expected state inside segments than right after a change: cosine "
+        f"{rows['similarity_inside'].mean():.2f} against {rows['similarity_change'].mean():.2f}, AUC {auc:.2f} "
+        f"({rows['auc_true'].mean():.2f} if the belief were always right), over {int(rows['changes'].sum()):,} changes."
+    )
+    if auc >= 0.9:
+        yield "Changes are strongly separable, as the paper finds."
+    else:
+        yield "The paper finds changes strongly separable; an AUC below 0.9 falls short of that."
+    yield (
+        f"The deviation points best at the new class in {100 * top:.0f} % of the changes (chance {100 * chance:.0f} %); "
+        f"the classifier alone is right there in {100 * raw:.0f} %"
+        + ("." if top > raw else ", so the direction tells less than the answer that is there already.")
+    )
+
+
+def prototypes(rows: Any) -> Iterator[str]:
+    """Say for how many classes prototypes came nearer to the wearer."""
+    first, last = (np.array(details(rows, name), dtype=float) for name in ("first", "last"))
+    known = np.isfinite(first)
+    if not known.any():
+        yield "No class has two segments in any stream, so there is nothing to compare."
+        return
+    nearer = int((last > first)[known].sum())
+    yield (
+        f"Of {int(known.sum())} classes with several segments, over all streams, the prototype is nearer to the wearer's "
+        f"centroid in the last segment than in the first for {nearer}; the mean cosine goes from {first[known].mean():.3f} "
+        f"to {last[known].mean():.3f}."
+    )
+    means = [_class_means(details(rows, name)) for name in ("first", "last")]
+    worse = np.flatnonzero(means[1] < means[0])
+    if len(worse):
+        names = ", ".join(str(rows["classes"].iloc[0][k]) for k in worse)
+        yield f"The paper finds that every class improves; averaged over streams that does not hold here for {names}."
+    else:
+        yield "Averaged over streams every class improves, as in the paper."
+
+
+def motivation(rows: Any) -> Iterator[str]:
+    """Say how strongly activities persist, and what features do at a change."""
+    for name, what in (("transitions_true", "true classes"), ("transitions_raw", "answers of the classifier")):
+        counts = np.sum(details(rows, name), axis=0)
+        seen = counts.sum(axis=1) > 0
+        diagonal = (np.diag(counts)[seen] / counts.sum(axis=1)[seen]).mean()
+        yield f"A window of the {what} repeats the one before with probability {diagonal:.3f}, averaged over classes."
+    new, old, other = (rows[name].mean() for name in ("towards_new", "towards_old", "towards_best_other"))
+    yield (
+        f"Right after a change the deviation has a cosine of {new:.2f} with the direction to the new class, {old:.2f} to "
+        f"the old one, and {other:.2f} to the best of the others."
+    )
+
+
+def _points(mean: float, low: float, high: float) -> str:
+    bracket = interval(low, high)
+    return f"{number(mean, sign=True)} points{f' {bracket}' if bracket else ''}"

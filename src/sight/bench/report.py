@@ -1,0 +1,239 @@
+"""The report of a benchmark: one page, and every table and figure in a file of its own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from sight._version import __version__
+from sight.bench import figures, findings, rows, tables
+from sight.bench.summary import CASES, Summary, by_pair, grids, summarise
+from sight.bench.tables import Table
+from sight.report.html import Html, join, tag
+
+STYLE = """
+main { max-width: 1240px; }
+.contents { columns: 2 300px; column-gap: 3rem; margin: 0; padding: 0; list-style: none; font-size: .93rem; }
+.contents li { padding: .15rem 0; break-inside: avoid; }
+a { color: var(--accent); text-underline-offset: .2em; }
+.said { max-width: 52em; margin: 0 0 1.4rem; padding-left: 1.1rem; }
+.said li { margin: .3rem 0; }
+.block { margin-top: 1.8rem; }
+.block .note { margin-top: .6rem; }
+.bench { width: auto; min-width: 60%; }
+.bench thead th { vertical-align: bottom; white-space: nowrap; }
+.bench tbody th, .bench td { vertical-align: top; }
+.bench td, .bench thead .number { padding-left: 1.3rem; }
+.bench small { display: block; color: var(--soft); font-size: .76rem; font-weight: 400; }
+.bench .ours > * { background: var(--hair); }
+figure { margin: 1.4rem 0; }
+figure img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
+@media screen and (prefers-color-scheme: dark) { figure img { padding: 10px; } }
+"""
+
+
+@dataclass(kw_only=True)
+class Section:
+    """One experiment on one setting: what it says, its tables, its figures."""
+
+    name: str
+    title: str
+    said: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    figures: dict[str, str] = field(default_factory=dict)  # name to SVG
+
+    def html(self) -> Html:
+        """Write the section of the page."""
+        drawn = [_figure(text, f"{self.title}: {name}") for name, text in self.figures.items()]
+        said = tag("ul", *(tag("li", sentence) for sentence in self.said), class_="said") if self.said else None
+        return tag("section", tag("h2", self.title), said, *drawn, *(t.html() for t in self.tables), id=self.name)
+
+    def markdown(self) -> str:
+        """Write the section of the Markdown report."""
+        drawn = [f"![{self.title}](figures/{name}.svg)" for name in self.figures]
+        said = "\n".join(f"- {sentence}" for sentence in self.said)
+        parts = [f"## {self.title}", said, *drawn, *(table.markdown().strip() for table in self.tables)]
+        return "\n\n".join(part for part in parts if part)
+
+
+def write_report(places: Sequence[Path], out: Path) -> Path:
+    """Write page, tables and figures of all results, and return the page.
+
+    Parameters
+    ----------
+    places
+        Result files, or folders that hold them.
+    out
+        Folder: ``index.html``, ``report.md``, ``tables/*.{md,tex}``, ``figures/*.svg``.
+    """
+    table = rows.read([Path(place) for place in places])
+    sections = list(compose(table))
+    for section in sections:
+        for entry in section.tables:
+            _write(out / "tables" / f"{entry.name}.md", entry.markdown())
+            _write(out / "tables" / f"{entry.name}.tex", entry.latex())
+        for name, text in section.figures.items():
+            _write(out / "figures" / f"{name}.svg", text)
+    _write(out / "report.md", "\n\n".join(["# Benchmark", *(section.markdown() for section in sections)]) + "\n")
+    return _write(out / "index.html", page(table, sections))
+
+
+def compose(table: Any) -> Iterator[Section]:
+    """Make the sections: the leaderboard, then each experiment on each setting."""
+    ranked = table[table["ranked"] & (table["kind"] == "compare")]
+    if len(ranked):
+        yield _leaderboard(ranked)
+    for (experiment, setting), own in table.groupby(["experiment", "setting"], sort=False):
+        section = Section(name=f"{experiment}_{setting}", title=f"{own['title'].iloc[0]} · {setting}")
+        KINDS[own["kind"].iloc[0]](section, own, str(setting))
+        yield section
+
+
+def _leaderboard(ranked: Any) -> Section:
+    import pandas as pd
+
+    keys = ["setting", "label", "settings", "sources", "target", "seed", "code"]
+    once = ranked.drop_duplicates(keys)  # a pair may stand in two tables of the paper
+    found = {str(setting): summarise(own) for setting, own in once.groupby("setting", sort=True)}
+    deltas, ranks = (
+        pd.DataFrame({setting: _marked(summary, column) for setting, summary in found.items()})
+        for column in ("delta", "rank")
+    )
+    baseline = {summary.baseline for summary in found.values()}
+    deltas = deltas.drop(index=[label for label in deltas.index if label in baseline])
+    board = tables.leaderboard(deltas, ranks.loc[deltas.index])
+    section = Section(name="leaderboard", title="Leaderboard", tables=[board])
+    if len(deltas):
+        best = board.rows[0][0].text
+        section.said = [f"Over {len(found)} settings, {best} gains most over source-only on average."]
+    return section
+
+
+def _marked(summary: Summary, column: str) -> dict[str, float]:
+    return dict(zip(tables.labelled(summary), summary.table[column], strict=True))
+
+
+def _compare(section: Section, own: Any, setting: str) -> None:
+    for column in ("order", "encoder"):
+        cases = own[column].unique().tolist()
+        if len(cases) > 1:
+            _conditions(section, own, column)
+            return
+    summary = summarise(own)
+    name, title = section.name, section.title
+    section.tables += [
+        tables.scores(summary, name, title),
+        tables.segment_table(summary, f"{name}_segments", f"{title}: errors as segments, delay, calibration"),
+    ]
+    if own["ranked"].iloc[0]:
+        section.said += findings.comparison(summary, setting)
+        pairs = own.assign(pair=own["sources"] + own["target"])["pair"].nunique()
+        if 1 < pairs <= tables.MOST_PAIRS:
+            section.tables.append(tables.pair_table(by_pair(own), f"{name}_pairs", f"{title}: by pair"))
+    elif grids(summary.table):
+        section.said += findings.sensitivity(summary)
+    else:
+        section.said += findings.variants(summary)
+    if summary.table["delta"].notna().any():
+        section.figures[name] = _drawn(summary)
+
+
+def _drawn(summary: Summary) -> str:
+    if not grids(summary.table):
+        return figures.forest(summary)
+    usual = summary.table["settings"].get(findings.OURS)
+    return figures.sensitivity(summary, {} if usual is None else json.loads(usual))
+
+
+def _conditions(section: Section, own: Any, column: str) -> None:
+    found = {_called(str(case)): summarise(part) for case, part in own.groupby(column, sort=False)}
+    if column == "order":
+        found = {case: found[case] for case in ("chronological", "blocks of 32", "shuffled") if case in found}
+    section.said += findings.conditions(found, ordered=column == "order")
+    section.tables.append(tables.cross_table(found, section.name, section.title))
+    section.figures[section.name] = figures.conditions(found)
+
+
+def _called(case: str) -> str:
+    return {"blocks": "blocks of 32"}.get(case, CASES.get(case, case))
+
+
+def _analysis(
+    say: Callable[[Any], Iterator[str]], draw: Callable[..., str], *, classes: bool
+) -> Callable[[Section, Any, str], None]:
+    def fill(section: Section, own: Any, setting: str) -> None:  # noqa: ARG001 - all kinds are called alike
+        section.said += say(own)
+        section.figures[section.name] = draw(own, list(own["classes"].iloc[0])) if classes else draw(own)
+
+    return fill
+
+
+KINDS: dict[str, Callable[[Section, Any, str], None]] = {
+    "compare": _compare,
+    "geometry": _analysis(findings.geometry, figures.geometry, classes=False),
+    "prototypes": _analysis(findings.prototypes, figures.prototypes, classes=True),
+    "motivation": _analysis(findings.motivation, figures.motivation, classes=True),
+}
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def page(table: Any, sections: Sequence[Section]) -> str:
+    """Compose the whole document as text; it needs neither network nor server."""
+    assets = files("sight.report") / "assets"
+    script = (assets / "page.js").read_text("utf-8")
+    links = [tag("li", tag("a", section.title, href=f"#{section.name}")) for section in sections]
+    body = [_header(table), tag("nav", tag("ul", *links, class_="contents"), aria_label="Contents")]
+    body += [*(section.html() for section in sections), _footer(table)]
+    return Template((assets / "page.html").read_text("utf-8")).substitute(
+        title="Benchmark of sight",
+        style=(assets / "page.css").read_text("utf-8") + STYLE,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        body=join(body),
+        script=script,
+    )
+
+
+def _header(table: Any) -> Html:
+    counts = {"settings": "setting", "methods": "label", "target subjects": "target", "rows": None}
+    line = [f"{table[column].nunique() if column else len(table):,} {what}" for what, column in counts.items()]
+    lead = (
+        "Every method meets the same trained sources and the same streams. Differences are paired over target subjects; "
+        "where a claim of the paper does not hold on a dataset, the section says so."
+    )
+    return tag(
+        "header",
+        tag("p", "Benchmark", class_="kicker"),
+        tag("h1", "Adaptation methods beside the paper's numbers"),
+        tag("p", *(tag("span", part) for part in line), class_="byline"),
+        tag("p", lead, class_="lead"),
+    )
+
+
+def _footer(table: Any) -> Html:
+    versions = ", ".join(f"{name} {' and '.join(sorted(table[name].unique()))}" for name in ("sight", "torch", "numpy"))
+    return tag(
+        "footer", f"Written by sight {__version__} from rows made with {versions}. It loads nothing and sends nothing."
+    )
+
+
+def _figure(text: str, label: str) -> Html:
+    data = base64.b64encode(text.encode()).decode()
+    return tag("figure", Html(f'<img src="data:image/svg+xml;base64,{data}" alt="{tag("i", label)[3:-4]}">'))
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(text, "utf-8")
+    draft.replace(path)
+    return path

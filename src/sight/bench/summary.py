@@ -1,0 +1,162 @@
+"""From rows to the numbers of a table: means, spread over seeds, intervals over people, the paper's beside them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sight.bench import paper, stats
+from sight.types import Array
+
+BASELINE = "none"
+#: The reading of macro-F1 that comparisons rest on: over classes in truth or answers, as most code computes it.
+METRIC = "macro_f1_union"
+READINGS = ("macro_f1_union", "macro_f1_truth", "macro_f1_all")
+#: Networks and orders as the paper's tables call them.
+CASES = {
+    **{"cnn": "1D-CNN", "resnet": "1D-ResNet", "transformer": "Transformer"},
+    **{"chronological": "chronological", "blocks": "block32", "shuffled": "shuffled"},
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Summary:
+    """Methods of one experiment on one setting, side by side.
+
+    Parameters
+    ----------
+    table
+        One line a method, in the order of the plan, index its label. Scores in points of 100; ``delta`` and what
+        follows it against source-only, paired by target.
+    by_target
+        Targets by methods: mean over seeds and sources, in points.
+    people, seeds
+        How many targets and seeds there are.
+    """
+
+    table: Any
+    by_target: Any
+    people: int
+    seeds: int
+
+    @property
+    def baseline(self) -> str | None:
+        """Label of source-only, if it was run."""
+        found = self.table.index[self.table["method"] == BASELINE]
+        return str(found[0]) if len(found) else None
+
+    def difference(self, label: str, other: str) -> tuple[float, float, float]:
+        """Mean difference of two methods over people, and its interval."""
+        apart = (self.by_target[label] - self.by_target[other]).dropna().to_numpy()
+        return float(apart.mean()) if len(apart) else float("nan"), *stats.bootstrap_interval(apart)
+
+
+def grids(table: Any) -> dict[str, dict[float, str]]:
+    """Return the labels of a grid such as "tau=0.05", by field and value.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> grids(pd.DataFrame(index=["SIGHT", "tau=0.05", "tau=0.1", "surprise = feature distance"]))
+    {'tau': {0.05: 'tau=0.05', 0.1: 'tau=0.1'}}
+    """
+    found: dict[str, dict[float, str]] = {}
+    for label in table.index:
+        match = re.fullmatch(r"(\w+)=([-+.e\d]+)", str(label))
+        if match:
+            found.setdefault(match[1], {})[float(match[2])] = str(label)
+    return found
+
+
+def summarise(rows: Any) -> Summary:
+    """Summarise rows of one experiment, setting, network and order."""
+    rows = rows.assign(points=100 * rows[METRIC])
+    order = rows.sort_values("place", kind="stable").drop_duplicates("label")
+    labels = order["label"].tolist()
+    by_target = rows.pivot_table(index="target", columns="label", values="points", sort=False)[labels]
+    table = order.set_index("label")[["method", "completed", "needs", "settings"]]
+    table["trials"] = rows.groupby("label").size()
+    table["mean"], table["sd"] = _over_seeds(rows, labels)
+    for name in READINGS:
+        table[name] = 100 * rows.groupby("label")[name].mean()
+    for name in (name for name in FIGURES if name in rows):
+        table[name] = rows.groupby("label")[name].mean()
+    table["rank"] = stats.average_ranks(by_target.to_numpy())
+    found = Summary(table=table, by_target=by_target, people=len(by_target), seeds=rows["seed"].nunique())
+    _against_baseline(found)
+    _beside_paper(found, rows)
+    return found
+
+
+#: Other figures that tables show as means over trials.
+FIGURES = (
+    *("accuracy", "balanced_accuracy", "kappa", "nll", "ece", "delay_median_s", "changes", "changes_missed"),
+    *("time_use_mae_min", "state_bytes", "frames_deletion", "frames_fragmentation", "frames_underfill"),
+    *("frames_insertion", "frames_merge", "frames_overfill", "events_deleted", "events_inserted", "events_fragmented"),
+    *("events_merged", "events_correct"),
+)
+
+
+def _over_seeds(rows: Any, labels: list[str]) -> tuple[Array, Array]:
+    """Mean over pairs, and the standard deviation of that mean over seeds (NaN with one)."""
+    seeds = rows.groupby(["label", "seed"])["points"].mean().unstack().loc[labels]
+    return rows.groupby("label")["points"].mean().loc[labels].to_numpy(), seeds.std(axis=1, ddof=1).to_numpy()
+
+
+def _against_baseline(found: Summary) -> None:
+    table, base = found.table, found.baseline
+    columns = ["delta", "low", "high", "p", "wins", "ties", "losses"]
+    table[columns] = np.nan
+    if base is None:
+        return
+    for label in table.index:
+        apart = (found.by_target[label] - found.by_target[base]).dropna().to_numpy()
+        if len(apart) and label != base:
+            p = stats.signed_rank(apart) if len(apart) > 1 else np.nan
+            table.loc[label, columns] = [apart.mean(), *stats.bootstrap_interval(apart), p, *stats.record(apart)]
+    table["p"] = stats.holm(table["p"].to_numpy(float))
+
+
+def _beside_paper(found: Summary, rows: Any) -> None:
+    """Add the paper's mean over the same pairs, or the average of its table where it prints no pairs."""
+    first = rows.iloc[0]
+    cases = rows["paper_case"].unique().tolist()
+    dataset, printed = first["paper_dataset"], first["paper_table"]
+    case = CASES.get(first["encoder"] if printed == "backbone" else first["order"], "average")
+    case = case if printed in ("backbone", "order") else "average"
+    values = []
+    for label in found.table.index:
+        value = paper.mean_over(dataset, cases, label) if printed in ("", *paper.BY_PAIR) and dataset else None
+        values.append(paper.average(printed, dataset, case, label) if value is None and printed else value)
+    found.table["paper"] = np.array([np.nan if value is None else value for value in values], dtype=float)
+    base = found.baseline
+    found.table["paper_delta"] = found.table["paper"] - (np.nan if base is None else found.table.at[base, "paper"])
+
+
+def by_pair(rows: Any) -> Any:
+    """Mean and standard deviation over seeds for each method (rows) and pair of people (columns), in points.
+
+    Returns
+    -------
+    DataFrame
+        Index label, columns (pair, "mean" | "sd" | "paper").
+    """
+    import pandas as pd
+
+    rows = rows.assign(points=100 * rows[METRIC], pair=rows["sources"] + "→" + rows["target"])
+    labels = rows.sort_values("place", kind="stable")["label"].drop_duplicates().tolist()
+    pairs = rows["pair"].drop_duplicates().tolist()
+    grouped = rows.groupby(["label", "pair"])["points"]
+    parts = {"mean": grouped.mean().unstack(), "sd": grouped.std(ddof=1).unstack()}
+    case = rows.drop_duplicates("pair").set_index("pair")[["paper_dataset", "paper_case"]]
+    printed = {pair: {label: paper.of_pair(*case.loc[pair], label) for label in labels} for pair in pairs}
+    parts["paper"] = pd.DataFrame(
+        {
+            pair: {label: figure.value if figure else np.nan for label, figure in own.items()}
+            for pair, own in printed.items()
+        }
+    )
+    return pd.concat({name: part.loc[labels, pairs] for name, part in parts.items()}, axis=1).swaplevel(axis=1)

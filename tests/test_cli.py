@@ -1,0 +1,251 @@
+"""The command line as a user meets it: real files in, real files out, one sentence when something is wrong."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import shlex
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from sight.cli import app
+from tests.conftest import ROOT, data_folder, require
+
+TINY = ["--option", "hours=0.1", "--option", "gaps_per_hour=0"]
+
+
+def sight(*words, ok=True):
+    shown = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    if ok:
+        assert shown.exit_code == 0, shown.output
+    return shown
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    """A model of two synthetic wearers, trained by the command."""
+    path = tmp_path_factory.mktemp("model") / "model.safetensors"
+    sight(
+        "train", "--data", "synthetic", "--subjects", "W01,W02", *TINY, "--epochs", 2, "--encoder", "resnet", "-o", path
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def onnx(model):
+    path = model.with_suffix(".onnx")
+    sight("export", model, "-o", path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def table(tmp_path_factory):
+    """Three minutes of a wearer as a user's CSV, and the truth as a diary."""
+    from sight.datasets.synthetic import Synthetic
+
+    recording = next(Synthetic(hours=0.05, gaps_per_hour=0).recordings("W05"))
+    folder = tmp_path_factory.mktemp("table")
+    with (folder / "day.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["t", *recording.channels])
+        writer.writerows(
+            [f"{t:.3f}", *(f"{v:.6f}" for v in row)] for t, row in zip(recording.time_s, recording.values, strict=True)
+        )
+    edges = [0, *(np.flatnonzero(np.diff(recording.labels)) + 1), len(recording.labels)]
+    with (folder / "diary.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["start", "end", "label"])
+        for first, last in pairwise(edges):
+            writer.writerow(
+                [recording.time_s[first], recording.time_s[last - 1] + 0.02, Synthetic.classes[recording.labels[first]]]
+            )
+    return folder
+
+
+COLUMNS = "time=t," + ",".join(f"{name}={name}" for name in ("acc_x", "acc_y", "acc_z", "gyr_x", "gyr_y", "gyr_z"))
+
+
+def test_training_writes_a_model_that_knows_itself(model):
+    told = json.loads(sight("inspect", model, "--json").output)
+    assert told["encoder"] == "resnet"
+    assert told["dataset"] == "synthetic"
+    assert told["training"]["subjects"] == ["W01", "W02"]
+    assert "cut" in sight("inspect", model).output
+
+
+def test_adapt_on_onnx_writes_the_promised_files(onnx, table, tmp_path):
+    import pyarrow.parquet as pq
+
+    sight("adapt", table / "day.csv", "-m", onnx, "-o", tmp_path, "--columns", COLUMNS)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "info.json",
+        "windows.parquet",
+        "segments.csv",
+        "daily.csv",
+        "report.html",
+    }
+    info = json.loads((tmp_path / "info.json").read_text())
+    assert info["method"] == "sight"
+    assert info["input"]["file"] == "day.csv"
+    rows = pq.read_table(tmp_path / "windows.parquet").to_pydict()
+    assert len(rows["class"]) == 179
+    assert np.allclose(np.sum([rows[key] for key in rows if key.startswith("q_")], axis=0), 1, atol=1e-4)
+
+
+def test_settings_and_presets_reach_the_method(model, tmp_path):
+    sight("adapt", "synthetic:W03", "-m", model, *TINY, "--method", "sticky", "--set", "s=0.5", "-o", tmp_path)
+    info = json.loads((tmp_path / "info.json").read_text())
+    assert (info["method"], info["settings"]["s"]) == ("sticky", 0.5)
+    sight("adapt", "synthetic:W03", "-m", model, *TINY, "--method", "tent", "--preset", "sight-paper", "-o", tmp_path)
+    assert json.loads((tmp_path / "info.json").read_text())["settings"]["lr"] == 1e-4
+
+
+def test_a_folder_gives_one_set_of_files_each_and_names_what_it_left_out(onnx, table, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    text = (table / "day.csv").read_text()
+    (folder / "a.csv").write_text(text)
+    (folder / "b.csv").write_text("t,acc_x\n1,2\n")
+    (folder / "readme.txt").write_text("not a recording")
+    shown = sight("adapt", folder, "-m", onnx, "-o", tmp_path / "out", "--columns", COLUMNS, ok=False)
+    assert shown.exit_code == 2
+    assert "b was left out" in shown.output
+    assert (tmp_path / "out" / "a" / "report.html").is_file()
+    assert not (tmp_path / "out" / "b").exists()
+
+
+def test_evaluate_scores_raw_against_refined_on_a_diary(onnx, table, tmp_path):
+    shown = sight(
+        "evaluate", table / "day.csv", "-m", onnx, "--labels", table / "diary.csv", "--columns", COLUMNS, "-o", tmp_path
+    )
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert list(scores) == ["none", "ema", "sticky", "sight"]
+    assert all(0 <= row["accuracy"] <= 1 for row in scores.values())
+    assert scores["none"]["windows"] > 150
+    assert "source-only" in shown.output
+
+
+def test_evaluate_takes_the_labels_of_a_dataset(model, tmp_path):
+    sight("evaluate", "synthetic:W03", "-m", model, "--compare", "sticky-learned", *TINY, "-o", tmp_path)
+    assert list(json.loads((tmp_path / "scores.json").read_text())) == ["none", "sticky-learned", "sight"]
+
+
+def test_a_folder_of_ones_own_trains_with_a_leave_out_score(table, tmp_path):
+    from sight.datasets.synthetic import Synthetic
+
+    people = Synthetic(hours=0.03, gaps_per_hour=0)
+    for name in ("W01", "W02"):
+        recording = next(people.recordings(name))
+        with gzip.open(tmp_path / f"{name}.csv.gz", "wt") as stream:
+            stream.write("time,ax,ay,az,what\n")
+            for t, row, label in zip(recording.time_s, recording.values, recording.labels, strict=True):
+                stream.write(f"{t:.2f},{row[0]:.5f},{row[1]:.5f},{row[2]:.5f},{people.classes[label]}\n")
+    labels = "\n".join(
+        f'{name} = "{"rest" if name in ("lying", "sitting", "standing") else "move"}"' for name in people.classes
+    )
+    (tmp_path / "map.toml").write_text(
+        'window_s = 2.0\nstride_s = 1.0\n[columns]\ntime = "time"\nlabel = "what"\nx = "ax"\ny = "ay"\nz = "az"\n'
+        f"[labels]\n{labels}\n"
+    )
+    shown = sight(
+        "train", "--data", tmp_path, "--labels", tmp_path / "map.toml", "--score", "--epochs", 2, "--encoder", "resnet",
+        "-o", tmp_path / "mine.safetensors",
+    )  # fmt: skip
+    assert "Left out in turn" in shown.output
+    told = json.loads(sight("inspect", tmp_path / "mine.safetensors", "--json").output)
+    assert set(told["classes"]) == {"rest", "move"}
+    assert set(told["training"]["leave_subjects_out"]) == {"W01", "W02", "mean"}
+
+
+def test_listings_name_everything():
+    from sight import registry
+
+    for kind in ("methods", "datasets", "encoders"):
+        shown = sight(kind).output
+        assert all(name in shown for name in registry.names(kind))
+    assert "synthetic" in sight("data", "list").output
+
+
+@pytest.mark.parametrize(
+    "command", ["demo", "train", "adapt", "evaluate", "inspect", "export", "data info", "data fetch"]
+)
+def test_help_has_examples(command):
+    assert "Example" in sight(*command.split(), "--help").output
+
+
+def bad_inputs(folder, model):
+    (folder / "empty.csv").write_text("t,acc_x,acc_y,acc_z,gyr_x,gyr_y,gyr_z\n")
+    (folder / "short.csv").write_text("t,acc_x,acc_y,acc_z,gyr_x,gyr_y,gyr_z\n0,1,2,3,4,5,6\n0.02,1,2,3,4,5,6\n")
+    (folder / "cut.csv.gz").write_bytes(gzip.compress(b"t,acc_x\n" + b"1,2\n" * 9000)[:-40])
+    (folder / "cut.safetensors").write_bytes(model.read_bytes()[:5000])
+    (folder / "nothing").mkdir()
+    (folder / "weights.pt").write_bytes(b"pickle")
+    adapt = ["adapt", folder / "short.csv", "-m", model, "-o", folder / "out"]
+    return {
+        "no such file": (["adapt", "gone.csv", "-m", model], "no file or folder"),
+        "no such model": (["adapt", folder / "short.csv", "-m", folder / "gone.onnx"], "no model file"),
+        "a truncated model": (["adapt", folder / "short.csv", "-m", folder / "cut.safetensors"], "truncated"),
+        "a pickled model": (["adapt", folder / "short.csv", "-m", folder / "weights.pt"], "safetensors or .onnx"),
+        "an empty recording": ([*adapt[:1], folder / "empty.csv", *adapt[2:]], "no samples"),
+        "a recording shorter than a window": (adapt, "no window"),
+        "a truncated gz": ([*adapt[:1], folder / "cut.csv.gz", *adapt[2:]], "cut.csv.gz"),
+        "a folder without recordings": ([*adapt[:1], folder / "nothing", *adapt[2:]], "no recording"),
+        "an unknown method": ([*adapt, "--method", "sihgt"], "Did you mean 'sight'"),
+        "an unknown setting": ([*adapt, "--set", "taw=1"], "Did you mean 'tau'"),
+        "an impossible setting": ([*adapt, "--set", "tau=0"], "tau > 0"),
+        "an unknown column": ([*adapt, "--columns", "time=when,x=acc_x"], "when"),
+        "no such person": (["adapt", "synthetic:W99", "-m", model], "no subject"),
+        "labels nobody gave": (["evaluate", folder / "short.csv", "-m", model], "no window"),
+        "an unknown dataset": (["train", "--data", "hapd", "-o", folder / "m.safetensors"], "Did you mean 'hapt'"),
+        "a model name without ending": (["train", "--data", "synthetic", "-o", folder / "m"], ".safetensors"),
+        "a folder without a map": (["train", "--data", folder, "-o", folder / "m.safetensors"], "MAP.toml"),
+        "a dataset that is not here": (["data", "info", "uschad"], "put "),
+        "cache of nobody": (["data", "remove"], "--all"),
+    }
+
+
+def test_bad_input_is_one_sentence_exit_two_and_nothing_half_written(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("SIGHT_DATA", str(tmp_path / "no-data"))
+    for case, (words, expected) in bad_inputs(tmp_path, model).items():
+        shown = sight(*words, ok=False)
+        assert shown.exit_code == 2, f"{case}: {shown.output}"
+        assert expected in shown.output, f"{case}: {shown.output}"
+        assert "Traceback" not in shown.output, case
+        assert not (tmp_path / "out").exists(), case
+        assert not (tmp_path / "m.safetensors").exists(), case
+
+
+def test_python_m_sight_works():
+    shown = subprocess.run([sys.executable, "-m", "sight", "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("sight 0.")
+
+
+def test_the_demo_runs_to_its_report(tmp_path):
+    words = ["--wearers", 2, "--minutes", 4, "--epochs", 1, "--out", tmp_path]
+    shown = sight("demo", *words)
+    for method in ("source-only", "ema", "sticky", "sticky-learned", "sight"):
+        assert method in shown.output
+    assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.real
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("dataset", ["hapt", "hugadb", "wisdm", "extrasensory"])
+def test_the_readmes_lines_run_on_real_recordings(dataset, tmp_path, monkeypatch):
+    require(data_folder())
+    monkeypatch.setenv("SIGHT_DATA", os.path.abspath(data_folder()))
+    monkeypatch.chdir(tmp_path)
+    block = (ROOT / "README.md").read_text("utf-8").split("<!-- real recordings", 1)[1].split("```")[1]
+    lines = [line for line in block.strip().splitlines() if dataset in line]
+    assert len(lines) >= 2
+    for line in lines:
+        sight(*shlex.split(line)[1:])
+    scores = json.loads((tmp_path / "results" / dataset / "scores.json").read_text())
+    assert scores["none"]["accuracy"] > 0.2

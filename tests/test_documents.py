@@ -1,0 +1,63 @@
+"""What README, docs and changelog say is what the code does."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pytest
+
+from sight._version import __version__
+from tests import documents
+from tests.conftest import ROOT
+
+
+@pytest.mark.parametrize("name", documents.PAGES)
+def test_generated_pages_are_up_to_date(name):
+    assert (documents.DOCS / name).read_text("utf-8") == documents.PAGES[name](), "run: make docs"
+
+
+def test_the_newest_changelog_entry_is_this_version():
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == __version__
+    assert f"version: {__version__}" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+def test_the_quickstart_is_short():
+    quickstart = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert quickstart is not None
+    assert 5 <= len(quickstart[1].strip().splitlines()) <= 12
+
+
+def test_links_lead_somewhere():
+    for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_glossary_knows_every_output_field_and_metric():
+    import numpy as np
+
+    from sight import metrics
+    from sight.evaluate import run
+    from sight.outputs import DAILY_COLUMNS, SEGMENT_COLUMNS, window_columns
+    from sight.registry import method
+    from sight.report import Summary
+    from sight.testing import ToySource, toy_stream
+
+    result = run(method("sight").bind(ToySource()), toy_stream(n=50))
+    told = (ROOT / "GLOSSARY.md").read_text("utf-8")
+    named = set(re.findall(r"`([a-z0-9_]+)`", told))
+    scores = metrics.score(
+        result.windows.label, result.q, classes=result.classes, time_s=result.windows.time_s, stride_s=1.0
+    )
+    columns = {key for key in window_columns(Summary(result, 0.5)) if not key.startswith(("p_", "q_"))}
+    missing = {*scores, *columns, *SEGMENT_COLUMNS, *DAILY_COLUMNS} - named
+    assert not missing, f"GLOSSARY.md does not explain {sorted(missing)}"
+    assert np.isfinite(scores["accuracy"])
+
+
+def test_extras_are_the_promised_ones():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert set(extras) == {"train", "fast", "data", "bench", "serve", "dask", "spark", "all", "dev"}
