@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 BARE := .venv-bare/bin
 EXTRAS := train,fast,data,bench,dev
-export OMP_NUM_THREADS ?= 2
+export OMP_NUM_THREADS ?= 1
 
 .PHONY: demo test test-long lint bench docs clean browser
 

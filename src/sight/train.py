@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -89,7 +90,7 @@ def train(
     data = _gathered(windows, len(classes), rate_hz)
     mean, std, fill = normalisation(data.x)
     kept, held_out = _split(data.y, validation, seed)
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device != "cpu" else ()):
+    with _one_thread(), torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device != "cpu" else ()):
         torch.manual_seed(seed)
         args = {"channels": data.x.shape[1], "classes": len(classes), **(encoder_args or {})}
         network: Encoder = registry.get("encoders", encoder)(**args)
@@ -117,6 +118,17 @@ def train(
     source.stats = source_stats(source, data.x, data.y) if stats else None
     source.fisher = fisher_information(source, data.x, seed=seed) if fisher else None
     return source
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Train on one core: these networks are too small to share, and the sum of a batch then has one order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def normalisation(x: Array) -> tuple[Array, Array, Array | None]:

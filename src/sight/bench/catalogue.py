@@ -119,7 +119,7 @@ def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
     labels = [variant.label for variant in variants]
     if len(set(labels)) != len(labels):
         raise ValueError(f"{where}: two methods share a label among {labels}; give each its own.")
-    lists = {entry: tuple(table[entry]) for entry in ("encoders", "seeds", "orders") if entry in table}
+    lists: dict[str, Any] = {entry: tuple(table[entry]) for entry in ("encoders", "seeds", "orders") if entry in table}
     plain = {entry: table[entry] for entry in ("paper", "pairs", "ranked") if entry in table}
     title = table.get("title", name)
     return Experiment(name=name, title=title, kind=table["kind"], variants=variants, **plain, **lists)

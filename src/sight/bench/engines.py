@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 ENGINES = "loky, serial, dask:local:N or dask:ADDRESS"
@@ -63,28 +64,25 @@ def _loky(function: Callable[..., Any], work: Sequence[tuple[Any, ...]], jobs: i
 
 
 def _dask(function: Callable[..., Any], work: Sequence[tuple[Any, ...]], place: str) -> Iterator[tuple[int, Any]]:
-    from distributed import as_completed
-
     with _client(place) as client:
         ats, arguments = range(len(work)), list(work)
         futures = client.map(_placed, [function] * len(work), ats, arguments, pure=False)
-        for _, result in as_completed(futures, with_results=True):
+        for _, result in import_module("distributed").as_completed(futures, with_results=True):
             yield result
 
 
 @contextmanager
 def _client(place: str) -> Iterator[Any]:
-    from distributed import Client, LocalCluster
-
+    dask: Any = import_module("distributed")
     if not place.startswith("local:"):
-        with Client(place) as client:
+        with dask.Client(place) as client:
             yield client
         return
     count = place.removeprefix("local:")
     if not count.isdigit() or int(count) < 1:
         raise ValueError(f"Expected engine dask:local:N with N of 1 or more, got dask:{place}.")
     with (
-        LocalCluster(n_workers=int(count), threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
+        dask.LocalCluster(n_workers=int(count), threads_per_worker=1, dashboard_address=None) as cluster,
+        dask.Client(cluster) as client,
     ):
         yield client

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sight.types import Array
 
 INK, SOFT, RULE, ACCENT = "#1d1f23", "#7d828a", "#d9d6cf", "#8a2f1d"
 BLUE, ORANGE, GREEN = (COLOURS[i][0] for i in range(3))
-STYLE = {
+STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.spines.top": False,
@@ -86,7 +87,9 @@ def forest(summary: Summary) -> str:
         axes.set_axisbelow(True)
         base = summary.table.at[summary.baseline, "mean"]
         axes.set_xlabel(f"Macro-F1 against source-only ({base:.1f}), points")
-        handles = [axes.plot([], [], "o-", color=INK, ms=5, lw=1.4, label="measured, 95 % interval over people")[0]]
+        bracketed = bool(table["low"].notna().any())
+        measured = "measured, 95 % interval over people" if bracketed else "measured"
+        handles = [axes.plot([], [], "o-" if bracketed else "o", color=INK, ms=5, lw=1.4, label=measured)[0]]
         if table["paper_delta"].notna().any():
             handles += axes.plot([], [], "D", color="white", mec=BLUE, ms=4.5, label="printed in the paper")
         figure.legend(handles=handles, loc="outside upper left", ncols=2, fontsize=8)
@@ -120,14 +123,13 @@ def conditions(summaries: Mapping[str, Summary]) -> str:
     """Macro-F1 of each method under several conditions, such as orders of the stream or networks."""
     cases, first = list(summaries), next(iter(summaries.values()))
     values = np.array([[s.table["mean"].get(label, np.nan) for s in summaries.values()] for label in first.table.index])
+    places = _apart(values[:, -1], values)
     with _canvas(2.6 + 1.2 * len(cases), 3.4) as (figure, axes):
         for at, (label, own) in enumerate(zip(first.table.index, values, strict=True)):
             ours, base = str(label).startswith("SIGHT"), label == first.baseline
             colour = ACCENT if ours else SOFT if base else COLOURS[at % len(COLOURS)][0]
             axes.plot(own, "--" if base else "o-", color=colour, lw=2 if ours else 1.2, ms=4, zorder=3 if ours else 2)
-        for label, place in zip(first.table.index, _apart(values[:, -1], values), strict=True):
-            colour = ACCENT if str(label).startswith("SIGHT") else INK
-            axes.annotate(label, (len(cases) - 0.92, place), va="center", color=colour, annotation_clip=False)
+            axes.annotate(label, (len(cases) - 0.92, places[at]), va="center", color=colour, annotation_clip=False)
         axes.set_xticks(range(len(cases)), cases)
         axes.set_xlim(-0.15, len(cases) - 0.15)
         axes.set_ylabel("Macro-F1, points")
@@ -140,7 +142,7 @@ def _apart(wanted: Array, values: Array) -> Array:
     step = 0.062 * max(float(np.nanmax(values) - np.nanmin(values)), 1e-9)
     places = np.array(wanted, dtype=float)
     order = np.argsort(places, kind="stable")
-    for below, above in zip(order[:-1], order[1:], strict=True):
+    for below, above in pairwise(order.tolist()):
         places[above] = max(places[above], places[below] + step)
     return places - float(np.nanmean(places - wanted))
 
@@ -157,6 +159,11 @@ def geometry(rows: Any) -> str:
         left.set_xlabel("Cosine of feature and expected state")
         left.set_ylabel("Share of windows")
         left.set_ylim(bottom=0)
+        filled = np.flatnonzero(
+            np.sum([details(rows, f"histogram_{name}") for name in ("inside", "change")], axis=(0, 1))
+        )
+        if len(filled):
+            left.set_xlim(EDGES[filled[0]] - 0.05, min(EDGES[filled[-1] + 1] + 0.05, 1))
         left.legend(fontsize=8, loc="upper left")
         left.set_title(f"AUC {rows['auc'].mean():.2f}")
         names = {
@@ -227,7 +234,7 @@ def motivation(rows: Any, classes: Sequence[str]) -> str:
         right.axvline(0, color=SOFT, lw=0.8, ls=":")
         right.plot(offsets[kept], sums[kept] / seen[kept], "o-", color=BLUE, ms=4, lw=1.4)
         right.set_xlabel("Windows from a true change")
-        right.set_ylabel("1 − cosine to the expected state")
+        right.set_ylabel("1 \N{MINUS SIGN} cosine to the expected state")
         right.set_title("Feature deviation")
         return svg(figure)
 

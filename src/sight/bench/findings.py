@@ -13,6 +13,8 @@ from sight.bench.summary import READINGS, Summary, grids
 from sight.bench.tables import interval, number
 
 OURS = "SIGHT"
+#: Whom SIGHT is held against besides source-only.
+OTHERS = {"Sticky": "a two-line sticky filter", "SIGHT, authors' code": "its authors' public code"}
 READING_NAMES = dict(zip(READINGS, ("union", "truth", "all classes"), strict=True))
 
 
@@ -22,10 +24,9 @@ def comparison(summary: Summary, where: str) -> Iterator[str]:
     if OURS in table.index and base is not None:
         yield _gain(summary, where)
         yield _place(summary)
-        for other in ("Sticky", "SIGHT, authors' code"):
+        for other, called in OTHERS.items():
             if other in table.index:
-                mean, low, high = summary.difference(OURS, other)
-                yield f"SIGHT against {other}: {_points(mean, low, high)}."
+                yield f"Against {called} SIGHT is at {_points(*summary.difference(OURS, other))}."
     yield from _readings(summary)
     yield from _incomplete(summary)
 
@@ -145,8 +146,8 @@ def geometry(rows: Any) -> Iterator[str]:
     else:
         yield "The paper finds changes strongly separable; an AUC below 0.9 falls short of that."
     yield (
-        f"The deviation points best at the new class in {100 * top:.0f} % of the changes (chance {100 * chance:.0f} %); "
-        f"the classifier alone is right there in {100 * raw:.0f} %"
+        f"The deviation points best at the new class in {100 * top:.0f} % of the changes (chance "
+        f"{100 * chance:.0f} %); the classifier alone is right there in {100 * raw:.0f} %"
         + ("." if top > raw else ", so the direction tells less than the answer that is there already.")
     )
 
@@ -160,9 +161,9 @@ def prototypes(rows: Any) -> Iterator[str]:
         return
     nearer = int((last > first)[known].sum())
     yield (
-        f"Of {int(known.sum())} classes with several segments, over all streams, the prototype is nearer to the wearer's "
-        f"centroid in the last segment than in the first for {nearer}; the mean cosine goes from {first[known].mean():.3f} "
-        f"to {last[known].mean():.3f}."
+        f"Of {int(known.sum())} classes with several segments, over all streams, the prototype is nearer to the "
+        f"wearer's centroid in the last segment than in the first for {nearer}; the mean cosine goes from "
+        f"{first[known].mean():.3f} to {last[known].mean():.3f}."
     )
     means = [_class_means(details(rows, name)) for name in ("first", "last")]
     worse = np.flatnonzero(means[1] < means[0])
@@ -182,8 +183,8 @@ def motivation(rows: Any) -> Iterator[str]:
         yield f"A window of the {what} repeats the one before with probability {diagonal:.3f}, averaged over classes."
     new, old, other = (rows[name].mean() for name in ("towards_new", "towards_old", "towards_best_other"))
     yield (
-        f"Right after a change the deviation has a cosine of {new:.2f} with the direction to the new class, {old:.2f} to "
-        f"the old one, and {other:.2f} to the best of the others."
+        f"Right after a change the deviation has a cosine of {new:.2f} with the direction to the new class, {old:.2f} "
+        f"to the old one, and {other:.2f} to the best of the others."
     )
 
 

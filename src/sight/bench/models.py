@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -69,10 +68,7 @@ def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folde
 
     path = folder / f"{recipe.name(windows)}.safetensors"
     if not path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = folder / f".{path.stem}.{os.getpid()}.safetensors"
-        _trained(recipe, windows, dataset).save(draft)
-        draft.replace(path)
+        _trained(recipe, windows, dataset).save(path)
     return TorchSource.load(path)
 
 

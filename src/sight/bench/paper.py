@@ -1,4 +1,4 @@
-"""The figures that the paper prints, one number a row of ``paper.csv``: table, dataset, case, method, metric, value, std."""
+"""The figures that the paper prints, one number a row of ``paper.csv``."""
 
 from __future__ import annotations
 

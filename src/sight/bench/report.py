@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -18,7 +17,21 @@ from sight.bench import figures, findings, rows, tables
 from sight.bench.summary import CASES, Summary, by_pair, grids, summarise
 from sight.bench.tables import Table
 from sight.report.html import Html, join, tag
+from sight.sources.checkpoint import write_whole
 
+#: How a reader meets the experiments; whatever is not named here comes last.
+ORDER = (
+    "table-main",
+    "table-detailed",
+    "ablation",
+    "design",
+    "sensitivity",
+    "backbones",
+    "order",
+    "geometry",
+    "prototypes",
+    "motivation",
+)
 STYLE = """
 main { max-width: 1240px; }
 .contents { columns: 2 300px; column-gap: 3rem; margin: 0; padding: 0; list-style: none; font-size: .93rem; }
@@ -29,7 +42,8 @@ a { color: var(--accent); text-underline-offset: .2em; }
 .block { margin-top: 1.8rem; }
 .block .note { margin-top: .6rem; }
 .bench { width: auto; min-width: 60%; }
-.bench thead th { vertical-align: bottom; white-space: nowrap; }
+.bench thead th { vertical-align: bottom; max-width: 7.5rem; }
+section > details:first-of-type { margin-top: 1.4rem; border-top: 1px solid var(--rule); }
 .bench tbody th, .bench td { vertical-align: top; }
 .bench td, .bench thead .number { padding-left: 1.3rem; }
 .bench small { display: block; color: var(--soft); font-size: .76rem; font-weight: 400; }
@@ -91,7 +105,9 @@ def compose(table: Any) -> Iterator[Section]:
     ranked = table[table["ranked"] & (table["kind"] == "compare")]
     if len(ranked):
         yield _leaderboard(ranked)
-    for (experiment, setting), own in table.groupby(["experiment", "setting"], sort=False):
+    first = {name: at for at, name in enumerate(ORDER)}
+    groups = sorted(table.groupby(["experiment", "setting"], sort=False), key=lambda g: first.get(g[0][0], len(first)))
+    for (experiment, setting), own in groups:
         section = Section(name=f"{experiment}_{setting}", title=f"{own['title'].iloc[0]} · {setting}")
         KINDS[own["kind"].iloc[0]](section, own, str(setting))
         yield section
@@ -204,7 +220,7 @@ def page(table: Any, sections: Sequence[Section]) -> str:
 
 
 def _header(table: Any) -> Html:
-    counts = {"settings": "setting", "methods": "label", "target subjects": "target", "rows": None}
+    counts = {"settings": "setting", "methods": "method", "target subjects": "target", "rows": None}
     line = [f"{table[column].nunique() if column else len(table):,} {what}" for what, column in counts.items()]
     lead = (
         "Every method meets the same trained sources and the same streams. Differences are paired over target subjects; "
@@ -221,9 +237,7 @@ def _header(table: Any) -> Html:
 
 def _footer(table: Any) -> Html:
     versions = ", ".join(f"{name} {' and '.join(sorted(table[name].unique()))}" for name in ("sight", "torch", "numpy"))
-    return tag(
-        "footer", f"Written by sight {__version__} from rows made with {versions}. It loads nothing and sends nothing."
-    )
+    return tag("footer", f"Written by sight {__version__} from rows of {versions}; it loads nothing and sends nothing.")
 
 
 def _figure(text: str, label: str) -> Html:
@@ -232,8 +246,4 @@ def _figure(text: str, label: str) -> Html:
 
 
 def _write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, "utf-8")
-    draft.replace(path)
-    return path
+    return write_whole(path, text.encode())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from sight.sources.checkpoint import write_whole
 
 #: What tells two results apart; of rows that agree in all of these, one is kept.
 IDENTITY = (
@@ -33,16 +34,13 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     flat["completed"] = bool(row["needs"]["completed"])
     flat["details"] = {key: value for key, value in scores.items() if isinstance(value, list)}
     flat |= {name: json.dumps(flat[name], sort_keys=True) for name in NESTED}
-    return flat | row["versions"] | {key: value for key, value in scores.items() if not isinstance(value, list)}
+    single = {key: value for key, value in scores.items() if not isinstance(value, list)}
+    return {**flat, **row["versions"], **single}
 
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write rows as Parquet, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    frame(rows).to_parquet(draft, index=False)
-    draft.replace(path)
-    return path
+    return write_whole(path, frame(rows).to_parquet(index=False))
 
 
 def read(places: Sequence[Path]) -> Any:
@@ -66,7 +64,7 @@ def read(places: Sequence[Path]) -> Any:
         if not {"experiment", "setting", "label", "details"} <= set(part.columns):
             raise ValueError(f"{file}: expected rows of sight bench run, got columns {list(part.columns)[:6]}.")
     table = pd.concat(parts, ignore_index=True).drop_duplicates(subset=list(IDENTITY), ignore_index=True)
-    order = ["experiment", "setting", "encoder", "order", "place", "seed", "sources", "target"]
+    order = ["experiment", "setting", "trial", "place"]
     return table.sort_values(order, kind="stable", ignore_index=True)
 
 

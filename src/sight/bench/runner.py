@@ -12,7 +12,6 @@ import hashlib
 import inspect
 import itertools
 import json
-import os
 import platform
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +30,7 @@ from sight.bench.engines import spread
 from sight.bench.models import Recipe, batch_for, content, source_model
 from sight.bench.plan import Experiment, Setting, Trial, Variant, key, trials
 from sight.sources.card import filled
+from sight.sources.checkpoint import write_whole
 from sight.types import Array, Windows
 
 #: Windows that stay together when a stream is shuffled in blocks.
@@ -93,8 +93,8 @@ def run(
         if on_done:
             on_done(next(done), "training")
     found: dict[int, tuple[list[Row], list[Failure]]] = {}
-    for at, answer in spread(_answer, [(trial, job) for trial in planned], engine, jobs):
-        found[at] = answer
+    for at, (own, failed) in spread(_answer, [(trial, job) for trial in planned], engine, jobs):
+        found[at] = [{"trial": at} | row for row in own], failed
         if on_done:
             on_done(next(done), "adapting")
     rows, failures = zip(*(found[at] for at in sorted(found)), strict=True) if found else ((), ())
@@ -179,7 +179,7 @@ def _prepare(group: list[Trial], job: Job) -> None:
                 with _one_thread():
                     stage.source()
                 return
-    except Exception:  # noqa: BLE001, S110 - the trial itself meets the same error, and names it
+    except Exception:  # the trial itself meets the same error, and names it
         pass
 
 
@@ -190,7 +190,7 @@ def _answer(trial: Trial, job: Job) -> tuple[list[Row], list[Failure]]:
         stage = _stage(trial, job)
         paths = {variant.label: stage.path(variant) for variant in variants}
         failures = _fill(stage, [v for v in variants if not paths[v.label].is_file()], paths)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other trials go on and the report names it
+    except Exception as error:  # whatever it is, the other trials go on and the report names it
         return [], [Failure(label=v.label, trial=str(trial), error=_told(error)) for v in variants]
     rows = [
         _names(stage, variant, at) | json.loads(paths[variant.label].read_text("utf-8"))
@@ -212,8 +212,9 @@ def _fill(stage: _Stage, missing: list[Variant], paths: dict[str, Path]) -> list
         encoded = source.encode(windows.x)
         for variant in missing:
             try:
-                keep(paths[variant.label], _row(stage, variant, source, windows, encoded))
-            except Exception as error:  # noqa: BLE001 - a method of anybody's may fail in any way
+                row = _row(stage, variant, source, windows, encoded)
+                write_whole(paths[variant.label], json.dumps(row, default=_json).encode())
+            except Exception as error:  # a method of anybody's may fail in any way
                 failures.append(Failure(label=variant.label, trial=str(stage.trial), error=_told(error)))
     return failures
 
@@ -241,7 +242,7 @@ def _row(stage: _Stage, variant: Variant, source: Any, windows: Windows, encoded
 
 
 def _names(stage: _Stage, variant: Variant, place: int) -> Row:
-    """What the plan calls a row; the same row may serve several experiments and settings."""
+    """Say what the plan calls a row; the same row may serve several experiments and settings."""
     experiment, setting, trial, dataset = stage.job.experiment, stage.job.setting, stage.trial, stage.dataset
     paper = "->".join(setting.paper_subject.format(who) for who in ("+".join(trial.sources), trial.target))
     return {
@@ -289,14 +290,6 @@ def ordered(windows: Windows, trial: Trial, *, use_gaps: bool = False) -> Window
 
 
 # --- help ----------------------------------------------------------------------------------------------------------
-
-
-def keep(path: Path, row: Row) -> None:
-    """Write a row whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(json.dumps(row, default=_json), "utf-8")
-    draft.replace(path)
 
 
 def _json(value: Any) -> Any:

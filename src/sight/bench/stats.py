@@ -13,6 +13,8 @@ import numpy as np
 from sight.types import Array
 
 DRAWS = 10_000
+#: Fewer people than this tell nothing about the next one.
+FEWEST = 5
 #: Differences smaller than this many points are ties.
 TIE = 0.005
 
@@ -28,7 +30,7 @@ class Record(NamedTuple):
 def bootstrap_interval(
     differences: Array, level: float = 0.95, draws: int = DRAWS, seed: int = 0
 ) -> tuple[float, float]:
-    """Bracket the mean difference by percentiles over people drawn with replacement; NaN below two people.
+    """Bracket the mean difference by percentiles over people drawn with replacement; NaN with fewer than five.
 
     Parameters
     ----------
@@ -41,12 +43,11 @@ def bootstrap_interval(
 
     Examples
     --------
-    >>> low, high = bootstrap_interval(np.array([1.0, 2.0, 3.0, 2.0]))
-    >>> low, high
-    (1.25, 2.75)
+    >>> bootstrap_interval(np.array([1.0, 2.0, 3.0, 2.0, 2.0]))
+    (1.4, 2.6)
     """
     differences = np.asarray(differences, dtype=np.float64)
-    if len(differences) < 2:
+    if len(differences) < FEWEST:
         return float("nan"), float("nan")
     drawn = np.random.default_rng(seed).integers(len(differences), size=(draws, len(differences)))
     low, high = np.quantile(differences[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])

@@ -77,7 +77,7 @@ def summarise(rows: Any) -> Summary:
     order = rows.sort_values("place", kind="stable").drop_duplicates("label")
     labels = order["label"].tolist()
     by_target = rows.pivot_table(index="target", columns="label", values="points", sort=False)[labels]
-    table = order.set_index("label")[["method", "completed", "needs", "settings"]]
+    table = order.set_index("label")[["method", "completed", "needs", "settings"]].copy()
     table["trials"] = rows.groupby("label").size()
     table["mean"], table["sd"] = _over_seeds(rows, labels)
     for name in READINGS:
@@ -115,7 +115,7 @@ def _against_baseline(found: Summary) -> None:
     for label in table.index:
         apart = (found.by_target[label] - found.by_target[base]).dropna().to_numpy()
         if len(apart) and label != base:
-            p = stats.signed_rank(apart) if len(apart) > 1 else np.nan
+            p = stats.signed_rank(apart) if len(apart) >= stats.FEWEST else np.nan
             table.loc[label, columns] = [apart.mean(), *stats.bootstrap_interval(apart), p, *stats.record(apart)]
     table["p"] = stats.holm(table["p"].to_numpy(float))
 
@@ -152,11 +152,18 @@ def by_pair(rows: Any) -> Any:
     grouped = rows.groupby(["label", "pair"])["points"]
     parts = {"mean": grouped.mean().unstack(), "sd": grouped.std(ddof=1).unstack()}
     case = rows.drop_duplicates("pair").set_index("pair")[["paper_dataset", "paper_case"]]
-    printed = {pair: {label: paper.of_pair(*case.loc[pair], label) for label in labels} for pair in pairs}
+    printed = {
+        pair: {
+            label: paper.of_pair(case.at[pair, "paper_dataset"], case.at[pair, "paper_case"], label) for label in labels
+        }
+        for pair in pairs
+    }
     parts["paper"] = pd.DataFrame(
         {
             pair: {label: figure.value if figure else np.nan for label, figure in own.items()}
             for pair, own in printed.items()
         }
     )
-    return pd.concat({name: part.loc[labels, pairs] for name, part in parts.items()}, axis=1).swaplevel(axis=1)
+    marks = rows.groupby("label")["completed"].first()
+    found = pd.concat({name: part.loc[labels, pairs] for name, part in parts.items()}, axis=1).swaplevel(axis=1)
+    return found.rename(index=lambda label: f"{label}{'*' if marks[label] else ''}")

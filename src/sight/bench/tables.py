@@ -11,7 +11,7 @@ import numpy as np
 
 from sight.bench.summary import Summary
 from sight.report.figures import scrolling
-from sight.report.html import Html, tag
+from sight.report.html import Html, join, tag
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -41,6 +41,8 @@ class Table:
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     note: str = ""
+    heading: str = ""  # over the table on the page, where the section has the title already
+    folded: bool = False  # on the page, until it is opened
 
     def markdown(self) -> str:
         """Write as Markdown."""
@@ -49,7 +51,7 @@ class Table:
             "|" + "|".join([" --- "] + [" ---: "] * (len(self.heads) - 1)) + "|",
         ]
         for row in self.rows:
-            cells = (_bold(cell, "**{}**") + (f" ({cell.below})" if cell.below else "") for cell in row)
+            cells = (_bold(cell, "**{}**") + (f" {cell.below}" if cell.below else "") for cell in row)
             lines.append("| " + " | ".join(text.replace("|", r"\|") for text in cells) + " |")
         return "\n".join([f"**{self.title}.**", "", *lines, "", self.note, ""])
 
@@ -60,7 +62,7 @@ class Table:
         for row in self.rows:
             cells = [
                 _bold(cell._replace(text=_escaped(cell.text)), r"\textbf{{{}}}")
-                + (rf" {{\scriptsize ({_escaped(cell.below)})}}" if cell.below else "")
+                + (rf" {{\scriptsize {_escaped(cell.below)}}}" if cell.below else "")
                 for cell in row
             ]
             lines.append(" & ".join(cells) + r" \\")
@@ -81,7 +83,10 @@ class Table:
         ]
         table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), class_="plain bench")
         note = tag("p", self.note, class_="note") if self.note else None
-        return tag("div", tag("h3", self.title), scrolling(table, self.title), note, class_="block")
+        whole, heading = join([scrolling(table, self.title), note]), self.heading or self.title
+        if self.folded:
+            return tag("details", tag("summary", heading), tag("div", whole, class_="block"))
+        return tag("div", tag("h3", heading) if self.heading else None, whole, class_="block")
 
 
 def _ours(row: Sequence[Cell]) -> bool:
@@ -246,12 +251,13 @@ def segment_table(summary: Summary, name: str, title: str) -> Table:
     columns += [[Cell(number(v / 1024)) for v in t["state_bytes"]]]
     tail = ["Delay (s)", "Changes missed (%)", "Calibration error", "Time use (min/day)", "State (KiB)"]
     note = (
-        "Wrong windows by kind, in percent of all windows: the first three sort them by the true event they lie in, the "
-        "next three by the answered one. Events per stream. Delay until a true change is answered (median), and "
+        "Wrong windows by kind, in percent of all windows: the first three sort them by the true event they lie in, "
+        "the next three by the answered one. Events per stream. Delay until a true change is answered (median), and "
         "changes never answered. Time use: mean error a class and day."
     )
-    heads = ["Method", *shares, *events, *tail]
-    return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=note)
+    heads, rows = ["Method", *shares, *events, *tail], list(zip(*columns, strict=True))
+    heading = "Errors as segments, delay, calibration"
+    return Table(name=name, title=title, heads=heads, rows=rows, note=note, heading=heading, folded=True)
 
 
 def pair_table(pairs: Any, name: str, title: str) -> Table:
@@ -262,13 +268,24 @@ def pair_table(pairs: Any, name: str, title: str) -> Table:
         own = pairs[case]
         marked = _marked([spread(m, s) for m, s in zip(own["mean"], own["sd"], strict=True)], own["mean"])
         columns.append(
-            [c._replace(below=number(v) if np.isfinite(v) else "") for c, v in zip(marked, own["paper"], strict=True)]
+            [
+                c._replace(below=f"({number(v)})" if np.isfinite(v) else "")
+                for c, v in zip(marked, own["paper"], strict=True)
+            ]
         )
     rows = [[Cell(label), *cells] for label, *cells in zip(pairs.index, *columns, strict=True)]
     note = "Macro-F1 in points, by source → target" + (
-        "; the paper's below it." if pairs.xs("paper", axis=1, level=1).notna().any(axis=None) else "."
+        "; the paper's in brackets." if pairs.xs("paper", axis=1, level=1).notna().any(axis=None) else "."
     )
-    return Table(name=name, title=title, heads=["Method", *map(_case, cases)], rows=rows, note=note)
+    return Table(
+        name=name,
+        title=title,
+        heads=["Method", *map(_case, cases)],
+        rows=rows,
+        note=note,
+        heading="By pair of people",
+        folded=True,
+    )
 
 
 def _case(pair: str) -> str:
@@ -277,7 +294,7 @@ def _case(pair: str) -> str:
 
 
 def cross_table(summaries: dict[str, Summary], name: str, title: str) -> Table:
-    """The same methods under several conditions, such as networks or orders of the stream."""
+    """Show methods under several conditions, such as networks or orders of the stream."""
     first = next(iter(summaries.values()))
     columns, heads = [[Cell(label) for label in labelled(first)]], ["Method"]
     for case, summary in summaries.items():
@@ -306,16 +323,20 @@ def leaderboard(deltas: Any, ranks: Any) -> Table:
     deltas, ranks
         Methods by settings.
     """
-    order = deltas.mean(axis=1).sort_values(ascending=False, kind="stable").index
+    mean, settings = deltas.mean(axis=1), deltas.notna().sum(axis=1)
+    order = mean.to_frame("mean").assign(settings=settings).sort_values(["settings", "mean"], ascending=False).index
     deltas, ranks = deltas.loc[order], ranks.loc[order]
     columns = [[Cell(label) for label in order]]
     columns += [_marked([number(v, sign=True) for v in deltas[setting]], deltas[setting]) for setting in deltas]
+    whole = deltas.notna().all(axis=1)
     mean, rank = deltas.mean(axis=1), ranks.mean(axis=1)
-    columns += [_marked([number(v, sign=True) for v in mean], mean), _marked([number(v) for v in rank], -rank)]
+    columns += [_marked([number(v, sign=True) for v in mean], mean.where(whole))]
+    columns += [_marked([number(v) for v in rank], -rank.where(whole))]
     columns += [[Cell(str(int(n))) for n in deltas.notna().sum(axis=1)]]
     heads = ["Method", *deltas.columns, "Mean", "Rank", "Settings"]
     note = (
-        "Difference of macro-F1 to source-only in points, on each setting; rank is averaged over people, then settings."
+        "Difference of macro-F1 to source-only in points, on each setting. Rank is averaged over people, then "
+        "settings, among the methods run there; methods run on more settings come first."
     )
     return Table(name="leaderboard", title="Leaderboard", heads=heads, rows=list(zip(*columns, strict=True)), note=note)
 

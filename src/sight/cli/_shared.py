@@ -69,7 +69,10 @@ def _escape(text: str) -> str:
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Any]:
-    """Show a bar with time left; gives a function that takes the number done so far."""
+    """Show a bar with time left, or lines where there is no terminal; gives a function that takes the number done."""
+    if not console.is_terminal:
+        yield _lines(label, total)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -77,9 +80,22 @@ def progress(label: str, total: int) -> Iterator[Any]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=not console.is_terminal) as bar:
+    with Progress(*columns, console=console) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done, note="": bar.update(task, completed=done, description=f"{label} {note}".rstrip())
+
+
+def _lines(label: str, total: int) -> Any:
+    """Print a line at every quarter, so that a log tells how far things are."""
+    told = 0
+
+    def show(done: int, note: str = "") -> None:
+        nonlocal told
+        if total and 4 * done // total > told:
+            told = 4 * done // total
+            console.print(f"{label}: {done} of {total} {note}".rstrip(), highlight=False)
+
+    return show
 
 
 def make_adapter(name: str, assignments: list[str] | None = None, preset: str | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,8 +23,8 @@ RIVALS = ("ema", "sticky", "sticky-learned", "sight")
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for model and report.")] = Path("out/demo"),
     wearers: Annotated[int, typer.Option(min=1, max=20, help="How many to train on.")] = 4,
-    minutes: Annotated[float, typer.Option(min=2, help="Length of each recording.")] = 40,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training data.")] = 10,
+    minutes: Annotated[float, typer.Option(min=2, help="Length of each recording.")] = 30,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the training data.")] = 8,
     seed: Annotated[int, typer.Option(help="Other seed, other people.")] = 0,
     method: Annotated[str, typer.Option(help="Method to watch.")] = registry.RECOMMENDED,
 ) -> None:
@@ -38,7 +39,8 @@ def demo(
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
 
-    people = Synthetic(wearers=wearers + 1, hours=minutes / 60, seed=seed)
+    options: dict[str, Any] = {"wearers": wearers + 1, "hours": minutes / 60, "seed": seed}
+    people = Synthetic(**options)
     *known, unseen = people.subjects()
     console.rule(f"[bold]1[/]  train on {len(known)} synthetic wearers")
     with progress("making wearers", wearers + 1) as show:
@@ -48,6 +50,7 @@ def demo(
             show(done, person)
     facts = {"channels": people.channels, "units": people.units, "rate_hz": people.rate_hz, "dataset": people.name}
     source = _fit("training", [windows[person] for person in known], people.classes, epochs=epochs, seed=seed, **facts)
+    source.card = replace(source.card, training={**source.card.training, "subjects": known, "options": options})
     model = source.save(out / "model.safetensors")
     console.rule(f"[bold]2[/]  meet {unseen}, whom nobody has seen")
     result = _watch(make_adapter(method).bind(source), windows[unseen])
@@ -55,7 +58,7 @@ def demo(
     console.rule("[bold]3[/]  what it was worth")
     about = {"subject": unseen, "input": dict(windows[unseen].facts), "model": {"file": str(model), "encoder": "cnn"}}
     write_scores(result, others, out, about, title=f"Synthetic wearer {unseen}: raw against refined")
-    console.print(f"Model: {model}   try: sight adapt synthetic:{unseen} -m {model}", highlight=False)
+    console.print(f"Model: {model}", f"Try:   sight adapt synthetic:{unseen} -m {model}", sep="\n", highlight=False)
 
 
 def _watch(adapter: Any, windows: Windows) -> Result:

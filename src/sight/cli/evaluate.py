@@ -113,7 +113,7 @@ def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any
 def print_scores(rows: dict[str, dict[str, Any]], title: str) -> None:
     """Print one line a method; the best of each column is bold."""
     table = Table(title=title, caption="higher is better up to balanced accuracy, lower after it")
-    table.add_column("method")
+    table.add_column("method", no_wrap=True)
     for _, heading, _ in SHOWN:
         table.add_column(heading, justify="right")
     best = {

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from sight import registry
-from sight.cli._shared import console
+from sight.cli._shared import console, sentence
 
 
 def methods() -> None:
@@ -18,7 +18,11 @@ def methods() -> None:
     for column in ("name", "gradient", "batch", "source statistics", "keeps windows", "at a gap", "settings"):
         table.add_column(column, overflow="fold")
     for name in registry.names("methods"):
-        cls = registry.get("methods", name)
+        try:
+            cls = registry.get("methods", name)
+        except ModuleNotFoundError as error:
+            table.add_row(f"[bold]{name}[/]", *[""] * 5, f"[dim]{sentence(error)}[/]")
+            continue
         needs = cls.needs
         star = " *" if needs.completed else ""
         recommended = " (recommended)" if name == registry.RECOMMENDED else ""
@@ -55,7 +59,11 @@ def encoders() -> None:
     for column in ("name", "what it is", "arguments"):
         table.add_column(column, overflow="fold")
     for name in registry.names("encoders"):
-        cls = registry.get("encoders", name)
+        try:
+            cls = registry.get("encoders", name)
+        except ModuleNotFoundError as error:
+            table.add_row(f"[bold]{name}[/]", f"[dim]{sentence(error)}[/]", "")
+            continue
         parameters = inspect.signature(cls).parameters.values()
         arguments = ", ".join(str(p) for p in parameters)
         table.add_row(f"[bold]{name}[/]", (inspect.getdoc(cls) or "").split("\n")[0], arguments)

@@ -1,0 +1,125 @@
+"""A stopwatch for a machine that also does other things: one thread, warm-up, interleaved runs, medians."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Task = Callable[[int], object]
+
+
+def medians(tasks: Mapping[str, Task], rounds: int, warm_up: int = 10) -> dict[str, float]:
+    """Return the median seconds of each task.
+
+    The tasks take turns and the order turns round each time, so that whatever disturbs the machine disturbs all alike
+    and ratios hold where seconds do not.
+
+    Parameters
+    ----------
+    tasks
+        Name to function; it is told the number of the round, to take another window each time.
+    rounds, warm_up
+        Runs that count, and runs before them that do not.
+
+    Examples
+    --------
+    >>> times = medians({"short": lambda n: sum(range(10)), "long": lambda n: sum(range(10_000))}, rounds=20)
+    >>> times["short"] < times["long"]
+    True
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    order = list(tasks.items())
+    for n in range(-warm_up, rounds):
+        for name, task in order if n % 2 else reversed(order):
+            began = time.perf_counter()
+            task(max(n, 0))
+            took = time.perf_counter() - began
+            if n >= 0:
+                seconds[name].append(took)
+    return {name: float(np.median(values)) for name, values in seconds.items()}
+
+
+def alone(task: Task, rounds: int, warm_up: int = 10) -> float:
+    """Return the median seconds of a task that runs by itself, its data in the processor's caches."""
+    return medians({"task": task}, rounds, warm_up)["task"]
+
+
+def one_thread() -> None:
+    """Keep torch to one thread; onnxruntime sessions of sight have one anyway."""
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[variable] = "1"
+    with suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(1)
+
+
+def machine() -> dict[str, Any]:
+    """Describe where the figures come from."""
+    packages = ("numpy", "numba", "onnxruntime", "torch")
+    versions = {}
+    for name in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "threads": 1,
+        "load_average_at_start": load,
+        **versions,
+    }
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+#: What the base install does not have; a fresh process that refuses these is a stand-in for it.
+NOT_IN_BASE = ("torch", "numba", "pandas", "scipy", "pyarrow", "onnx")
+
+_LOAD = """
+import sys, time
+for name in {blocked!r}:
+    sys.modules[name] = None
+began = time.perf_counter()
+import sight
+source = sight.load({path!r})
+took = time.perf_counter() - began
+import resource
+print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def import_and_load(path: Path, times: int = 5) -> tuple[float, float]:
+    """Return median seconds, and megabytes resident, of importing sight and loading an .onnx model, base packages only."""
+    code = _LOAD.format(blocked=NOT_IN_BASE, path=str(path))
+    found = []
+    for _ in range(times):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        found.append([float(value) for value in done.stdout.split()])
+    kilobyte = 1 if sys.platform == "darwin" else 1024
+    seconds, peak = np.median(found, axis=0)
+    return float(seconds), float(peak) * kilobyte / 1e6
+
+
+def peak_megabytes() -> float:
+    """Return the largest resident size of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
