@@ -191,7 +191,7 @@ def bad_inputs(folder, model):
     return {
         "no such file": (["adapt", "gone.csv", "-m", model], "no file or folder"),
         "no such model": (["adapt", folder / "short.csv", "-m", folder / "gone.onnx"], "no model file"),
-        "a truncated model": (["adapt", folder / "short.csv", "-m", folder / "cut.safetensors"], "truncated"),
+        "a truncated model": (["adapt", folder / "short.csv", "-m", folder / "cut.safetensors"], "cut short"),
         "a pickled model": (["adapt", folder / "short.csv", "-m", folder / "weights.pt"], "safetensors or .onnx"),
         "an empty recording": ([*adapt[:1], folder / "empty.csv", *adapt[2:]], "no samples"),
         "a recording shorter than a window": (adapt, "no window"),

@@ -74,7 +74,6 @@ def test_every_choice_of_statistics(name, stats):
 @pytest.mark.parametrize("update_every", [1, 5])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_stream_rule_does_not_see_how_the_stream_is_cut(name, update_every):
-    x, _ = windows(n=31)
     model = source("mlp", channels=12, length=1)
     x, _ = windows(channels=12, length=1, n=31)
     fields = {"rule": "stream", "update_every": update_every}

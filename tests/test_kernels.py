@@ -244,3 +244,25 @@ def test_no_writable_folder_for_the_cache_is_no_obstacle(monkeypatch):
 def test_importing_sight_brings_no_numba():
     code = "import sight, sight.methods.sight, sys; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_day_of_windows_never_holds_all_features():
+    import tracemalloc
+
+    from sight.evaluate import run
+    from sight.testing import ToySource
+    from sight.types import Windows
+
+    n, dims = 86_400, 512
+    source = ToySource(channels=1, length=2, dims=dims)
+    x = np.random.default_rng(0).normal(size=(n, 1, 2)).astype(np.float32)
+    day = Windows(
+        x=x, time_s=np.arange(n, dtype=float), label=np.full(n, -1), gap_before_s=np.zeros(n), window_s=2, stride_s=1
+    )
+    adapter = SIGHT().bind(source)
+    tracemalloc.start()
+    result = run(adapter, day)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(result.q) == n
+    assert peak < 0.15 * n * dims * 4

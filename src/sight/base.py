@@ -11,11 +11,11 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, ClassVar, Protocol, Self, final, runtime_checkable
 
 import numpy as np
 
+from sight.ops import choices
 from sight.types import Array, SourceStats
 
 
@@ -135,11 +135,7 @@ class Adapter(ABC):
         known = [field.name for field in dataclasses.fields(self) if field.init]
         for key in changes:
             if key not in known:
-                hint = get_close_matches(key, known, n=1)
-                raise TypeError(
-                    f"{self.name} has no field {key!r}; it has {', '.join(known) or 'none'}."
-                    + (f" Did you mean {hint[0]!r}?" if hint else "")
-                )
+                raise TypeError(f"{self.name} has no field {key!r}; {choices(key, known)}")
         twin = dataclasses.replace(self, **changes)
         return twin.bind(self._source) if hasattr(self, "_source") else twin
 

@@ -1,6 +1,9 @@
-"""Small pure functions of probability and geometry, numpy only."""
+"""Small pure functions of probability and geometry, numpy only; and one of words."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -70,3 +73,16 @@ def relaxed(belief: Array, seconds: float, half_life_s: float | None) -> Array:
     uniform = 1 / len(belief)
     faded: Array = uniform + (belief - uniform) * 2 ** (-seconds / half_life_s)
     return faded.astype(belief.dtype)
+
+
+def choices(wrong: str, known: Iterable[str]) -> str:
+    """Say what would have been right instead of a wrong name, for the end of an error's sentence.
+
+    Examples
+    --------
+    >>> choices("tua", ["beta", "tau"])
+    "known are beta, tau. Did you mean 'tau'?"
+    """
+    known = list(known)
+    near = get_close_matches(wrong, known, n=1)
+    return f"known are {', '.join(known) or 'none'}." + (f" Did you mean {near[0]!r}?" if near else "")

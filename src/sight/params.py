@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from sight.ops import choices
 
 
 def parse(cls: type, assignments: Iterable[str]) -> dict[str, Any]:
@@ -31,11 +32,7 @@ def parse(cls: type, assignments: Iterable[str]) -> dict[str, Any]:
         if not equals:
             raise ValueError(f"Expected KEY=VALUE, got {text!r}; for example --set {next(iter(fields), 'key')}=1.")
         if key not in fields:
-            hint = get_close_matches(key, fields, n=1)
-            raise ValueError(
-                f"{cls.__name__} has no setting {key!r}; it has {', '.join(fields) or 'none'}."
-                + (f" Did you mean {hint[0]!r}?" if hint else "")
-            )
+            raise ValueError(f"{cls.__name__} has no setting {key!r}; {choices(key, fields)}")
         found[key] = read(value.strip(), fields[key], key)
     return found
 

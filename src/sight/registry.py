@@ -6,10 +6,11 @@ built-in method does.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
+
+from sight.ops import choices
 
 #: What `demo`, `adapt` and `serve` take when nobody says otherwise.
 RECOMMENDED = "sight"
@@ -81,11 +82,7 @@ def get(kind: str, name: str) -> Any:
     table = _table(kind)
     target = table.get(name.lower())
     if target is None:
-        hint = get_close_matches(name.lower(), table, n=1)
-        raise ValueError(
-            f"There is no {kind[:-1]} called {name!r}; known are {', '.join(table)}."
-            + (f" Did you mean {hint[0]!r}?" if hint else "")
-        )
+        raise ValueError(f"There is no {kind[:-1]} called {name!r}; {choices(name.lower(), table)}")
     module, _, attribute = target.partition(":")
     return getattr(import_module(module), attribute)
 
@@ -115,7 +112,7 @@ def method(name: str, preset: str | None = None, **fields: Any) -> Any:
 
 def _table(kind: str) -> dict[str, str]:
     if kind not in TABLES:
-        raise ValueError(f"There is no kind {kind!r}; known are {', '.join(TABLES)}.")
+        raise ValueError(f"There is no kind {kind!r}; {choices(kind, TABLES)}")
     own = TABLES[kind]
     third = {entry.name.lower(): entry.value for entry in entry_points(group=f"sight.{kind}")}
     return own | {name: value for name, value in third.items() if name not in own}

@@ -5,16 +5,17 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from sight.types import Array
 
 Task = Callable[[int], object]
 
@@ -48,6 +49,23 @@ def medians(tasks: Mapping[str, Task], rounds: int, warm_up: int = 10) -> dict[s
             if n >= 0:
                 seconds[name].append(took)
     return {name: float(np.median(values)) for name, values in seconds.items()}
+
+
+def streams(tasks: Mapping[str, Callable[[Array], object]], pieces: Sequence[Array], rounds: int) -> dict[str, float]:
+    """Return the seconds each task takes over all pieces of a stream, after one pass that does not count.
+
+    The median over rounds is taken piece by piece, so an interruption spoils one piece and not a whole pass, while
+    pieces that cost more, such as those after which a method learns, count for what they are.
+    """
+    seconds = {name: np.empty((rounds, len(pieces))) for name in tasks}
+    for n in range(-1, rounds):
+        for at, piece in enumerate(pieces):
+            for name, task in tasks.items():
+                began = time.perf_counter()
+                task(piece)
+                if n >= 0:
+                    seconds[name][n, at] = time.perf_counter() - began
+    return {name: float(np.median(values, axis=0).sum()) for name, values in seconds.items()}
 
 
 def alone(task: Task, rounds: int, warm_up: int = 10) -> float:
@@ -103,23 +121,21 @@ began = time.perf_counter()
 import sight
 source = sight.load({path!r})
 took = time.perf_counter() - began
-import resource
-print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+try:
+    peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+except OSError:
+    import resource
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "darwin" else 1)
+print(took, peak)
 """
 
 
 def import_and_load(path: Path, times: int = 5) -> tuple[float, float]:
-    """Return median seconds, and megabytes resident, of importing sight and loading an .onnx model, base packages only."""
+    """Return median seconds and peak resident megabytes of ``import sight; sight.load(path)``, base packages only."""
     code = _LOAD.format(blocked=NOT_IN_BASE, path=str(path))
     found = []
     for _ in range(times):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         found.append([float(value) for value in done.stdout.split()])
-    kilobyte = 1 if sys.platform == "darwin" else 1024
-    seconds, peak = np.median(found, axis=0)
-    return float(seconds), float(peak) * kilobyte / 1e6
-
-
-def peak_megabytes() -> float:
-    """Return the largest resident size of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+    seconds, peak_kib = np.median(found, axis=0)
+    return float(seconds), float(peak_kib) * 1024 / 1e6

@@ -108,7 +108,7 @@ def compose(table: Any) -> Iterator[Section]:
     first = {name: at for at, name in enumerate(ORDER)}
     groups = sorted(table.groupby(["experiment", "setting"], sort=False), key=lambda g: first.get(g[0][0], len(first)))
     for (experiment, setting), own in groups:
-        section = Section(name=f"{experiment}_{setting}", title=f"{own['title'].iloc[0]} · {setting}")
+        section = Section(name=f"{experiment}_{setting}", title=f"{own['title'].iloc[0]} on {setting}")
         KINDS[own["kind"].iloc[0]](section, own, str(setting))
         yield section
 
@@ -223,8 +223,8 @@ def _header(table: Any) -> Html:
     counts = {"settings": "setting", "methods": "method", "target subjects": "target", "rows": None}
     line = [f"{table[column].nunique() if column else len(table):,} {what}" for what, column in counts.items()]
     lead = (
-        "Every method meets the same trained sources and the same streams. Differences are paired over target subjects; "
-        "where a claim of the paper does not hold on a dataset, the section says so."
+        "Every method meets the same trained sources and the same streams. Differences are paired over target "
+        "subjects; where a claim of the paper does not hold on a dataset, the section says so."
     )
     return tag(
         "header",

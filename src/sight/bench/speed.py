@@ -37,7 +37,7 @@ class Effort(NamedTuple):
     wearers: int  # of a fleet
 
 
-QUICK, FULL = Effort(64, 60, 10_000), Effort(256, 400, 10_000)
+QUICK, FULL = Effort(64, 60, 10_000), Effort(128, 400, 10_000)
 
 
 def speed(out: str | Path = "out/speed.json", *, quick: bool = False) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def speed(out: str | Path = "out/speed.json", *, quick: bool = False) -> dict[st
                 **shape._asdict(),
                 "steps_ms": steps(bed, fused, effort),
                 "update_us": updates(bed, effort),
-                "methods": list(methods(bed, effort)),
+                "methods": list(methods(bed)),
             }
         seconds, megabytes = clock.import_and_load(Path(folder) / f"{SHAPES[0].name}.onnx")
     found["import_and_load"] = {"seconds": seconds, "resident_mb": megabytes}
@@ -112,7 +112,7 @@ def updates(bed: Bed, effort: Effort) -> dict[str, float]:
     tensors = torch.from_numpy(z), torch.from_numpy(p)
     adapter, plain = SIGHT().bind(bed.onnx), PlainSight(bed.torch)
     piece = slice(0, min(32, len(z)))  # short, so that few runs are interrupted
-    replayed = clock.alone(lambda n: adapter.refine(z[piece], p[piece]), effort.rounds) / len(z[piece])
+    replayed = clock.alone(lambda _: adapter.refine(z[piece], p[piece]), effort.rounds) / len(z[piece])
     live = clock.alone(lambda n: adapter.refine(z[_at(n, z)], p[_at(n, z)]), 5 * effort.rounds)
     torch_loop = clock.alone(lambda n: plain.update(tensors[0][n % len(z)], tensors[1][n % len(z)]), effort.rounds)
     encoder = clock.alone(lambda n: bed.onnx.encode(bed.x[_at(n, z)]), effort.rounds)
@@ -120,30 +120,23 @@ def updates(bed: Bed, effort: Effort) -> dict[str, float]:
     return {name: 1e6 * seconds for name, seconds in found.items()}
 
 
-def methods(bed: Bed, effort: Effort) -> Iterator[dict[str, Any]]:
+def methods(bed: Bed) -> Iterator[dict[str, Any]]:
     """Time every registered method over a stream, cut as it wants to be, beside its source alone."""
     for name in registry.names("methods"):
         adapter: Adapter = registry.method(name)
-        source: Any = bed.torch if adapter.needs.gradient or not isinstance(adapter, OutputAdapter) else bed.onnx
+        light = isinstance(adapter, OutputAdapter)
+        source: Any = bed.onnx if light else bed.torch
         adapter.bind(source)
+        x = bed.x if light else bed.x[: QUICK.windows]
         size = adapter.chunk or 1
-        pieces = [bed.x[first : first + size] for first in range(0, len(bed.x), size)]
-        rounds = max(3, effort.rounds // (20 if adapter.needs.gradient else 5) // len(pieces))
-        times = clock.medians(
-            {
-                "step": lambda _, adapter=adapter, pieces=pieces: _run(adapter.step, pieces),
-                "source": lambda _, source=source, pieces=pieces: _run(source.encode, pieces),
-            },
-            rounds,
-            warm_up=1,
-        )
-        yield _row(bed, adapter, "onnx" if source is bed.onnx else "torch", times)
+        pieces = [x[first : first + size] for first in range(0, len(x), size)]
+        times = clock.streams({"step": adapter.step, "source": source.encode}, pieces, rounds=9 if light else 3)
+        times |= clock.streams({"offline": adapter.step}, [x], rounds=3 if light else 1)
+        yield _row(bed, adapter, "onnx" if light else "torch", {key: value / len(x) for key, value in times.items()})
 
 
 def _row(bed: Bed, adapter: Adapter, source: str, times: dict[str, float]) -> dict[str, Any]:
-    count = len(bed.x)
-    offline = clock.medians({"run": lambda _: _run(adapter.step, [bed.x])}, rounds=3, warm_up=0)["run"]
-    milliseconds = 1e3 * times["step"] / count
+    milliseconds = 1e3 * times["step"]
     key = ("efficiency", bed.shape.name, "average", SPELLING.get(adapter.name, adapter.name))
     paper_ms, paper_state = figures("ms_per_window").get(key), figures("state_kib").get(key)
     return {
@@ -151,9 +144,9 @@ def _row(bed: Bed, adapter: Adapter, source: str, times: dict[str, float]) -> di
         "source": source,
         "rule": adapter.rule,
         "ms_per_window": milliseconds,
-        "source_ms_per_window": 1e3 * times["source"] / count,
+        "source_ms_per_window": 1e3 * times["source"],
         "overhead": times["step"] / times["source"] - 1,
-        "offline_windows_per_s": count / offline,
+        "offline_windows_per_s": 1 / times["offline"],
         "wearers_per_core": int(1e3 * bed.shape.stride_s / milliseconds),
         "state_bytes": adapter.state_bytes(),
         "paper_ms_per_window": paper_ms.value if paper_ms else None,
@@ -198,7 +191,7 @@ def reach(found: dict[str, Any]) -> list[dict[str, Any]]:
         _line("harth: whole step / plain torch whole step", step["SIGHT on onnx"] / step["plain torch SIGHT"], 0.25),
         _line("harth: plain torch update / replay", update["plain torch loop"] / update["replay"], 50, at_least=True),
         _line(f"fleet of {found['fleet']['wearers']}: one window each, ms", found["fleet"]["milliseconds"], 200),
-        _line("live state per wearer, KB", found["fleet"]["live_bytes_per_wearer"] / 1e3, 41),
+        _line("live state per wearer, KB", found["fleet"]["live_bytes_per_wearer"] / 1024, 41),
         _line("import + load of an onnx model, s", found["import_and_load"]["seconds"], 0.5),
         _line("import + load, MB resident", found["import_and_load"]["resident_mb"], 100),
     ]
@@ -212,11 +205,6 @@ def _line(what: str, value: float, target: float | None, at_least: bool = False)
 def _at(n: int, windows: Array) -> slice:
     """One window, another in each round."""
     return slice(n % len(windows), n % len(windows) + 1)
-
-
-def _run(function: Any, pieces: list[Array]) -> None:
-    for piece in pieces:
-        function(piece)
 
 
 if __name__ == "__main__":

@@ -347,7 +347,8 @@ def _marked(texts: Sequence[str], values: Iterable[float]) -> list[Cell]:
     if len(numbers) < 3 or np.isnan(numbers).all():
         return [Cell(text) for text in texts]
     top = texts[int(np.nanargmax(numbers))].partition("\xa0")[0]
-    best = [text.partition("\xa0")[0] == top for text in texts]
+    known = np.isfinite(numbers).tolist()
+    best = [own and text.partition("\xa0")[0] == top for text, own in zip(texts, known, strict=True)]
     return [Cell(text, is_best and not all(best)) for text, is_best in zip(texts, best, strict=True)]
 
 

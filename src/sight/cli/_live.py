@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sight.report.palette import COLOURS, colour
 from sight.types import Array
 
-PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999")
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -76,4 +76,4 @@ class LiveBands:
 
     @staticmethod
     def _colour(label: int) -> str:
-        return PALETTE[label % len(PALETTE)]
+        return colour(label % len(COLOURS))[1]

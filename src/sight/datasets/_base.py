@@ -7,7 +7,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -16,6 +15,7 @@ import numpy as np
 
 from sight.datasets._store import Store, data_folder, natural
 from sight.datasets._windows import join_on_one_clock, without_unlabelled
+from sight.ops import choices
 from sight.types import UNLABELLED, Array, Recording, Windows
 
 WINDOWING = ("rate_hz", "window_s", "stride_s", "max_gap_s", "label_rule", "unlabelled")
@@ -200,11 +200,7 @@ class Dataset(ABC):
 
     def _names(self, subject: str) -> list[str]:
         if subject not in self._index:
-            hint = get_close_matches(subject, self._index, n=1)
-            raise ValueError(
-                f"{self.name} has no subject {subject!r}; it has {', '.join(self._index)}."
-                + (f" Did you mean {hint[0]!r}?" if hint else "")
-            )
+            raise ValueError(f"{self.name} has no subject {subject!r}; {choices(subject, self._index)}")
         return self._index[subject]
 
     # --- help for subclasses ----------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sight.datasets._base import Dataset, in_order
 from sight.datasets.files import READABLE, read
+from sight.ops import choices
 from sight.types import Recording, Windows
 
 MAP = "MAP.toml"
@@ -94,11 +94,7 @@ class Folder(Dataset):
         known = ("columns", "labels", *READING, *CUTTING)
         for key in content:
             if key not in known:
-                hint = get_close_matches(key, known, n=1)
-                raise ValueError(
-                    f"{path}: expected {', '.join(known)}, got {key!r}."
-                    + (f" Did you mean {hint[0]!r}?" if hint else "")
-                )
+                raise ValueError(f"{path}: there is no setting {key!r}; {choices(key, known)}")
         if len({name for name in content.get("labels", {}).values() if name}) < 2:
             raise ValueError(f'{path}: expected a table [labels] with at least two classes, as in 1 = "walking".')
         return content

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 from sight import registry
+from sight.ops import choices
 
 #: What differs from the defaults of each class. Those are the authors', with thresholds as shares of ln K.
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -42,11 +42,7 @@ def resolve(method: str, preset: str, **fields: Any) -> dict[str, Any]:
     {}
     """
     if preset not in PRESETS:
-        hint = get_close_matches(preset, PRESETS, n=1)
-        raise ValueError(
-            f"There is no preset called {preset!r}; known are {', '.join(PRESETS)}."
-            + (f" Did you mean {hint[0]!r}?" if hint else "")
-        )
+        raise ValueError(f"There is no preset called {preset!r}; {choices(preset, PRESETS)}")
     return {**PRESETS[preset].get(method.lower(), {}), **fields}
 
 

@@ -1,0 +1,87 @@
+"""Statistics of the benchmark against slow references that count everything."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats as reference
+
+from sight.bench.stats import average_ranks, bootstrap_interval, holm, record, signed_rank
+
+RNG = np.random.default_rng(3)
+
+
+def test_bootstrap_agrees_with_all_possible_draws():
+    differences = np.array([-1.0, 0.5, 2.0, 3.5, 4.0, 0.1])
+    every = [np.mean(draw) for draw in itertools.product(differences, repeat=6)]  # 46,656 draws
+    expected = np.quantile(every, [0.025, 0.975])
+    assert bootstrap_interval(differences, draws=100_000) == pytest.approx(expected, abs=0.06)
+    narrow = bootstrap_interval(differences, level=0.5)
+    assert expected[0] < narrow[0] < differences.mean() < narrow[1] < expected[1]
+
+
+def test_bootstrap_is_the_same_each_time_and_silent_with_few_people():
+    differences = RNG.normal(size=20)
+    assert bootstrap_interval(differences) == bootstrap_interval(differences)
+    assert bootstrap_interval(differences) != bootstrap_interval(differences, seed=1)
+    assert np.isnan(bootstrap_interval(differences[:4])).all()
+
+
+def test_bootstrap_covers_the_truth_as_often_as_it_says():
+    hits = [
+        low <= 0.3 <= high for low, high in (bootstrap_interval(RNG.normal(0.3, 1, 30), draws=500) for _ in range(300))
+    ]
+    assert 0.88 <= np.mean(hits) <= 0.98
+
+
+@pytest.mark.parametrize("n", [5, 8, 10])
+def test_signed_rank_agrees_with_every_pattern_of_signs(n):
+    differences = RNG.normal(0.4, 1, n)
+    ranks = np.argsort(np.argsort(np.abs(differences))) + 1
+    observed = ranks[differences > 0].sum()
+    sums = np.array(
+        [sum(r for r, sign in zip(ranks, signs, strict=True) if sign) for signs in itertools.product((0, 1), repeat=n)]
+    )
+    middle = n * (n + 1) / 4
+    expected = np.mean(np.abs(sums - middle) >= abs(observed - middle))
+    assert signed_rank(differences) == pytest.approx(expected)
+
+
+def test_signed_rank_without_differences_and_with_ties():
+    assert signed_rank(np.zeros(9)) == 1.0
+    assert signed_rank(np.append(np.zeros(4), [1.0, 2.0, -3.0, 4.0, 5.0])) == signed_rank(
+        np.array([1.0, 2.0, -3.0, 4.0, 5.0])
+    )
+    tied = np.array([1.0, 1.0, -1.0, 2.0, 2.0, 3.0])
+    assert signed_rank(tied) == pytest.approx(reference.wilcoxon(tied, method="approx").pvalue)
+
+
+def test_holm_by_hand():
+    # Sorted: 0.01 x 4, 0.02 x 3 = 0.06, 0.03 x 2 = 0.06, 0.5 x 1; none may fall below the one before.
+    assert holm([0.5, 0.01, 0.03, 0.02]) == pytest.approx([0.5, 0.04, 0.06, 0.06])
+    assert holm([0.4, np.nan, 0.9]) == pytest.approx([0.8, np.nan, 0.9], nan_ok=True)
+    assert holm([0.04, 0.045]) == pytest.approx([0.08, 0.08])
+    assert len(holm([])) == 0
+
+
+def test_holm_controls_what_it_promises():
+    """With no effect anywhere, at most about one family in twenty has any finding."""
+    families = RNG.uniform(size=(2000, 6))
+    assert np.mean([holm(p).min() < 0.05 for p in families]) < 0.065
+
+
+def test_ranks_agree_with_scipy():
+    scores = RNG.integers(0, 5, size=(40, 7)).astype(float)
+    expected = reference.rankdata(-scores, axis=1).mean(axis=0)
+    assert average_ranks(scores) == pytest.approx(expected)
+    scores[3, 2] = np.nan
+    assert average_ranks(scores) == pytest.approx(
+        reference.rankdata(-np.delete(scores, 3, axis=0), axis=1).mean(axis=0)
+    )
+    assert np.isnan(average_ranks(np.full((2, 3), np.nan))).all()
+
+
+def test_wins_ties_and_losses():
+    assert record(np.array([0.004, -0.004, 0.006, -0.006, np.nan, 5.0])) == (2, 2, 1)
