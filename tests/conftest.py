@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# Small networks on few cores: a second thread is slower, and results should not depend on the machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 

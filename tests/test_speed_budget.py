@@ -53,7 +53,7 @@ def test_replay_is_far_quicker_than_the_plain_torch_loop(bed, features):
         {"replay": lambda _: adapter.refine(z[:16], p[:16]), "plain": lambda n: plain.update(*pairs[n % len(pairs)])},
         60,
     )
-    assert times["plain"] / (times["replay"] / 16) > 35  # about 75
+    assert times["plain"] / (times["replay"] / 16) > 45  # 70 to 110
 
 
 def test_a_live_step_costs_less_than_the_torch_forward(bed):
@@ -64,7 +64,7 @@ def test_a_live_step_costs_less_than_the_torch_forward(bed):
             bed.torch.network(x[n % 64 : n % 64 + 1])
 
     times = clock.medians({"step": lambda n: adapter.step(bed.x[n % 64 : n % 64 + 1]), "forward": forward}, rounds=150)
-    assert times["step"] / times["forward"] < 0.9  # about 0.45
+    assert times["step"] / times["forward"] < 0.75  # 0.44 to 0.49
 
 
 def test_adaptation_is_a_small_part_of_the_encoder(bed, features):
@@ -72,7 +72,7 @@ def test_adaptation_is_a_small_part_of_the_encoder(bed, features):
     adapter = SIGHT().bind(bed.onnx)
     update = clock.alone(lambda _: adapter.refine(z[:16], p[:16]), 60) / 16
     encoder = clock.alone(lambda n: bed.onnx.encode(bed.x[n % 64 : n % 64 + 1]), 60)
-    assert update / encoder < 0.06  # about 0.028
+    assert update / encoder < 0.05  # 0.027 to 0.034
 
 
 def test_cost_is_linear_in_classes_and_windows():
@@ -102,7 +102,7 @@ def test_compiled_beats_numpy_many_times(features, bed):
         "numpy": lambda _: reference.replay(z[:8], p[:8], state, anchors, 1, adapter.rules()),
     }
     times = clock.medians(tasks, rounds=40)
-    assert times["numpy"] / times["numba"] > 8  # about 20
+    assert times["numpy"] / times["numba"] > 12  # about 19
 
 
 def test_live_state_is_the_prototypes_and_little_more():

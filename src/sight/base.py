@@ -182,7 +182,9 @@ class Adapter(ABC):
             )
         for key, now in current.items():
             value = np.asarray(state[key])
-            if value.shape != now.shape or value.dtype != now.dtype:
+            # A memory that has not seen a window yet does not know how large windows are.
+            unlike = value.shape != now.shape and bool(value.size and now.size)
+            if unlike or value.dtype != now.dtype:
                 raise ValueError(
                     f"{self.name}: expected state {key!r} of shape {now.shape} and type {now.dtype}, "
                     f"got {value.shape} and {value.dtype}; was it saved with another model or other settings?"
@@ -226,6 +228,10 @@ class Adapter(ABC):
     def diagnostics(self) -> Mapping[str, float]:
         """Return diagnostics of the last window."""
         return {key: float(values[-1]) for key, values in self.trace().items() if len(values)}
+
+    def notes(self) -> tuple[str, ...]:
+        """Return remarks that a row of results should carry."""
+        return ()
 
     def state_bytes(self) -> dict[str, int]:
         """Count bytes held beyond the source, by kind.

@@ -110,7 +110,12 @@ def run(
         q=np.concatenate([piece[1] for piece in pieces] or [empty]),
         windows=windows,
         trace={key: np.concatenate([piece[2][key] for piece in pieces]) for key in keys},
-        facts={"sight_version": __version__, "rule": adapter.rule, "state_bytes": adapter.state_bytes()},
+        facts={
+            "sight_version": __version__,
+            "rule": adapter.rule,
+            "state_bytes": adapter.state_bytes(),
+            "notes": list(adapter.notes()),
+        },
     )
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from sight._version import __version__
 from sight.bench import figures, findings, rows, tables
+from sight.bench.forms import Table
 from sight.bench.summary import CASES, Summary, by_pair, grids, summarise
-from sight.bench.tables import Table
 from sight.report.html import Html, join, tag
 from sight.sources.checkpoint import write_whole
 
@@ -129,7 +129,9 @@ def _leaderboard(ranked: Any) -> Section:
     section = Section(name="leaderboard", title="Leaderboard", tables=[board])
     if len(deltas):
         best = board.rows[0][0].text
-        section.said = [f"Over {len(found)} settings, {best} gains most over source-only on average."]
+        section.said = [
+            f"Over {len(found)} setting{'s' * (len(found) > 1)}, {best} gains most over source-only on average."
+        ]
     return section
 
 

@@ -1,64 +1,18 @@
 """Runs experiments: in parallel, resumable, every finished row kept.
 
-A row is the answer of one method on one trial. It lies in a file of its own, named after all that decides it (the
-data, the source model, the order of the stream, the method, its settings and its code) and written whole. So a run that
-was killed goes on where it stopped, and experiments share the rows they have in common.
+Sources are trained first, then every trial answers; both go to the processes of an engine. What they do there, and how
+rows are kept, is in `sight.bench.worker`.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import inspect
 import itertools
-import json
-import platform
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from sight import registry
-from sight._version import __version__
-from sight.bench.analyses import ANALYSES
 from sight.bench.engines import spread
-from sight.bench.models import Recipe, batch_for, content, source_model
-from sight.bench.plan import Experiment, Setting, Trial, Variant, key, trials
-from sight.sources.card import filled
-from sight.sources.checkpoint import write_whole
-from sight.types import Array, Windows
-
-#: Windows that stay together when a stream is shuffled in blocks.
-BLOCK = 32
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """What all trials of a run share."""
-
-    experiment: Experiment
-    setting: Setting
-    out: Path
-    device: str = "cpu"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """A row that could not be made, and why."""
-
-    label: str
-    trial: str
-    error: str
-
-    def __str__(self) -> str:
-        return f"{self.label} on {self.trial}: {self.error}"
+from sight.bench.plan import Experiment, Setting, Trial, trials
+from sight.bench.worker import Failure, Job, Row, answer, prepare
 
 
 def run(
@@ -89,11 +43,11 @@ def run(
     job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
     planned, groups = _plan(experiment, setting)
     done = itertools.count(1)
-    for _ in spread(_prepare, [(group, job) for group in groups], engine, jobs):
+    for _ in spread(prepare, [(group, job) for group in groups], engine, jobs):
         if on_done:
             on_done(next(done), "training")
     found: dict[int, tuple[list[Row], list[Failure]]] = {}
-    for at, (own, failed) in spread(_answer, [(trial, job) for trial in planned], engine, jobs):
+    for at, (own, failed) in spread(answer, [(trial, job) for trial in planned], engine, jobs):
         found[at] = [{"trial": at} | row for row in own], failed
         if on_done:
             on_done(next(done), "adapting")
@@ -111,222 +65,3 @@ def _plan(experiment: Experiment, setting: Setting) -> tuple[list[Trial], list[l
     """Return all trials, and the same by source model."""
     planned = list(trials(experiment, setting))
     return planned, [list(same) for _, same in itertools.groupby(planned, key=lambda t: (t.encoder, t.seed, t.sources))]
-
-
-def make(variant: Variant) -> Any:
-    """Make the adapter of a variant: explicit fields win over the preset, the preset over the class."""
-    from sight.methods.presets import resolve
-
-    cls = registry.get("methods", variant.method)
-    fields = dict(variant.fields)
-    if variant.rule is not None and "rule" in {field.name for field in dataclasses.fields(cls)}:
-        fields.setdefault("rule", variant.rule)
-    return cls(**(fields if variant.preset is None else resolve(variant.method, variant.preset, **fields)))
-
-
-# --- in the workers ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Stage:
-    """The people of a trial, before anything is trained or answered."""
-
-    dataset: Any
-    sources: list[Windows]
-    target: Windows
-    recipe: Recipe
-    trial: Trial
-    job: Job
-
-    def path(self, variant: Variant) -> Path:
-        """File of one row, named after all that decides it."""
-        adapter = make(variant)
-        setting, kind = self.job.setting, self.job.experiment.kind
-        stream = (content([self.target]), self.target.stride_s, self.trial.order, setting.use_gaps, BLOCK)
-        method = (variant.method, adapter.settings(), _code(type(adapter)))
-        name = key(kind, self.recipe.name(self.sources), stream, method, __version__)
-        return self.job.out / "rows" / name[:2] / f"{name}.json"
-
-    def source(self) -> Any:
-        """Return the trained model."""
-        return source_model(self.recipe, self.sources, self.dataset, self.job.out / "models")
-
-
-def _stage(trial: Trial, job: Job) -> _Stage:
-    from sight.datasets import load, windows_of
-
-    setting = job.setting
-    dataset = load(setting.dataset, **setting.options)
-    sources = [windows_of(dataset, person, **setting.windowing) for person in trial.sources]
-    recipe = Recipe(
-        classes=tuple(dataset.classes),
-        encoder=trial.encoder,
-        epochs=setting.epochs,
-        batch=batch_for(setting.batch, sources),
-        seed=trial.seed,
-        device=job.device,
-    )
-    target = windows_of(dataset, trial.target, **setting.windowing)
-    return _Stage(dataset=dataset, sources=sources, target=target, recipe=recipe, trial=trial, job=job)
-
-
-def _prepare(group: list[Trial], job: Job) -> None:
-    """Train the source that some trials share, if a row of theirs is missing; errors are told by `_answer`."""
-    try:
-        for trial in group:
-            stage = _stage(trial, job)
-            if not all(stage.path(variant).is_file() for variant in job.experiment.variants):
-                with _one_thread():
-                    stage.source()
-                return
-    except Exception:  # the trial itself meets the same error, and names it
-        pass
-
-
-def _answer(trial: Trial, job: Job) -> tuple[list[Row], list[Failure]]:
-    """Return the rows of all methods on one trial, those that are missing made now."""
-    variants = job.experiment.variants
-    try:
-        stage = _stage(trial, job)
-        paths = {variant.label: stage.path(variant) for variant in variants}
-        failures = _fill(stage, [v for v in variants if not paths[v.label].is_file()], paths)
-    except Exception as error:  # whatever it is, the other trials go on and the report names it
-        return [], [Failure(label=v.label, trial=str(trial), error=_told(error)) for v in variants]
-    rows = [
-        _names(stage, variant, at) | json.loads(paths[variant.label].read_text("utf-8"))
-        for at, variant in enumerate(variants)
-        if paths[variant.label].is_file()
-    ]
-    return rows, failures
-
-
-def _fill(stage: _Stage, missing: list[Variant], paths: dict[str, Path]) -> list[Failure]:
-    if not missing:
-        return []
-    failures = []
-    with _one_thread():
-        source = stage.source()
-        windows = ordered(stage.target, stage.trial, use_gaps=stage.job.setting.use_gaps)
-        # Sensors that were off leave NaN; the source fills them itself, methods that step through windows cannot.
-        windows = replace(windows, x=filled(windows.x, source.card.fill))
-        encoded = source.encode(windows.x)
-        for variant in missing:
-            try:
-                row = _row(stage, variant, source, windows, encoded)
-                write_whole(paths[variant.label], json.dumps(row, default=_json).encode())
-            except Exception as error:  # a method of anybody's may fail in any way
-                failures.append(Failure(label=variant.label, trial=str(stage.trial), error=_told(error)))
-    return failures
-
-
-def _row(stage: _Stage, variant: Variant, source: Any, windows: Windows, encoded: tuple[Array, Array]) -> Row:
-    """Run one method; what is told here follows from the name of the row alone."""
-    adapter = make(variant).bind(source)
-    began = time.perf_counter()
-    scores = ANALYSES[stage.job.experiment.kind](adapter, windows, encoded)
-    seconds = time.perf_counter() - began
-    return {
-        "settings": adapter.settings(),
-        "rule": adapter.rule,
-        "notes": list(adapter.notes()) if hasattr(adapter, "notes") else [],
-        "code": _code(type(adapter)),
-        "scores": scores,
-        "state_bytes": adapter.state_bytes(),
-        "training": dataclasses.asdict(stage.recipe) | {"windows": source.card.training["windows"]},
-        "source_data": content(stage.sources),
-        "target_data": content([stage.target]),
-        "seconds": round(seconds, 4),
-        "versions": _versions(),
-        "machine": platform.platform(),
-    }
-
-
-def _names(stage: _Stage, variant: Variant, place: int) -> Row:
-    """Say what the plan calls a row; the same row may serve several experiments and settings."""
-    experiment, setting, trial, dataset = stage.job.experiment, stage.job.setting, stage.trial, stage.dataset
-    paper = "->".join(setting.paper_subject.format(who) for who in ("+".join(trial.sources), trial.target))
-    return {
-        "experiment": experiment.name,
-        "title": experiment.title,
-        "kind": experiment.kind,
-        "ranked": experiment.ranked,
-        "setting": setting.name,
-        "dataset": dataset.name,
-        "dataset_version": getattr(dataset, "version", ""),
-        "options": dict(setting.options),
-        "windowing": dict(setting.windowing),
-        "label_map": {str(raw): name for raw, name in getattr(dataset, "label_map", {}).items()},
-        "classes": list(dataset.classes),
-        "window_s": stage.target.window_s,
-        "stride_s": stage.target.stride_s,
-        **dataclasses.asdict(trial),
-        "gaps": setting.use_gaps,
-        "label": variant.label,
-        "place": place,
-        "method": variant.method,
-        "preset": variant.preset,
-        "needs": dataclasses.asdict(registry.get("methods", variant.method).needs),
-        "paper_table": experiment.paper,
-        "paper_dataset": setting.paper,
-        "paper_case": paper if setting.paper else "",
-    }
-
-
-def ordered(windows: Windows, trial: Trial, *, use_gaps: bool = False) -> Windows:
-    """Put a stream into the order of a trial; without gaps it runs on evenly, recordings joined."""
-    n = len(windows)
-    if use_gaps and trial.order == "chronological":
-        return windows
-    rng = np.random.default_rng(trial.seed)
-    index = np.arange(n)
-    if trial.order == "blocks":
-        blocks = np.array_split(index, range(BLOCK, n, BLOCK))
-        index = np.concatenate([blocks[i] for i in rng.permutation(len(blocks))])
-    elif trial.order == "shuffled":
-        index = rng.permutation(n)
-    time_s, gaps = np.arange(n) * windows.stride_s, np.zeros(n)
-    x, label = windows.x[index], windows.label[index]
-    return replace(windows, x=x, label=label, time_s=time_s, gap_before_s=gaps, wear=None, start=None)
-
-
-# --- help ----------------------------------------------------------------------------------------------------------
-
-
-def _json(value: Any) -> Any:
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def _code(cls: type) -> str:
-    """Hash the file that holds a class, so that a method whose author goes on writing is run anew."""
-    try:
-        text = Path(inspect.getsourcefile(cls) or "").read_bytes()
-    except (OSError, TypeError):
-        return ""
-    return hashlib.blake2b(text, digest_size=6).hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    found = {"sight": __version__, "python": platform.python_version()}
-    for package in ("numpy", "torch", "numba", "scipy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = ""
-    return found
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sum in one order on any machine, so that the same seed gives the same model, and do not crowd other workers."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -183,7 +183,7 @@ def reach(found: dict[str, Any]) -> list[dict[str, Any]]:
             _line(
                 f"{name}: adaptation (one call) / encoder (onnx)", update["live call"] / update["onnx encoder"], share
             ),
-            _line(f"{name}: live step / encoder (onnx) - 1", step["SIGHT on onnx"] / step["onnx encode"] - 1, None),
+            _line(f"{name}: live step / encoder (onnx) - 1", step["SIGHT on onnx"] / step["onnx encode"] - 1, share),
         ]
     step, update = found["shapes"]["harth"]["steps_ms"], found["shapes"]["harth"]["update_us"]
     return [

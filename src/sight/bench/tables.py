@@ -1,20 +1,15 @@
-"""Tables, written three ways from one form: Markdown, LaTeX and HTML. No time and no machine is in them."""
+"""The tables of a comparison. No time and no machine is in them, so that a rerun gives the same bytes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from sight.bench.forms import DASH, Cell, Table, interval, marked, number, probability, spread
 from sight.bench.summary import Summary
-from sight.report.figures import scrolling
-from sight.report.html import Html, join, tag
 
-DASH = "\N{EN DASH}"
-MINUS = "\N{MINUS SIGN}"
 #: More columns than this do not fit a page, nor a mind.
 MOST_PAIRS = 20
 COMPLETED = "* completed by us: the authors' code is not public."
@@ -22,135 +17,6 @@ NEEDS = (
     "Needs: G back-propagates at test time, B answers depend on how the stream is cut into chunks, S uses statistics "
     "of the source (s if it has them), W keeps windows of the wearer."
 )
-
-
-class Cell(NamedTuple):
-    """Text of a table; the best of its column is set in bold, and what stands below it is said softly."""
-
-    text: str
-    best: bool = False
-    below: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """A table as a person reads it; the first column names the row."""
-
-    name: str
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    note: str = ""
-    heading: str = ""  # over the table on the page, where the section has the title already
-    folded: bool = False  # on the page, until it is opened
-
-    def markdown(self) -> str:
-        """Write as Markdown."""
-        lines = [
-            "| " + " | ".join(self.heads) + " |",
-            "|" + "|".join([" --- "] + [" ---: "] * (len(self.heads) - 1)) + "|",
-        ]
-        for row in self.rows:
-            cells = (_bold(cell, "**{}**") + (f" {cell.below}" if cell.below else "") for cell in row)
-            lines.append("| " + " | ".join(text.replace("|", r"\|") for text in cells) + " |")
-        return "\n".join([f"**{self.title}.**", "", *lines, "", self.note, ""])
-
-    def latex(self) -> str:
-        """Write as LaTeX; needs the package booktabs."""
-        lines = [r"\begin{table}[t]\small", r"\centering", rf"\begin{{tabular}}{{l{'r' * (len(self.heads) - 1)}}}"]
-        lines += [r"\toprule", " & ".join(map(_escaped, self.heads)) + r" \\", r"\midrule"]
-        for row in self.rows:
-            cells = [
-                _bold(cell._replace(text=_escaped(cell.text)), r"\textbf{{{}}}")
-                + (rf" {{\scriptsize {_escaped(cell.below)}}}" if cell.below else "")
-                for cell in row
-            ]
-            lines.append(" & ".join(cells) + r" \\")
-        caption = _escaped(f"{self.title}. {self.note}".strip())
-        lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", rf"\label{{tab:{self.name}}}"]
-        return "\n".join([*lines, r"\end{table}", ""])
-
-    def html(self) -> Html:
-        """Write as HTML, to scroll by itself where it is wide."""
-        head = [tag("th", text, scope="col", class_="number" if at else None) for at, text in enumerate(self.heads)]
-        body = [
-            tag(
-                "tr",
-                *(_cell(cell, first=at == 0) for at, cell in enumerate(row)),
-                class_="ours" if _ours(row) else None,
-            )
-            for row in self.rows
-        ]
-        table = tag("table", tag("thead", tag("tr", *head)), tag("tbody", *body), class_="plain bench")
-        note = tag("p", self.note, class_="note") if self.note else None
-        whole, heading = join([scrolling(table, self.title), note]), self.heading or self.title
-        if self.folded:
-            return tag("details", tag("summary", heading), tag("div", whole, class_="block"))
-        return tag("div", tag("h3", heading) if self.heading else None, whole, class_="block")
-
-
-def _ours(row: Sequence[Cell]) -> bool:
-    return row[0].text.split(",")[0].rstrip("*") == "SIGHT"
-
-
-def _cell(cell: Cell, *, first: bool) -> Html:
-    text = tag("strong", cell.text) if cell.best else cell.text
-    below = tag("small", cell.below) if cell.below else None
-    return tag("th", text, below, scope="row") if first else tag("td", text, below, class_="number")
-
-
-def _bold(cell: Cell, form: str) -> str:
-    return form.format(cell.text) if cell.best else cell.text
-
-
-def _escaped(text: str) -> str:
-    for sign, written in (("\\", r"\textbackslash{}"), ("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("#", r"\#")):
-        text = text.replace(sign, written)
-    signs = {
-        "±": r"$\pm$",
-        MINUS: "$-$",
-        "→": r"$\to$",
-        "Δ": r"$\Delta$",
-        DASH: "--",
-        "<": "$<$",
-        "\xa0": "~",
-        "≥": r"$\ge$",
-    }
-    for sign, written in signs.items():
-        text = text.replace(sign, written)
-    return text
-
-
-# --- numbers as people read them -----------------------------------------------------------------------------------
-
-
-def number(value: float, digits: int = 1, *, sign: bool = False) -> str:
-    """Write a number, a dash for none, a true minus for less than zero.
-
-    Examples
-    --------
-    >>> number(1.234), number(-0.5, sign=True), number(float("nan")), number(-0.01)
-    ('1.2', '−0.5', '–', '0.0')
-    """
-    if value is None or not np.isfinite(value):
-        return DASH
-    rounded = round(float(value), digits) + 0.0
-    return f"{rounded:{'+' if sign and rounded else ''}.{digits}f}".replace("-", MINUS)
-
-
-def spread(mean: float, sd: float) -> str:
-    """Write a mean and its standard deviation over seeds, if there were several."""
-    return number(mean) if not np.isfinite(sd) else f"{number(mean)}\xa0±\xa0{number(sd)}"
-
-
-def interval(low: float, high: float) -> str:
-    """Write an interval in brackets; nothing where there is none."""
-    return f"[{number(low, sign=True)}, {number(high, sign=True)}]" if np.isfinite(low) else ""
-
-
-def probability(p: float) -> str:
-    """Write a p-value."""
-    return DASH if not np.isfinite(p) else "<\xa00.001" if p < 0.001 else f"{p:.3f}"
 
 
 def needs(declared: str) -> str:
@@ -181,9 +47,6 @@ def short(sources: str) -> str:
     return "+".join(people) if len(people) <= 2 else f"{people[0]}…{people[-1]} ({len(people)} people)"
 
 
-# --- tables of a comparison ----------------------------------------------------------------------------------------
-
-
 def labelled(summary: Summary) -> list[str]:
     """Labels with their marks."""
     return [f"{label}{'*' if done else ''}" for label, done in summary.table["completed"].items()]
@@ -196,21 +59,21 @@ def scores(summary: Summary, name: str, title: str) -> Table:
     columns = [
         [Cell(label) for label in labelled(summary)],
         [Cell(needs(text)) for text in t["needs"]],
-        _marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"]),
+        marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"]),
         [
             Cell(number(d, sign=True), below=interval(*i))
             for d, *i in t[["delta", "low", "high"]].itertuples(index=False)
         ],
         [Cell(probability(p)) for p in t["p"]],
         [Cell(_record(*r)) for r in t[["wins", "ties", "losses"]].itertuples(index=False)],
-        _marked([number(r) for r in t["rank"]], -t["rank"]),
-        *(_marked([number(v) for v in t[key]], t[key]) for key in ("macro_f1_truth", "macro_f1_all")),
-        _marked([number(100 * v) for v in t["accuracy"]], t["accuracy"]),
+        marked([number(r) for r in t["rank"]], -t["rank"]),
+        *(marked([number(v) for v in t[key]], t[key]) for key in ("macro_f1_truth", "macro_f1_all")),
+        marked([number(100 * v) for v in t["accuracy"]], t["accuracy"]),
     ]
     if t["paper"].notna().any():
         heads += ["Paper", "Paper Δ"]
         columns += [
-            _marked([number(v) for v in t["paper"]], t["paper"]),
+            marked([number(v) for v in t["paper"]], t["paper"]),
             [Cell(number(v, sign=True)) for v in t["paper_delta"].where(t.index != summary.baseline)],
         ]
     return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=_score_note(summary))
@@ -239,14 +102,14 @@ def segment_table(summary: Summary, name: str, title: str) -> Table:
     }
     events = {"Events missed": "events_deleted", "Events inserted": "events_inserted"}
     columns = [[Cell(label) for label in labelled(summary)]]
-    columns += [_marked([number(100 * v) for v in t[key]], -t[key]) for key in shares.values()]
-    columns += [_marked([number(v) for v in t[key]], -t[key]) for key in events.values()]
-    columns += [_marked([number(v) for v in t["delay_median_s"]], -t["delay_median_s"])]
+    columns += [marked([number(100 * v) for v in t[key]], -t[key]) for key in shares.values()]
+    columns += [marked([number(v) for v in t[key]], -t[key]) for key in events.values()]
+    columns += [marked([number(v) for v in t["delay_median_s"]], -t["delay_median_s"])]
     missed = 100 * t["changes_missed"] / t["changes"].where(t["changes"] > 0)
-    columns += [_marked([number(v) for v in missed], -missed)]
+    columns += [marked([number(v) for v in missed], -missed)]
     columns += [
-        _marked([number(v, 3) for v in t["ece"]], -t["ece"]),
-        _marked([number(v) for v in t["time_use_mae_min"]], -t["time_use_mae_min"]),
+        marked([number(v, 3) for v in t["ece"]], -t["ece"]),
+        marked([number(v) for v in t["time_use_mae_min"]], -t["time_use_mae_min"]),
     ]
     columns += [[Cell(number(v / 1024)) for v in t["state_bytes"]]]
     tail = ["Delay (s)", "Changes missed (%)", "Calibration error", "Time use (min/day)", "State (KiB)"]
@@ -266,11 +129,11 @@ def pair_table(pairs: Any, name: str, title: str) -> Table:
     columns = []
     for case in cases:
         own = pairs[case]
-        marked = _marked([spread(m, s) for m, s in zip(own["mean"], own["sd"], strict=True)], own["mean"])
+        cells = marked([spread(m, s) for m, s in zip(own["mean"], own["sd"], strict=True)], own["mean"])
         columns.append(
             [
                 c._replace(below=f"({number(v)})" if np.isfinite(v) else "")
-                for c, v in zip(marked, own["paper"], strict=True)
+                for c, v in zip(cells, own["paper"], strict=True)
             ]
         )
     rows = [[Cell(label), *cells] for label, *cells in zip(pairs.index, *columns, strict=True)]
@@ -299,10 +162,10 @@ def cross_table(summaries: dict[str, Summary], name: str, title: str) -> Table:
     columns, heads = [[Cell(label) for label in labelled(first)]], ["Method"]
     for case, summary in summaries.items():
         t = summary.table.reindex(first.table.index)
-        marked = _marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"])
+        cells = marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"])
         heads += [case, "Δ"]
         columns += [
-            marked,
+            cells,
             [
                 Cell(number(d, sign=True), below=interval(*i))
                 for d, *i in t[["delta", "low", "high"]].itertuples(index=False)
@@ -327,11 +190,11 @@ def leaderboard(deltas: Any, ranks: Any) -> Table:
     order = mean.to_frame("mean").assign(settings=settings).sort_values(["settings", "mean"], ascending=False).index
     deltas, ranks = deltas.loc[order], ranks.loc[order]
     columns = [[Cell(label) for label in order]]
-    columns += [_marked([number(v, sign=True) for v in deltas[setting]], deltas[setting]) for setting in deltas]
+    columns += [marked([number(v, sign=True) for v in deltas[setting]], deltas[setting]) for setting in deltas]
     whole = deltas.notna().all(axis=1)
     mean, rank = deltas.mean(axis=1), ranks.mean(axis=1)
-    columns += [_marked([number(v, sign=True) for v in mean], mean.where(whole))]
-    columns += [_marked([number(v) for v in rank], -rank.where(whole))]
+    columns += [marked([number(v, sign=True) for v in mean], mean.where(whole))]
+    columns += [marked([number(v) for v in rank], -rank.where(whole))]
     columns += [[Cell(str(int(n))) for n in deltas.notna().sum(axis=1)]]
     heads = ["Method", *deltas.columns, "Mean", "Rank", "Settings"]
     note = (
@@ -339,17 +202,6 @@ def leaderboard(deltas: Any, ranks: Any) -> Table:
         "settings, among the methods run there; methods run on more settings come first."
     )
     return Table(name="leaderboard", title="Leaderboard", heads=heads, rows=list(zip(*columns, strict=True)), note=note)
-
-
-def _marked(texts: Sequence[str], values: Iterable[float]) -> list[Cell]:
-    """Mark the best as it is printed; with one or two rows, or all alike, nothing is best."""
-    numbers = np.asarray(list(values), dtype=float)
-    if len(numbers) < 3 or np.isnan(numbers).all():
-        return [Cell(text) for text in texts]
-    top = texts[int(np.nanargmax(numbers))].partition("\xa0")[0]
-    known = np.isfinite(numbers).tolist()
-    best = [own and text.partition("\xa0")[0] == top for text, own in zip(texts, known, strict=True)]
-    return [Cell(text, is_best and not all(best)) for text, is_best in zip(texts, best, strict=True)]
 
 
 def _record(wins: float, ties: float, losses: float) -> str:

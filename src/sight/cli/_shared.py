@@ -12,6 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from typer.core import TyperGroup
 
+# These networks are too small to share between cores: a second thread costs more than it brings, many times more where
+# something else runs beside it. Whoever knows better sets the variable.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 console = Console()
 errors = Console(stderr=True)
 

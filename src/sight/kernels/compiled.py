@@ -2,7 +2,9 @@
 
 One entry, `_advance`, serves one window, a recording and a fleet, so all three run the same machine code and a
 stream answers bit for bit the same however it is cut. Vectors are in the state's type, scalars in float64. Only sums
-may be reordered (``reassoc``, ``contract``), so zeros, infinities and differences mean what they say.
+may be reordered (``reassoc``, ``contract``), so zeros, infinities and differences mean what they say. A loop adds up or
+writes, never both: where a loop does both, the machine chooses an order by where arrays happen to lie in memory, and
+a restored state would answer otherwise in the last bit.
 
 What the reference computes from whole vectors is here computed from a few inner products: with unit prototypes the
 two norms of the prototype step follow from mu.mu, mu.f, mu.a, f.a and a.a, so the bank is written once.
@@ -99,15 +101,27 @@ def _offset(prototypes, belief, k, offset):
                 offset[i] += share * (prototypes[k, i] - prototypes[j, i])
 
 
-@_sums
-def _expectation(prototype, offset, mass, expected):
-    """Write e = sum_j q_j mu_j = mass mu_k - x; return e.e, mu_k.x and x.x."""
-    real = offset.dtype.type
-    mass, ee, mx, xx = real(mass), real(0), real(0), real(0)
+@_exact
+def _expect(prototype, offset, mass, expected):
+    """Write e = sum_j q_j mu_j = mass mu_k - x."""
+    mass = offset.dtype.type(mass)
     for i in range(len(offset)):
-        m, x = prototype[i], offset[i]
-        e = mass * m - x
-        expected[i] = e
+        expected[i] = mass * prototype[i] - offset[i]
+
+
+@_exact
+def _scale(vector, by):
+    by = vector.dtype.type(by)
+    for i in range(len(vector)):
+        vector[i] *= by
+
+
+@_sums
+def _lengths(prototype, offset, expected):
+    """Return e.e, mu_k.x and x.x."""
+    ee = mx = xx = offset.dtype.type(0)
+    for i in range(len(offset)):
+        m, x, e = prototype[i], offset[i], expected[i]
         ee += e * e
         mx += m * x
         xx += x * x
@@ -115,18 +129,17 @@ def _expectation(prototype, offset, mass, expected):
 
 
 @_sums
-def _displacement(z, scale, expected, shrink, prototype, offset, lost):
-    """Scale the expectation in place; return f.f, f.e, w.w, u.w and u.u.
+def _displacement(z, scale, expected, prototype, offset, lost):
+    """Return f.f, f.e, w.w, u.w and u.u.
 
     f = scale z is the feature, w = f - e the displacement, u = x - lost mu_k the believed class's direction.
     """
     real = offset.dtype.type
-    scale, shrink, lost = real(scale), real(shrink), real(lost)
+    scale, lost = real(scale), real(lost)
     ff = fe = ww = uw = uu = real(0)
     for i in range(len(expected)):
-        f, e = scale * z[i], shrink * expected[i]
+        f, e = scale * z[i], expected[i]
         w, u = f - e, offset[i] - lost * prototype[i]
-        expected[i] = e
         ff += f * f
         fe += f * e
         ww += w * w
@@ -191,14 +204,16 @@ def _deviate(z, scale, prototypes, belief, c, room):
     for share in belief:
         mass += share
     _offset(prototypes, belief, k, room.offset)
-    ee, mx, xx = _expectation(prototypes[k], room.offset, mass, room.expected)
+    _expect(prototypes[k], room.offset, mass, room.expected)
+    ee, mx, xx = _lengths(prototypes[k], room.offset, room.expected)
     shrink, lost, stretch = 1.0, 0.0, 1.0
     if not c.authors:
         shrink = 1 / max(np.sqrt(ee), c.eps)
         gone = 2 * mx - xx
         lost = gone / (1 + np.sqrt(max(1 - gone, 0.0)))
         stretch = 1 / max(1 - lost, c.eps)
-    ff, fe, ww, uw, uu = _displacement(z, scale, room.expected, shrink, prototypes[k], room.offset, lost)
+        _scale(room.expected, shrink)
+    ff, fe, ww, uw, uu = _displacement(z, scale, room.expected, prototypes[k], room.offset, lost)
     distance = max(np.sqrt(ww), c.cosine_floor)
     room.alignment[k] = stretch * uw / (max(stretch * np.sqrt(uu), c.cosine_floor) * distance)
     for j in range(len(belief)):

@@ -104,10 +104,6 @@ class GradientAdapter(Remembers):
         """Windows the streaming rule wants in one step; None where any cut gives the same answers."""
         return self.batch if self.rule == "chunk" else None
 
-    def notes(self) -> tuple[str, ...]:
-        """Return remarks that a row of results should carry."""
-        return ()
-
     def state_bytes(self) -> dict[str, int]:
         """Count bytes by kind, memories at full capacity; `MEMORY_SUM` names those of the paper's column."""
         kinds = {

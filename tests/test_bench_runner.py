@@ -1,0 +1,459 @@
+"""The runner: every kind of experiment on synthetic wearers, killed and resumed, with methods that fail or are new."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from sight import registry
+from sight.bench import analyses
+from sight.bench.catalogue import experiments, load_experiment, load_setting, narrow
+from sight.bench.plan import Trial, Variant
+from sight.bench.report import write_report
+from sight.bench.rows import read, write
+from sight.bench.runner import run, steps
+from sight.bench.worker import make, ordered
+from sight.cli import app
+from sight.methods.sight import SIGHT
+from sight.testing import ToySource, toy_stream
+from tests.test_datasets_layouts import ANNOTATIONS, capture_lines, harth_table, overlapping, ucihar
+
+TINY = """
+dataset = "synthetic"
+options = { wearers = 4, hours = 0.06, gaps_per_hour = 0.0 }
+windowing = { stride_s = 2.0 }
+epochs = 2
+pairs = ["W01->W02", "W01->W03", "W02+W03->W04"]
+"""
+RNG = np.random.default_rng(11)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """People of whom a source is trained in a second, and a folder where all tests share rows and models."""
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "tiny.toml").write_text(TINY)
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIGHT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def bench(*arguments: str):
+    return CliRunner().invoke(app, ["bench", *arguments])
+
+
+# --- every experiment ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in experiments() if name != "efficiency"])
+def test_every_experiment_runs_and_is_reported(tiny, name, tmp_path):
+    where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(tiny / "runs"), "--engine", "serial"]
+    told = bench("run", name, *where, "--seeds", "0", "--limit", "1")
+    assert told.exit_code == 0, told.output
+    experiment = load_experiment(name)
+    table = pd.read_parquet(tiny / "runs" / f"{name}_tiny.part.parquet")
+    encoders, orders = len(experiment.encoders) or 1, len(experiment.orders)
+    assert len(table) == len(experiment.variants) * encoders * orders
+    assert set(table["label"]) == {variant.label for variant in experiment.variants}
+    told = bench("report", str(tiny / "runs" / f"{name}_tiny.part.parquet"), "-o", str(tmp_path))
+    assert told.exit_code == 0, told.output
+    assert load_experiment(name).title in (tmp_path / "index.html").read_text()
+    assert (tmp_path / "figures" / f"{name}_tiny.svg").read_text().startswith("<?xml")
+
+
+def test_rows_hold_what_is_needed_to_repeat_them(tiny):
+    experiment = narrow(load_experiment("table-main"), methods=["none", "tent"], seeds=[0])
+    setting = load_setting(str(tiny / "tiny.toml"), limit=1)
+    rows, failures = run(experiment, setting, tiny / "runs", engine="serial")
+    assert not failures
+    tent = read([write(tiny / "one" / "rows.parquet", rows)]).set_index("label").loc["TENT"]
+    assert (tent["dataset"], tent["dataset_version"], tent["sources"], tent["target"], tent["seed"]) == (
+        "synthetic",
+        "1",
+        "W01",
+        "W02",
+        0,
+    )
+    assert (tent["window_s"], tent["stride_s"], tent["gaps"], tent["rule"], tent["preset"]) == (
+        2.0,
+        2.0,
+        False,
+        "chunk",
+        "sight-paper",
+    )
+    assert json.loads(tent["settings"])["lr"] == 1e-4
+    assert json.loads(tent["label_map"])["walking"] == "walking"
+    assert json.loads(tent["options"]) == {"wearers": 4, "hours": 0.06, "gaps_per_hour": 0.0}
+    training = json.loads(tent["training"])
+    assert (training["epochs"], training["batch"], training["device"]) == (2, 64, "cpu")
+    for column in ("sight", "python", "numpy", "torch", "machine", "code", "source_data", "target_data"):
+        assert tent[column]
+    assert len(json.loads(tent["details"])["confusion"]) == 7
+    assert 0 <= tent["macro_f1_union"] <= tent["macro_f1_truth"] <= 1
+
+
+def test_all_methods_meet_the_same_answers_of_the_source(tiny):
+    """With nothing to stick to, the sticky filter answers as source-only does, on whatever model was trained."""
+    experiment = load_experiment("table-main")
+    same = Variant(label="not sticky", method="sticky", fields={"s": 0.0})
+    experiment = narrow(experiment, methods=["none"], seeds=[0])
+    experiment = type(experiment)(**{**vars(experiment), "variants": (*experiment.variants, same)})
+    rows, _ = run(experiment, load_setting(str(tiny / "tiny.toml")), tiny / "runs", engine="serial")
+    for plain, filtered in zip(rows[::2], rows[1::2], strict=True):
+        assert plain["scores"]["confusion"] == filtered["scores"]["confusion"]
+        assert plain["target_data"] == filtered["target_data"]
+
+
+def test_presets_and_the_streaming_rule_reach_the_adapter():
+    note = make(Variant(label="NOTE", method="note", preset="sight-paper", rule="chunk"))
+    assert (note.rule, note.lr, note.memory) == ("chunk", 1e-4, 64)
+    assert make(Variant(label="NOTE", method="note", preset="sight-paper", rule="chunk", fields={"lr": 0.5})).lr == 0.5
+    assert make(Variant(label="SIGHT", method="sight", preset="sight-paper", rule="chunk")) == SIGHT()
+
+
+# --- killed, resumed, spread ---------------------------------------------------------------------------------------
+
+
+def finished(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.glob("rows/*/*.json")}
+
+
+def tables(results: Path, out: Path) -> dict[str, bytes]:
+    write_report([results], out)
+    return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+
+
+def test_killed_in_the_middle_it_goes_on_to_the_identical_table(tiny, tmp_path):
+    arguments = ["bench", "run", "table-main", "--dataset", str(tiny / "tiny.toml"), "--seeds", "0,1", "--jobs", "1"]
+    arguments += ["--methods", "none,ema,sticky,t3a,tent,sight"]
+    command = [sys.executable, "-m", "sight", *arguments, "-o"]
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    victim = subprocess.Popen([*command, str(broken)], start_new_session=True, stdout=subprocess.DEVNULL)
+    limit = time.monotonic() + 120
+    while len(finished(broken)) < 8 and time.monotonic() < limit:
+        time.sleep(0.02)
+    os.killpg(victim.pid, signal.SIGKILL)
+    victim.wait()
+    before = finished(broken)
+    assert 8 <= len(before) < 42, "killed too late to prove anything"
+    assert not list(broken.glob("*.parquet"))
+    subprocess.run([*command, str(broken)], check=True, stdout=subprocess.DEVNULL)
+    after = finished(broken)
+    assert len(after) == 42
+    assert {path: after[path] for path in before} == before  # nothing finished was done again
+    assert bench(*arguments[1:], "--engine", "serial", "-o", str(whole)).exit_code == 0
+    name = "table-main_tiny.part.parquet"
+    assert tables(broken / name, tmp_path / "a") == tables(whole / name, tmp_path / "b")
+
+
+def test_steps_are_counted_before_and_told_on_the_way(tiny):
+    experiment = narrow(load_experiment("ablation"), seeds=[0])
+    setting = load_setting(str(tiny / "tiny.toml"))
+    told = []
+    run(experiment, setting, tiny / "runs", engine="serial", on_done=lambda done, what: told.append((done, what)))
+    assert steps(experiment, setting) == 5 == len(told)
+    assert told == [(1, "training"), (2, "training"), (3, "adapting"), (4, "adapting"), (5, "adapting")]
+
+
+@pytest.mark.long
+def test_a_worker_killed_under_dask_changes_nothing(tiny, tmp_path):
+    pytest.importorskip("distributed")
+    code = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from sight.bench import engines
+from sight.bench.catalogue import load_experiment, load_setting, narrow
+from sight.bench.rows import write
+from sight.bench.runner import run
+if __name__ == "__main__":
+    setting, out = sys.argv[1:]
+    killed = []
+    plain = engines._client
+    def watched(place):
+        inner = plain(place)
+        class Watched:
+            def __enter__(self):
+                client = inner.__enter__()
+                def kill():
+                    while len(list(Path(out).glob("rows/*/*.json"))) < 4:
+                        time.sleep(0.02)
+                    pid = next(iter(client.run(os.getpid).values()))
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+                if list(Path(out).glob("models/*")):
+                    threading.Thread(target=kill, daemon=True).start()
+                return client
+            def __exit__(self, *error):
+                return inner.__exit__(*error)
+        return Watched()
+    engines._client = watched
+    plan = narrow(load_experiment("table-main"), methods=["none", "ema", "tent", "sar", "sight"], seeds=[0, 1])
+    rows, failures = run(plan, load_setting(setting), Path(out), engine="dask:local:2")
+    assert killed and not failures, (killed, failures)
+    write(Path(out) / "rows.parquet", rows)
+"""
+    (tmp_path / "dask_run.py").write_text(code)
+    subprocess.run(
+        [sys.executable, str(tmp_path / "dask_run.py"), str(tiny / "tiny.toml"), str(tmp_path / "dask")], check=True
+    )
+    plan = narrow(load_experiment("table-main"), methods=["none", "ema", "tent", "sar", "sight"], seeds=[0, 1])
+    rows, _ = run(plan, load_setting(str(tiny / "tiny.toml")), tmp_path / "plain", engine="serial")
+    write(tmp_path / "plain" / "rows.parquet", rows)
+    assert tables(tmp_path / "dask" / "rows.parquet", tmp_path / "a") == tables(
+        tmp_path / "plain" / "rows.parquet", tmp_path / "b"
+    )
+
+
+def test_engines_that_do_not_exist_are_told(tiny):
+    told = bench("run", "ablation", "--dataset", str(tiny / "tiny.toml"), "--engine", "spark", "-o", str(tiny / "runs"))
+    assert told.exit_code == 2
+    assert "Expected engine loky, serial, dask:local:N or dask:ADDRESS, got 'spark'" in " ".join(told.output.split())
+
+
+# --- methods of anybody --------------------------------------------------------------------------------------------
+
+METHOD = """
+from dataclasses import dataclass
+from sight.base import OutputAdapter
+
+@dataclass(kw_only=True)
+class Mine(OutputAdapter):
+    name = "mine"
+
+    def _reset(self):
+        self.count_ = 0
+
+    def _refine(self, z, p):
+        {body}
+"""
+
+
+@pytest.fixture
+def third_party(tmp_path, monkeypatch):
+    """A method in a package of its own; call to write its body anew."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entry = EntryPoint(name="mine", value="third_party_method:Mine", group="sight.methods")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] if group == "sight.methods" else [])
+
+    def write_method(body: str) -> None:
+        sys.modules.pop("third_party_method", None)
+        (tmp_path / "third_party_method.py").write_text(METHOD.format(body=body))
+
+    yield write_method
+    sys.modules.pop("third_party_method", None)
+
+
+def test_a_third_party_method_is_on_the_leaderboard_and_follows_its_code(third_party, tiny, tmp_path):
+    third_party("return p")
+    where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(tmp_path / "runs"), "--engine", "serial", "--seeds", "0"]
+    assert bench("run", "table-main", *where, "--methods", "none,sight,mine").exit_code == 0
+    results = tmp_path / "runs" / "table-main_tiny.part.parquet"
+    first = pd.read_parquet(results).set_index("label")
+    assert first.loc["mine", "macro_f1_union"].tolist() == first.loc["Source-only", "macro_f1_union"].tolist()
+    write_report([results], tmp_path / "report")
+    board = (tmp_path / "report" / "tables" / "leaderboard.md").read_text()
+    assert "| mine | 0.0 | 0.0 |" in board
+    before = finished(tmp_path / "runs")
+    third_party("return p[:, ::-1]")
+    assert bench("run", "table-main", *where, "--methods", "none,sight,mine").exit_code == 0
+    second = pd.read_parquet(results).set_index("label")
+    assert second.loc["mine", "macro_f1_union"].tolist() != first.loc["mine", "macro_f1_union"].tolist()
+    assert len(finished(tmp_path / "runs")) == len(before) + 3  # its three rows, and nobody else's
+
+
+def test_failures_are_named_and_the_others_go_on(third_party, tiny, tmp_path):
+    third_party("raise KeyError('no such luck')")
+    where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(tmp_path), "--engine", "serial", "--seeds", "0"]
+    told = bench("run", "table-main", *where, "--methods", "none,mine", "--limit", "2")
+    assert told.exit_code == 1
+    named = (tmp_path / "table-main_tiny.part.failures.txt").read_text().splitlines()
+    assert named == [
+        f"mine on W01->{who}, seed 0, cnn, chronological: KeyError: 'no such luck'" for who in ("W02", "W03")
+    ]
+    assert set(pd.read_parquet(tmp_path / "table-main_tiny.part.parquet")["label"]) == {"Source-only"}
+    third_party("return p")
+    assert bench("run", "table-main", *where, "--methods", "none,mine", "--limit", "2").exit_code == 0
+    assert not (tmp_path / "table-main_tiny.part.failures.txt").exists()
+
+
+def test_a_subject_who_is_not_there_fails_alone(tiny, tmp_path):
+    (tmp_path / "people.toml").write_text(TINY.replace("W02+W03->W04", "W01->W09"))
+    experiment = narrow(load_experiment("ablation"), methods=["none", "sight"], seeds=[0])
+    rows, failures = run(experiment, load_setting(str(tmp_path / "people.toml")), tiny / "runs", engine="serial")
+    assert {row["target"] for row in rows} == {"W02", "W03"}
+    assert all("has no subject 'W09'" in failure.error for failure in failures)
+
+
+# --- orders and analyses -------------------------------------------------------------------------------------------
+
+
+def trial(order: str, seed: int = 0) -> Trial:
+    return Trial(sources=("A",), target="B", seed=seed, encoder="cnn", order=order)
+
+
+def test_orders_of_a_stream():
+    windows = toy_stream(ToySource(), n=100)
+    windows.gap_before_s[50] = 30
+    first = windows.x[:, 0, 0]
+    joined = ordered(windows, trial("chronological"))
+    assert (joined.x == windows.x).all()
+    assert not joined.gap_before_s.any()
+    assert np.diff(joined.time_s) == pytest.approx(windows.stride_s)
+    assert ordered(windows, trial("chronological"), use_gaps=True).gap_before_s[50] == 30
+    blocks = ordered(windows, trial("blocks"))
+    place = np.array([int(np.flatnonzero(first == value)[0]) for value in blocks.x[:, 0, 0]])
+    assert sorted(place.tolist()) == list(range(100))
+    jumps = np.flatnonzero(np.diff(place) != 1) + 1
+    assert set(place[[0, *jumps]] % 32) == {0}  # only whole blocks of 32 move
+    assert (blocks.label == windows.label[place]).all()
+    shuffled = ordered(windows, trial("shuffled"))
+    assert sorted(shuffled.x[:, 0, 0].tolist()) == sorted(first.tolist())
+    assert np.mean(np.diff(shuffled.label) != 0) > np.mean(np.diff(windows.label) != 0)
+    assert (ordered(windows, trial("shuffled")).x == shuffled.x).all()
+    assert (ordered(windows, trial("shuffled", seed=1)).x != shuffled.x).any()
+
+
+def bound_stream(n: int = 300, noise: float = 0.3):
+    source = ToySource()
+    windows = toy_stream(source, n=n, noise=noise)
+    return SIGHT().bind(source), windows, source.encode(windows.x)
+
+
+def test_geometry_against_a_plain_loop():
+    adapter, windows, (z, p) = bound_stream()
+    found = analyses.geometry(adapter, windows, (z, p))
+    again = SIGHT().bind(adapter.source)
+    inside, change, routed = [], [], []
+    belief = again.refine(z[:1], p[:1])[0]
+    for t in range(1, len(z)):
+        bank = again.prototypes_ / np.linalg.norm(again.prototypes_, axis=1, keepdims=True)
+        expected = bank.T @ belief
+        expected = expected / np.linalg.norm(expected)
+        feature = z[t] / np.linalg.norm(z[t])
+        same = windows.label[t] == windows.label[t - 1]
+        (inside if same else change).append(float(feature @ expected))
+        if not same:
+            towards = [(feature - expected) @ (mu - expected) / np.linalg.norm(mu - expected) for mu in bank]
+            routed.append(int(np.argmax(towards)) == windows.label[t])
+        belief = again.refine(z[t : t + 1], p[t : t + 1])[0]
+    assert found["changes"] == len(change) > 3
+    assert found["similarity_inside"] == pytest.approx(np.mean(inside), abs=1e-5)
+    wins = np.mean([(a > b) + 0.5 * (a == b) for a in inside for b in change])
+    assert found["auc"] == pytest.approx(wins, abs=1e-3)
+    assert found["routing_top1"] == pytest.approx(np.mean(routed))
+    assert sum(found["histogram_inside"]) == len(inside)
+
+
+def test_prototypes_of_a_wearer_who_differs_come_nearer():
+    adapter, windows, (z, p) = bound_stream(n=600)
+    shifted = z + 2 * np.abs(z).mean()
+    found = analyses.prototypes(adapter.clone(eta_mu=0.2, omega_mu=0.0), windows, (shifted, p))
+    first, last = np.array(found["first"]), np.array(found["last"])
+    several = np.array(found["segments"]) >= 2
+    assert (np.isfinite(first) == several).all()
+    assert (last[several] > first[several]).all()
+    frozen = analyses.prototypes(adapter.clone(prototypes="off"), windows, (shifted, p))
+    assert np.array(frozen["first"])[several] == pytest.approx(np.array(frozen["source"])[several], abs=1e-5)
+
+
+def test_motivation_counts_transitions_and_peaks_at_the_change():
+    adapter, windows, encoded = bound_stream()
+    found = analyses.motivation(adapter, windows, encoded)
+    expected = np.zeros((5, 5), int)
+    for before, now in zip(windows.label[:-1], windows.label[1:], strict=True):
+        expected[before, now] += 1
+    assert found["transitions_true"] == expected.tolist()
+    mean = np.array(found["deviation_sum"]) / np.maximum(found["deviation_count"], 1)
+    assert mean.argmax() == analyses.AROUND
+    assert found["deviation_count"][analyses.AROUND] == found["changes"]
+    assert found["towards_new"] > found["towards_old"]
+
+
+def test_analyses_of_prototypes_need_some():
+    adapter, windows, encoded = bound_stream(n=20)
+    with pytest.raises(TypeError, match="keeps prototypes"):
+        analyses.geometry(registry.method("ema").bind(adapter.source), windows, encoded)
+
+
+# --- corpora that a user must bring: small files in the official layout ---------------------------------------------
+
+
+def write_harth(root: Path) -> None:
+    (root / "harth").mkdir()
+    for who in ("S006", "S032"):
+        harth_table(np.tile(np.repeat([1, 6, 7, 8, 13], 150), 2)).to_csv(root / "harth" / f"{who}.csv", index=False)
+
+
+def write_capture24(root: Path) -> None:
+    folder = root / "capture24"
+    folder.mkdir()
+    pd.DataFrame({"annotation": list(ANNOTATIONS), "label:Walmsley2020": list(ANNOTATIONS.values())}).to_csv(
+        folder / "annotation-label-dictionary.csv", index=False
+    )
+    for who in ("P002", "P025"):
+        spans = [(annotation, 20, 0) for annotation in ANNOTATIONS]
+        capture_lines([("", 15, 0), *spans, ("", 10, 60)]).to_csv(folder / f"{who}.csv.gz", index=False)
+
+
+def write_uschad(root: Path) -> None:
+    from scipy.io import savemat
+
+    for who in (1, 3):
+        folder = root / "USC-HAD" / f"Subject{who}"
+        folder.mkdir(parents=True)
+        for activity in range(1, 13):
+            savemat(
+                folder / f"a{activity}t1.mat",
+                {"sensor_readings": RNG.normal(size=(300, 6)), "activity_number": str(activity)},
+            )
+
+
+def write_ucihar(root: Path) -> None:
+    def rows(who: int):
+        return [(who, activity, overlapping(4, RNG.normal(size=(9, 320)).round(6))) for activity in range(1, 7)]
+
+    ucihar(root, {"train": rows(1), "test": rows(16)})
+
+
+@pytest.mark.parametrize("name", ["harth", "capture24", "uschad", "ucihar"])
+def test_corpora_of_the_paper_run_unchanged_on_official_files(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("SIGHT_DATA", str(tmp_path))
+    globals()[f"write_{name}"](tmp_path)
+    out = tmp_path / "runs"
+    told = bench(
+        "run",
+        "table-main",
+        "--dataset",
+        name,
+        "--limit",
+        "1",
+        "--seeds",
+        "0",
+        "--methods",
+        "none,sight",
+        "--engine",
+        "serial",
+        "-o",
+        str(out),
+    )
+    assert told.exit_code == 0, told.output
+    page = write_report([out], tmp_path / "report")
+    table = (tmp_path / "report" / "tables" / f"table-main_{name}.md").read_text()
+    assert "Paper" in table  # its figures stand beside ours, for this very pair
+    assert "Source-only" in page.read_text()
