@@ -40,7 +40,7 @@ def methods() -> str:
     """A table of what each method needs, then each docstring, then the presets."""
     lines = [
         "# Methods\n",
-        "Written by `make docs` from the code. Methods marked * are completed by us: their authors published no code.\n",
+        "Written by `make docs`. Methods marked * are completed by us; their authors published no code.\n",
         "| method | gradient | depends on the batch | source statistics | keeps windows | at a gap |",
         "|---|---|---|---|---|---|",
     ]

@@ -90,7 +90,7 @@ def train(
     data = _gathered(windows, len(classes), rate_hz)
     mean, std, fill = normalisation(data.x)
     kept, held_out = _split(data.y, validation, seed)
-    with _one_thread(), torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device != "cpu" else ()):
+    with one_thread(), torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device != "cpu" else ()):
         torch.manual_seed(seed)
         args = {"channels": data.x.shape[1], "classes": len(classes), **(encoder_args or {})}
         network: Encoder = registry.get("encoders", encoder)(**args)
@@ -121,8 +121,8 @@ def train(
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """Train on one core: these networks are too small to share, and the sum of a batch then has one order."""
+def one_thread() -> Iterator[None]:
+    """Keep torch to one core: these networks are too small to share, and sums then have one order on any machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

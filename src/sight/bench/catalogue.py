@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from sight import registry
 from sight.bench.plan import KINDS, ORDERS, Experiment, Pair, Setting, Variant
+from sight.ops import choices
 
 #: Methods as the paper spells them; any other goes by its registry name.
 SPELLING = {
@@ -271,18 +271,10 @@ def people(text: str, everybody: Sequence[str]) -> tuple[str, ...]:
 
 def _known(name: str, known: Sequence[str], what: str) -> None:
     if name not in known:
-        hint = get_close_matches(name, known, n=1)
-        raise ValueError(
-            f"There is no {what} called {name!r}; known are {', '.join(known)}."
-            + (f" Did you mean {hint[0]!r}?" if hint else "")
-        )
+        raise ValueError(f"There is no {what} called {name!r}; {choices(name, known)}")
 
 
 def _keys(table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
     for entry in table:
         if entry not in known:
-            hint = get_close_matches(entry, known, n=1)
-            raise ValueError(
-                f"{where}: unknown {entry!r}; known are {', '.join(known)}."
-                + (f" Did you mean {hint[0]!r}?" if hint else "")
-            )
+            raise ValueError(f"{where}: unknown {entry!r}; {choices(entry, known)}")

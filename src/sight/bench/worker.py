@@ -13,8 +13,6 @@ import inspect
 import json
 import platform
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -119,8 +117,7 @@ def prepare(group: list[Trial], job: Job) -> None:
         for trial in group:
             stage = _stage(trial, job)
             if not all(stage.path(variant).is_file() for variant in job.experiment.variants):
-                with _one_thread():
-                    stage.source()
+                stage.source()
                 return
     except Exception:  # the trial itself meets the same error, and names it
         pass
@@ -146,8 +143,10 @@ def answer(trial: Trial, job: Job) -> tuple[list[Row], list[Failure]]:
 def _fill(stage: _Stage, missing: list[Variant], paths: dict[str, Path]) -> list[Failure]:
     if not missing:
         return []
+    from sight.train import one_thread
+
     failures = []
-    with _one_thread():
+    with one_thread():
         source = stage.source()
         windows = ordered(stage.target, stage.trial, use_gaps=stage.job.setting.use_gaps)
         # Sensors that were off leave NaN; the source fills them itself, methods that step through windows cannot.
@@ -260,16 +259,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = ""
     return found
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Sum in one order on any machine, so that the same seed gives the same model, and do not crowd other workers."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

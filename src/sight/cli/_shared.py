@@ -33,6 +33,7 @@ EXTRAS = {
     "joblib": "bench",
     "matplotlib": "bench",
     "duckdb": "bench",
+    "distributed": "dask",
 }
 
 

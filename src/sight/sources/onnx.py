@@ -17,6 +17,8 @@ from sight.types import Array, SourceStats
 #: Keys of the metadata of an exported file.
 CLASSES, CARD, TENSORS = "sight.classes", "sight.card", "sight.tensors"
 
+OUTPUTS = ("features", "probabilities")
+
 
 class OnnxSource:
     """A model written by `sight.sources.export.export_onnx`; head, statistics and card travel inside the file.
@@ -58,10 +60,13 @@ class OnnxSource:
         if x.ndim != 3 or x.shape[1:] != self.shape:
             raise ValueError(f"Expected windows (B, {self.shape[0]}, {self.shape[1]}), got {x.shape}; cut them alike.")
         x = np.ascontiguousarray(x, dtype=np.float32)
+        if len(x) == 1:
+            z, p = self._session.run(OUTPUTS, {"x": x})
+            return z, p
         z = np.empty((len(x), self.weight.shape[1]), np.float32)
         p = np.empty((len(x), self.weight.shape[0]), np.float32)
         for t in range(len(x)):
-            z[t : t + 1], p[t : t + 1] = self._session.run(["features", "probabilities"], {"x": x[t : t + 1]})
+            z[t : t + 1], p[t : t + 1] = self._session.run(OUTPUTS, {"x": x[t : t + 1]})
         return z, p
 
     def module(self) -> NoReturn:

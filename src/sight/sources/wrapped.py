@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from sight.ops import choices
 from sight.sources.torch import TorchSource
 from sight.types import Array, SourceStats
 
@@ -126,10 +126,6 @@ def _named(model: nn.Module, path: str, role: str) -> Any:
         if not hasattr(found, name):
             submodules = [known for known, _ in model.named_modules() if known]
             methods = [known for known in vars(type(model)) if not known.startswith("_")]
-            hint = get_close_matches(path, submodules + methods, n=1)
-            raise ValueError(
-                f"The model has no {role} {path!r}; its submodules are {', '.join(submodules) or 'none'}."
-                + (f" Did you mean {hint[0]!r}?" if hint else "")
-            )
+            raise ValueError(f"The model has no {role} {path!r}; {choices(path, submodules + methods)}")
         found = getattr(found, name)
     return found
