@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,13 @@ import typer.main
 from typer.testing import CliRunner
 
 from sight import registry
+from sight.bench import paper
+from sight.bench.shapes import SHAPES
 from sight.cli import app
+from sight.encoders.cnn import CNN
 from sight.methods import presets
+from sight.sources.card import ModelCard
+from sight.sources.torch import TorchSource
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -72,7 +78,107 @@ def _presets() -> Iterator[str]:
     yield ""
 
 
-PAGES = {"commands.md": commands, "methods.md": methods}
+#: Why a figure differs from the paper's by more than a hundredth.
+MEMORY_NOTES = {
+    "rotta": "full memory counted; the paper's HARTH figure is a mean over memories that are not always full",
+    "oftta": "every support counted; the paper's HARTH figure is a mean over sets that are not always full",
+    "accup": "every support counted; the paper's HARTH figure is a mean over sets that are not always full",
+    "oatta": "counts, belief and gate; what the paper counts is not known",
+}
+
+
+def memory() -> str:
+    """The paper's memory column as a sum of kinds, computed at both shapes."""
+    lines = [
+        "# Memory",
+        "",
+        "Written by `make docs`: bytes that each method holds beyond its source with the preset `sight-paper`, in KB",
+        "of 1,024 bytes, as the sum of the kinds named, beside the figure the SIGHT paper prints. `state_bytes()`",
+        "gives all kinds; a method may hold more than the paper counts.",
+        "",
+        "| method | kinds in the sum | HARTH shape | paper | CAPTURE-24 shape | paper | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in registry.names("methods"):
+        printed = {s.name: _printed(name, s.name) for s in SHAPES}
+        if all(value is None for value in printed.values()):
+            continue
+        sums = {shape.name: _memory(name, shape) for shape in SHAPES}
+        cells = [f"{sums[s.name][1]:.1f} | {printed[s.name]:g}" for s in SHAPES]
+        off = any(abs(sums[s.name][1] - (printed[s.name] or 0)) > 0.01 * (printed[s.name] or 0) for s in SHAPES)
+        note = MEMORY_NOTES[name] if off else ""
+        lines.append(f"| {name} | {' + '.join(sums[SHAPES[0].name][0]) or '-'} | {cells[0]} | {cells[1]} | {note} |")
+    return "\n".join([*lines, ""])
+
+
+def _printed(name: str, dataset: str) -> float | None:
+    printed = {key[3].lower(): figure.value for key, figure in paper.figures("state_kib").items() if key[1] == dataset}
+    return printed.get(name)
+
+
+def _memory(name: str, shape) -> tuple[list[str], float]:
+    args = {"channels": shape.channels, "classes": shape.classes}
+    network = CNN(**args)
+    seconds = shape.length / shape.rate_hz
+    card = ModelCard(
+        encoder="cnn", encoder_args=network.encoder_args, classes=tuple(f"class {k}" for k in range(shape.classes)),
+        channels=("x", "y", "z"), units=("g",) * 3, rate_hz=shape.rate_hz, window_s=seconds, stride_s=shape.stride_s,
+        mean=(0.0,) * 3, std=(1.0,) * 3,
+    )  # fmt: skip
+    adapter = registry.method(name, preset="sight-paper").bind(TorchSource(network, classes=card.classes, card=card))
+    kinds = {kind: size for kind, size in adapter.state_bytes().items() if size}
+    counted = [kind for kind in getattr(adapter, "MEMORY_SUM", kinds) if kind in kinds]
+    return counted, sum(kinds[kind] for kind in counted) / 1024
+
+
+def speed() -> str:
+    """The committed figures of ``make bench``."""
+    found = json.loads((DOCS.parent / "benchmarks" / "results" / "speed.json").read_text("utf-8"))
+    machine = found["machine"]
+    lines = [
+        "# Speed",
+        "",
+        "Written by `make docs` from `benchmarks/results/speed.json`, which `sight bench speed` wrote. One thread,",
+        "runs interleaved after warm-up, medians. Compare ratios; milliseconds belong to the machine:",
+        f"{machine['processor']}, {machine['cores']} shared cores, load {machine['load_average_at_start']:.1f} at first,",
+        f"Python {machine['python']}, torch {machine['torch']}, onnxruntime {machine['onnxruntime']},",
+        f"kernel {found['kernel']}.",
+        "",
+        "*Replay* is the update alone over a recording with features given; *one call* is `refine` for one window",
+        "with warm caches; *live step* is the whole of `step` beyond `encode`, right after the encoder emptied the",
+        "caches, checks of the input included.",
+        "",
+        "## What we set out to reach",
+        "",
+        "| what | figure | reach | |",
+        "|---|---|---|---|",
+    ]
+    for line in found["reach"]:
+        target = "" if line["target"] is None else f"{'≥' if line['at_least'] else '≤'} {line['target']:g}"
+        verdict = {True: "met", False: "**missed**", None: ""}[line["met"]]
+        lines.append(f"| {line['what']} | {line['value']:.3g} | {target} | {verdict} |")
+    for name, shape in found["shapes"].items():
+        size = f"{shape['channels']} x {shape['length']}, K = {shape['classes']}"
+        lines += ["", f"## {name} ({size})", "", "| one window | ms |", "|---|---|"]
+        lines += [f"| {what} | {value:.3f} |" for what, value in shape["steps_ms"].items()]
+        lines += ["", "| update alone | µs |", "|---|---|"]
+        lines += [f"| {what} | {value:.1f} |" for what, value in shape["update_us"].items()]
+        lines += [
+            "",
+            "| method | source | rule | ms a window | paper | offline windows/s | wearers a core | state KB |",
+        ]
+        lines += ["|---|---|---|---|---|---|---|---|"]
+        for row in shape["methods"]:
+            printed = "" if row["paper_ms_per_window"] is None else f"{row['paper_ms_per_window']:g}"
+            state = sum(row["state_bytes"].values()) / 1024
+            lines.append(
+                f"| {row['method']} | {row['source']} | {row['rule']} | {row['ms_per_window']:.3f} | {printed} "
+                f"| {row['offline_windows_per_s']:.0f} | {row['wearers_per_core']} | {state:.1f} |"
+            )
+    return "\n".join([*lines, ""])
+
+
+PAGES = {"commands.md": commands, "methods.md": methods, "memory.md": memory, "speed.md": speed}
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["write"]:
