@@ -11,7 +11,7 @@ demo: .venv/.ready ## train on synthetic wearers, adapt to an unseen one, write 
 	$(BIN)/sight demo
 
 test: .venv/.ready .venv-bare/.ready browser lint ## everything that should hold, in minutes
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile
 
 test-long: .venv/.ready browser ## engines, kills and soaks
 	$(BIN)/python -m pytest -m long tests

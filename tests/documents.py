@@ -140,7 +140,7 @@ def speed() -> str:
         "",
         "Written by `make docs` from `benchmarks/results/speed.json`, which `sight bench speed` wrote. One thread,",
         "runs interleaved after warm-up, medians. Compare ratios; milliseconds belong to the machine:",
-        f"{machine['processor']}, {machine['cores']} shared cores, load {machine['load_average_at_start']:.1f} at first,",
+        f"{machine['processor']}, {machine['cores']} cores, load {machine['load_average_at_start']:.1f} at first,",
         f"Python {machine['python']}, torch {machine['torch']}, onnxruntime {machine['onnxruntime']},",
         f"kernel {found['kernel']}.",
         "",

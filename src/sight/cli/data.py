@@ -22,7 +22,7 @@ def list_() -> None:
     """List datasets and say which are on this machine."""
     table = Table(title="Datasets")
     for column in ("name", "here", "what", "licence"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "name")
     for name in registry.names("datasets"):
         cls = registry.get("datasets", name)
         try:

@@ -16,7 +16,7 @@ def methods() -> None:
     """List adaptation methods, what each needs and keeps, and its settings."""
     table = Table(title="Methods", caption="* completed by us: the authors' code is not public")
     for column in ("name", "gradient", "batch", "source statistics", "keeps windows", "at a gap", "settings"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "name")
     for name in registry.names("methods"):
         try:
             cls = registry.get("methods", name)
@@ -43,7 +43,7 @@ def datasets() -> None:
     """List datasets with rate, window, classes and licence."""
     table = Table(title="Datasets")
     for column in ("name", "rate (Hz)", "window / stride (s)", "channels", "classes", "licence"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "name")
     for name in registry.names("datasets"):
         cls = registry.get("datasets", name)
         table.add_row(
@@ -57,7 +57,7 @@ def encoders() -> None:
     """List encoders with their size and arguments."""
     table = Table(title="Encoders")
     for column in ("name", "what it is", "arguments"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column == "name")
     for name in registry.names("encoders"):
         try:
             cls = registry.get("encoders", name)
