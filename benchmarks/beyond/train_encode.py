@@ -1,13 +1,13 @@
-"""Train every source model of the nine settings on a GPU, encode everybody, run the rivals, and keep the projections.
+"""Train every source model of the nine settings on a GPU, encode everybody, and run the methods on them.
 
 Run as ``PYTHONPATH=src python benchmarks/beyond/train_encode.py WINDOWS OUT [WORKERS]`` with the folder that
-`windows.py` wrote. One file a model is left in OUT/projections: what an output method that is linear in the features
-can ever see of them (logits, products with the centred class means, lengths), and the labels each rival answered.
-Checkpoints are left in OUT/models.
+`windows.py` wrote. Left behind, one file a model: OUT/models, the checkpoint; OUT/projections, what an output method
+that is linear in the features can see of them, for research; OUT/answers, the label each method gave each window.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import lzma
 import os
@@ -23,24 +23,37 @@ import torch.multiprocessing as mp
 
 HAPT = (["1", "2", "3", "4", "5", "7", "8", "9"], [range(10), range(10, 20)])
 SETTINGS = {  # corpus: single sources by name, pooled sources by position among the subjects
-    "wisdm": (["1600", "1603", "1606", "1610"], None),
+    "wisdm": (["1600", "1603", "1606", "1610"], [range(10), range(12, 22)]),
     "hugadb": (["1", "4", "8", "13"], [range(8), range(8, 17)]),
     "extrasensory": ([], [range(7), range(7, 14)]),
     "hapt-total": HAPT,
     "hapt-body": HAPT,
 }
 SEEDS = (0, 1, 2)
-RIVALS = {
-    "sight": {},
-    "sight-authors": {"method": "sight", "variant": "authors"},
+METHODS = {
+    "none": {},
     "ema": {},
     "sticky": {},
     "sticky-learned": {},
+    "sight": {},
+    "sight-authors": {"method": "sight", "variant": "authors"},
     "oatta": {},
     "lame": {},
     "t3a": {},
-    **json.loads(os.environ.get("EXTRA_METHODS", "{}")),
+    "keel": {},
+    "keel-without-prototypes": {"method": "keel", "prototypes": 0.0},
+    "keel-without-align": {"method": "keel", "align": 0.0},
+    "keel-without-debias": {"method": "keel", "debias": 0.0},
+    "keel-without-guard": {"method": "keel", "guard": False},
+    "keel-without-surprise": {"method": "keel", "surprise": 0.0},
+    "keel-without-temper": {"method": "keel", "temper": 1.0},
+    "keel-without-learned-hazard": {"method": "keel", "rate": 0.0},
+    "keel-filter-only": {"method": "keel", "prototypes": 0.0, "align": 0.0, "debias": 0.0},
+    "keel-without-filter": {"method": "keel", "hazard": 0.95, "rate": 0.0, "surprise": 0.0, "temper": 1.0},
+    "keel-without-stats": {"method": "keel", "stats": False},
 }
+#: Methods that are also sent streams without order, and streams of one class.
+STRESSED = ("sticky", "sight", "keel")
 
 
 def tasks(folder: Path) -> list[tuple[str, str, list[int], int]]:
@@ -48,9 +61,6 @@ def tasks(folder: Path) -> list[tuple[str, str, list[int], int]]:
     found = []
     for corpus, (single, pooled) in SETTINGS.items():
         subjects = json.loads((folder / f"{corpus}.json").read_text())["subjects"]
-        if pooled is None:
-            names = [[str(s) for s in range(1600, 1610)], [str(s) for s in range(1612, 1622)]]
-            pooled = [[subjects.index(s) for s in group if s in subjects] for group in names]
         for seed in SEEDS:
             found += [(corpus, "P", list(group), seed) for group in pooled]
             found += [(corpus, "S", [subjects.index(name)], seed) for name in single]
@@ -58,6 +68,7 @@ def tasks(folder: Path) -> list[tuple[str, str, list[int], int]]:
 
 
 def corpus_of(folder: Path, name: str) -> tuple[dict, np.ndarray, np.ndarray]:
+    """Unpack a corpus: its facts, windows (N, C, T) and labels (N,)."""
     facts = json.loads((folder / f"{name}.json").read_text())
     raw = lzma.decompress((folder / f"{name}.bin.xz").read_bytes())
     x = np.frombuffer(raw, np.float16).reshape(facts["shape"]).astype(np.float32)
@@ -65,6 +76,7 @@ def corpus_of(folder: Path, name: str) -> tuple[dict, np.ndarray, np.ndarray]:
 
 
 def one(task: tuple, facts: dict, x: np.ndarray, y: np.ndarray, out: Path) -> str:
+    """Train one source, let every method answer everybody else, and keep what came of it."""
     from sight.train import train
 
     corpus, kind, people, seed = task
@@ -87,62 +99,63 @@ def one(task: tuple, facts: dict, x: np.ndarray, y: np.ndarray, out: Path) -> st
     source.to("cpu")
     name = f"{corpus}_{kind}_{facts['subjects'][people[0]][:8]}_{seed}"
     source.save(out / "models" / f"{name}.safetensors")
-    stats, weight, bias = source.stats, np.asarray(source.weight), np.asarray(source.bias)
-    centred = stats.class_means.astype(np.float64) - stats.feature_mean
-    length = np.maximum(np.linalg.norm(centred, axis=1), 1e-9)
-    away = z - stats.feature_mean
-    logits = z @ weight.T + bias
-    answers = rivals(z, p, weight, stats, edges, people)
-    spread = z[rows].std(axis=0)
-    np.savez(
-        out / "projections" / f"{name}.npz",
-        logits=(logits - logits.mean(axis=1, keepdims=True)).astype(np.float16),
-        along=(away @ (centred / length[:, None]).T).astype(np.float16),
-        square=np.einsum("nd,nd->n", away, away).astype(np.float32),
-        gram=(centred @ centred.T).astype(np.float32),
-        class_logits=(stats.class_means @ weight.T + bias).astype(np.float32),
-        mean_logits=(weight @ stats.feature_mean + bias).astype(np.float32),
-        head_gram=(weight @ weight.T).astype(np.float32),
-        prior=stats.prior,
+    weight = np.asarray(source.weight)
+    np.savez_compressed(
+        out / "answers" / f"{name}.npz",
         people=np.array(people),
-        aligned=scaled(z, stats.feature_mean, spread, weight, bias, edges).astype(np.float16),
-        **{f"answers_{key}": value for key, value in answers.items()},
+        **everybody(z, p, weight, source.stats, edges, y, people),
     )
+    np.savez(out / "projections" / f"{name}.npz", people=np.array(people), **projections(z, source))
     return f"{name} {len(rows)} windows, trained {trained - began:.0f} s, all {time.time() - began:.0f} s"
 
 
-def scaled(z, mean, spread, weight, bias, edges) -> np.ndarray:
-    """Logits after the running mean and deviation of each feature are brought to the source's (100 pseudo-counts)."""
-    rows = []
-    for first, last in zip(edges[:-1], edges[1:], strict=True):
-        part = torch.from_numpy(z[first:last]).cuda().double()
-        mu, sd = torch.from_numpy(mean).cuda().double(), torch.from_numpy(spread).cuda().double()
-        n = torch.arange(1, len(part) + 1, device="cuda")[:, None] + 100
-        m = (100 * mu + part.cumsum(0)) / n
-        v = (100 * (sd**2 + mu**2) + part.square().cumsum(0)) / n - m**2
-        new = mu + (part - m) * (sd + 1e-3) / (v.clamp_min(0).sqrt() + 1e-3)
-        logits = new @ torch.from_numpy(weight).cuda().double().T
-        rows.append((logits - logits.mean(1, keepdim=True)).cpu().numpy() + bias - bias.mean())
-    return np.concatenate(rows)
+def projections(z: np.ndarray, source) -> dict[str, np.ndarray]:
+    """All that a method which is linear in the features can see of them, and the source's own constants."""
+    stats, weight, bias = source.stats, np.asarray(source.weight), np.asarray(source.bias)
+    centred = stats.class_means.astype(np.float64) - stats.feature_mean
+    length = np.maximum(np.linalg.norm(centred, axis=1), 1e-9)
+    away, logits = z - stats.feature_mean, z @ weight.T + bias
+    return {
+        "logits": (logits - logits.mean(axis=1, keepdims=True)).astype(np.float16),
+        "along": (away @ (centred / length[:, None]).T).astype(np.float16),
+        "square": np.einsum("nd,nd->n", away, away).astype(np.float32),
+        "gram": (centred @ centred.T).astype(np.float32),
+        "class_logits": (stats.class_means @ weight.T + bias).astype(np.float32),
+        "mean_logits": (weight @ stats.feature_mean + bias).astype(np.float32),
+        "prior": stats.prior,
+    }
 
 
-def rivals(z, p, weight, stats, edges, people) -> dict[str, np.ndarray]:
+def everybody(z, p, weight, stats, edges, y, people) -> dict[str, np.ndarray]:
+    """Labels that each method answers for everybody outside the source, -1 inside it."""
     from sight.registry import method
     from sight.sources.features import FeatureSource
 
-    answers = {name: np.full(len(p), -1, np.int8) for name in RIVALS}
-    for name, fields in RIVALS.items():
-        fields = dict(fields)
-        adapter = method(fields.pop("method", name), **fields)
-        adapter.bind(FeatureSource(weight, stats=stats))
-        for i, (first, last) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
-            if i not in people:
-                adapter.reset()
-                answers[name][first:last] = adapter.refine(z[first:last], p[first:last]).argmax(axis=1)
+    answers: dict[str, np.ndarray] = {}
+    for name, changes in METHODS.items():
+        fields = dict(changes)
+        known = stats if fields.pop("stats", True) else None
+        adapter = method(fields.pop("method", name), **fields).bind(FeatureSource(weight, stats=known))
+        for order in ("chronological", "shuffled", "alone") if name in STRESSED else ("chronological",):
+            found = np.full(len(p), -1, np.int8)
+            for i, (first, last) in enumerate(itertools.pairwise(edges)):
+                for rows in streams(order, np.arange(first, last), y, i) if i not in people else ():
+                    found[rows] = adapter.reset().refine(z[rows], p[rows]).argmax(axis=1)
+            answers[name if order == "chronological" else f"{name}@{order}"] = found
     return answers
 
 
+def streams(order: str, rows: np.ndarray, y: np.ndarray, seed: int) -> list[np.ndarray]:
+    """Lay a person's windows out as they were, shuffled, or as one stream for each class."""
+    if order == "shuffled":
+        return [np.random.default_rng(seed).permutation(rows)]
+    if order == "alone":
+        return [rows[y[rows] == k] for k in np.unique(y[rows])]
+    return [rows]
+
+
 def worker(queue: mp.SimpleQueue, done: mp.SimpleQueue, folder: Path, out: Path) -> None:
+    """Take tasks until there are none; a failure is told, and the others go on."""
     torch.set_num_threads(1)
     cache: dict = {}
     while (task := queue.get()) is not None:
@@ -150,16 +163,15 @@ def worker(queue: mp.SimpleQueue, done: mp.SimpleQueue, folder: Path, out: Path)
             if task[0] not in cache:
                 cache[task[0]] = corpus_of(folder, task[0])
             done.put(one(task, *cache[task[0]], out))
-        except Exception as error:  # noqa: BLE001 - told, and the others go on
-            import traceback
-
-            done.put(f"FAILED {task[:2]} {task[3]}: {error!r} {traceback.format_exc()[-600:]}")
+        except Exception as error:
+            done.put(f"FAILED {task[:2]} {task[3]}: {error!r}")
 
 
 def main() -> None:
+    """Share the tasks among processes and print each as it ends."""
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
     workers = int(sys.argv[3]) if len(sys.argv) > 3 else 14
-    for part in ("models", "projections"):
+    for part in ("models", "projections", "answers"):
         (out / part).mkdir(parents=True, exist_ok=True)
     todo = tasks(folder)
     if len(sys.argv) > 4:

@@ -22,6 +22,7 @@ TABLES: dict[str, dict[str, str]] = {
         "sticky": "sight.methods.sticky:Sticky",
         "sticky-learned": "sight.methods.sticky:StickyLearned",
         "sight": "sight.methods.sight:SIGHT",
+        "keel": "sight.methods.keel:Keel",
         "tent": "sight.methods.tent:TENT",
         "note": "sight.methods.note:NOTE",
         "sar": "sight.methods.sar:SAR",

@@ -1,0 +1,125 @@
+"""Score the answers that `train_encode.py` left: a row for each run, and tables of gains over source-only.
+
+Run as ``python benchmarks/beyond/evaluate.py WINDOWS ANSWERS RESULTS``. Development subjects are those at even places
+of the corpus's list, counted from 0; the others were held out while settings were chosen.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sight import metrics
+
+SETTINGS = (
+    "extrasensory_P",
+    "hugadb_P",
+    "hugadb_S",
+    "hapt-total_P",
+    "hapt-total_S",
+    "hapt-body_P",
+    "hapt-body_S",
+    "wisdm_P",
+    "wisdm_S",
+)
+HALVES = ("development", "held out")
+MARGIN = 3.0  # points that a run may lose before it counts as harmed
+
+
+def scores(windows: Path, answers: Path) -> list[dict[str, Any]]:
+    """Score every run, (setting, source, seed, target) and each method's macro-F1 and accuracy in points."""
+    rows = []
+    for path in sorted(answers.glob("*.npz")):
+        corpus, kind, source, seed = path.stem.split("_")
+        facts = json.loads((windows / f"{corpus}.json").read_text())
+        edges, found = np.r_[0, np.cumsum(facts["counts"])], np.load(path)
+        methods = {name: found[name] for name in found.files if name != "people"}
+        for i, name in enumerate(facts["subjects"]):
+            if i in found["people"]:
+                continue
+            part = slice(edges[i], edges[i + 1])
+            row = {"setting": f"{corpus}_{kind}", "source": source, "seed": seed, "target": name, "half": HALVES[i % 2]}
+            for method, labels in methods.items():
+                table = metrics.confusion(np.array(facts["labels"][i]), labels[part], len(facts["classes"]))
+                row[method] = 100 * metrics.macro_f1_union(table)
+                row[f"{method} accuracy"] = 100 * metrics.accuracy(table)
+            rows.append(row)
+    return rows
+
+
+def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Average each method over the runs of a setting: points, gain over source-only, share of runs harmed."""
+    names = [name for name in rows[0] if f"{name} accuracy" in rows[0]]
+    table = []
+    for setting in SETTINGS:
+        for half in (*HALVES, "all"):
+            chosen = [row for row in rows if row["setting"] == setting and half in (row["half"], "all")]
+            for name in names:
+                gain = np.array([row[name] - row["none"] for row in chosen])
+                right = np.array([row[f"{name} accuracy"] - row["none accuracy"] for row in chosen])
+                table.append(
+                    {
+                        "setting": setting,
+                        "half": half,
+                        "method": name,
+                        "runs": len(chosen),
+                        "macro_f1": round(float(np.mean([row[name] for row in chosen])), 2),
+                        "gain": round(float(gain.mean()), 2),
+                        "accuracy_gain": round(float(right.mean()), 2),
+                        "harmed": int((gain < -MARGIN).sum()),
+                        "harmed_accuracy": int((right < -MARGIN).sum()),
+                    }
+                )
+    return table
+
+
+def markdown(table: list[dict[str, Any]], half: str, methods: list[str], figure: str = "gain") -> str:
+    """Write one table of the document: methods down, settings across, then their mean and the share harmed."""
+    lines = ["| | " + " | ".join((*SETTINGS, "mean", "harmed")) + " |", "|---" * (len(SETTINGS) + 3) + "|"]
+    for name in methods:
+        own = [row for row in table if row["half"] == half and row["method"] == name]
+        values = [row[figure] for row in own]
+        count = "harmed_accuracy" if figure == "accuracy_gain" else "harmed"
+        harmed = 100 * sum(row[count] for row in own) / sum(row["runs"] for row in own)
+        form = "{:.1f}" if figure == "macro_f1" else "{:+.1f}"
+        cells = [*(form.format(value) for value in values), form.format(np.mean(values)), f"{harmed:.1f} %"]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def write(path: Path, rows: list[dict[str, Any]], columns: list[str]) -> None:
+    """Write rows as CSV, figures to two decimals."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(
+            [round(row[key], 2) if isinstance(row[key], float) else row[key] for key in columns] for row in rows
+        )
+
+
+def main() -> None:
+    """Write `runs.csv` and `summary.csv`, and print the tables."""
+    windows, answers, results = (Path(name) for name in sys.argv[1:4])
+    rows = scores(windows, answers)
+    table = summary(rows)
+    results.mkdir(parents=True, exist_ok=True)
+    names = [name for name in rows[0] if f"{name} accuracy" in rows[0]]
+    plain = [name for name in names if "-" not in name and "@" not in name]
+    write(results / "runs.csv", rows, ["setting", "source", "seed", "target", "half", *plain])
+    write(results / "summary.csv", table, list(table[0]))
+    print(markdown(table, "all", ["none"], "macro_f1"))
+    for half in (*HALVES, "all"):
+        print(f"\n{half}\n{markdown(table, half, [name for name in names if '@' not in name and name != 'none'])}")
+    print(f"\nshuffled\n{markdown(table, 'all', [name for name in names if name.endswith('@shuffled')])}")
+    alone = [name for name in names if name.endswith("@alone")]
+    print(f"\none class at a time, accuracy\n{markdown(table, 'all', alone, 'accuracy_gain')}")
+    print(f"\naccuracy\n{markdown(table, 'all', plain[1:], 'accuracy_gain')}")
+
+
+if __name__ == "__main__":
+    main()
