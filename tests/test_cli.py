@@ -99,6 +99,29 @@ def test_adapt_on_onnx_writes_the_promised_files(onnx, table, tmp_path):
     assert np.allclose(np.sum([rows[key] for key in rows if key.startswith("q_")], axis=0), 1, atol=1e-4)
 
 
+def test_the_fused_graph_runs_as_the_docs_say(model, tmp_path, monkeypatch, capsys):
+    from sight.datasets import windows_of
+    from sight.datasets.synthetic import Synthetic
+    from sight.registry import method
+    from sight.sources import load
+
+    monkeypatch.chdir(tmp_path)
+    sight("export", model, "--fused", "-o", "watch.onnx")
+    windows = windows_of(Synthetic(hours=0.05, gaps_per_hour=0), "W04").x
+    page = (ROOT / "docs" / "onnx.md").read_text("utf-8")
+    capsys.readouterr()
+    exec(page.split("```python")[1].split("```")[0], {"windows": windows})
+    shown = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
+    adapter = method("sight").bind(load(model))
+    assert shown == adapter.step(windows).argmax(axis=1).tolist()
+
+
+def test_eight_bits_tell_how_often_they_agree(model, tmp_path):
+    shown = sight("export", model, "--int8", "synthetic:W03", *TINY, "-o", tmp_path / "small.onnx")
+    assert "answered alike" in shown.output
+    assert json.loads(sight("inspect", tmp_path / "small.onnx", "--json").output)["kind"] == "ONNX model of sight"
+
+
 def test_settings_and_presets_reach_the_method(model, tmp_path):
     sight("adapt", "synthetic:W03", "-m", model, *TINY, "--method", "sticky", "--set", "s=0.5", "-o", tmp_path)
     info = json.loads((tmp_path / "info.json").read_text())

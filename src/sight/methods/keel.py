@@ -33,6 +33,9 @@ class Keel(OutputAdapter):
         Strength of the correction that brings the shares of answered classes towards the source's; 0 is off.
     guard
         Whether `align` and `debias` are scaled by how many of the classes this life has covered so far.
+    doubt
+        Mean doubt of the source (1 less its highest probability) from which on `align` and `debias` have their full
+        strength; a source that is surer than that is corrected less. 0 is off.
     surprise
         Sharpness of the Bayes factor for a change, from the step between neighbouring windows; 0 is off.
     temper
@@ -55,7 +58,8 @@ class Keel(OutputAdapter):
     It believes that errors of one wearer lean the same way all day, that a life which covers all classes has them in
     shares not far from the source's, and that neighbouring windows of one activity lie closer together than windows
     far apart. Where a life lacks most classes the guard holds it back; where a life has them all, but in very other
-    shares, it raises the rare ones too far. An error that keeps the shares right, two classes exchanged, is not seen.
+    shares, and the source is in doubt, it raises the rare ones too far. An error that keeps the shares right, such as
+    two classes exchanged, is not seen; nor is one that the source is sure of throughout.
 
     The step between neighbours is measured on its own scale: ``delta`` is the distance of far windows over that of
     near ones, in standard deviations of the latter's logarithm, and a step ``u`` deviations above the mean multiplies
@@ -76,10 +80,11 @@ class Keel(OutputAdapter):
 
     name: ClassVar[str] = "keel"
     needs: ClassVar[Needs] = Needs(source_stats="optional", gap="belief relaxes")
-    prototypes: float = 0.4
+    prototypes: float = 0.3
     align: float = 0.4
     debias: float = 2.5
     guard: bool = True
+    doubt: float = 0.05
     surprise: float = 1.5
     temper: float = 0.3
     hazard: float = 0.1
@@ -88,7 +93,7 @@ class Keel(OutputAdapter):
     gap_half_life_s: float | None = 30.0
 
     def __post_init__(self) -> None:
-        shares = ("prototypes", "align", "temper", "rate")
+        shares = ("prototypes", "align", "doubt", "temper", "rate")
         wrong = [f"0 <= {key} <= 1, got {getattr(self, key)}" for key in shares if not 0 <= getattr(self, key) <= 1]
         wrong += [f"{key} >= 0, got {getattr(self, key)}" for key in ("debias", "surprise") if getattr(self, key) < 0]
         if not LOWEST <= self.hazard <= HIGHEST:
@@ -137,6 +142,7 @@ class Keel(OutputAdapter):
         self.belief_ = np.full(classes, 1 / classes)
         self.life_ = np.zeros(classes)  # sum of beliefs
         self.total_ = np.zeros(classes)  # sum of evidence
+        self.doubts_ = 0.0  # sum of doubts
         self.previous_ = np.zeros(classes)
         self.hazard_ = float(self.hazard)
         self.near_ = self.spread_ = self.far_ = 0.0  # mean and sum of squares of near steps, mean of far ones
@@ -144,6 +150,7 @@ class Keel(OutputAdapter):
 
     def _refine_one(self, z: Array, p: Array) -> Array:
         evidence = self._evidence(z, p)
+        self.doubts_ += 1 - float(softmax(evidence).max())
         shares = (self.life_ + self.patience * self._prior) / (self.count_ + self.patience)
         likelihood = softmax(self._righted(evidence, shares))
         if self.count_ == 0:
@@ -161,16 +168,18 @@ class Keel(OutputAdapter):
         """Take the wearer's lasting lean away, as far as this life tells it from the life itself."""
         drift = (self.total_ - self.count_ * self._expected) / (self.count_ + self.patience)
         lean = self._align * drift + self.debias * np.log(shares / self._prior)
-        righted: Array = evidence - self.coverage() * lean
+        righted: Array = evidence - self.strength() * lean
         return righted
 
-    def coverage(self) -> float:
-        """Share of the classes that this life has covered, from 0 (one class) to 1; 1 without `guard`."""
-        if not self.guard:
-            return 1.0
-        if self.count_ == 0:
-            return 0.0
-        return float(np.exp(entropy(self.life_ / self.count_)) - 1) / (self.n_classes - 1)
+    def strength(self) -> float:
+        """How far the lean is corrected, 0 to 1: the classes this life has covered, times the doubt of the source."""
+        covered, doubtful = 1.0, 1.0
+        if self.guard:
+            share = self.life_ / max(self.count_, 1)
+            covered = max(float(np.exp(entropy(share))) - 1, 0.0) / (self.n_classes - 1)
+        if self.doubt:
+            doubtful = (self.doubts_ / self.doubt + self.patience) / (self.count_ + 1 + self.patience)
+        return covered * min(doubtful, 1.0)
 
     def _change(self, evidence: Array) -> float:
         """Probability of a change before this window, from the step to it; then learn how long steps are."""
@@ -205,7 +214,7 @@ class Keel(OutputAdapter):
             self.hazard_ = float(np.clip(self.hazard_ + step * (target - self.hazard_), LOWEST, HIGHEST))
 
     def _note(self) -> dict[str, float]:
-        return {"hazard": self.hazard_, "coverage": self.coverage()}
+        return {"hazard": self.hazard_, "strength": self.strength()}
 
     def _gap(self, seconds: float) -> None:
         self.belief_ = relaxed(self.belief_, seconds, self.gap_half_life_s)
