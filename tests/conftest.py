@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from tests.layouts import harth_table
 
 # Small networks on few cores: a second thread is slower, and results should not depend on the machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -38,3 +41,22 @@ def real():
 def golden():
     """Give the path of a golden file of the authors' code by name."""
     return lambda name: require(Path(os.environ.get("SIGHT_GOLDEN", SHARED / "golden")) / name)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Keep the windows of a test away from the user's cache."""
+    monkeypatch.setenv("SIGHT_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def harth(tmp_path):
+    root = tmp_path / "harth"
+    root.mkdir()
+    plain = harth_table(np.repeat([1, 6, 7, 8, 130], 100))
+    plain.to_csv(root / "S006.csv", index=False)
+    harth_table(np.repeat([4, 13], 150)).to_csv(root / "S015.csv", index=True)  # an unnamed index in front
+    indexed = harth_table(np.repeat([3, 140], 100))
+    indexed.insert(0, "index", np.arange(200))
+    indexed.to_csv(root / "S021.csv", index=False)
+    return root, plain

@@ -27,7 +27,7 @@ from sight.bench.worker import make, ordered
 from sight.cli import app
 from sight.methods.sight import SIGHT
 from sight.testing import ToySource, toy_stream
-from tests.test_datasets_layouts import ANNOTATIONS, capture_lines, harth_table, overlapping, ucihar
+from tests.layouts import ANNOTATIONS, capture_lines, harth_table, overlapping, ucihar
 
 TINY = """
 dataset = "synthetic"

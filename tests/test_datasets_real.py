@@ -17,11 +17,6 @@ from sight.datasets.wisdm2019 import WISDM2019
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("SIGHT_CACHE", str(tmp_path_factory.mktemp("cache")))
-
-
 def totals(dataset, **overrides):
     """Labels of all windows of everybody, counted without `info`."""
     counts = np.zeros(len(dataset.classes) + 1, dtype=int)

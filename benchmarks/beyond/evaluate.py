@@ -109,7 +109,7 @@ def main() -> None:
     table = summary(rows)
     results.mkdir(parents=True, exist_ok=True)
     names = [name for name in rows[0] if f"{name} accuracy" in rows[0]]
-    plain = [name for name in names if "-" not in name and "@" not in name]
+    plain = [name for name in names if not name.startswith("keel-") and "@" not in name]
     write(results / "runs.csv", rows, ["setting", "source", "seed", "target", "half", *plain])
     write(results / "summary.csv", table, list(table[0]))
     print(markdown(table, "all", ["none"], "macro_f1"))

@@ -45,6 +45,7 @@ METHODS = {
     "keel-without-align": {"method": "keel", "align": 0.0},
     "keel-without-debias": {"method": "keel", "debias": 0.0},
     "keel-without-guard": {"method": "keel", "guard": False},
+    "keel-without-doubt": {"method": "keel", "doubt": 0.0},
     "keel-without-surprise": {"method": "keel", "surprise": 0.0},
     "keel-without-temper": {"method": "keel", "temper": 1.0},
     "keel-without-learned-hazard": {"method": "keel", "rate": 0.0},
@@ -142,7 +143,28 @@ def everybody(z, p, weight, stats, edges, y, people) -> dict[str, np.ndarray]:
                 for rows in streams(order, np.arange(first, last), y, i) if i not in people else ():
                     found[rows] = adapter.reset().refine(z[rows], p[rows]).argmax(axis=1)
             answers[name if order == "chronological" else f"{name}@{order}"] = found
-    return answers
+    found = np.full(len(p), -1, np.int8)
+    for i, (first, last) in enumerate(itertools.pairwise(edges)):
+        if i not in people:
+            found[first:last] = composite(z[first:last], p[first:last], weight, stats)
+    return answers | {"composite A": found}
+
+
+def composite(z, p, weight, stats) -> np.ndarray:
+    """Answer as the quick composite that this work began with: half alignment, marginal, sticky 0.5 (100 windows)."""
+    belief, shares, drift = None, 100 * np.maximum(stats.prior, 1e-6), np.zeros(len(weight))
+    labels = np.empty(len(p), np.int8)
+    for t, (feature, answer) in enumerate(zip(z, p, strict=True)):
+        drift = drift + weight @ (feature - stats.feature_mean)
+        logits = np.log(np.maximum(answer, 1e-30)) - 0.5 * drift / (t + 101)
+        logits = logits - np.log(shares / shares.sum() / np.maximum(stats.prior, 1e-6))
+        now = np.exp(logits - logits.max())
+        now /= now.sum()
+        shares = shares + now
+        belief = now if belief is None else now * (0.5 * belief + 0.5 / len(now))
+        belief = belief / belief.sum()
+        labels[t] = belief.argmax()
+    return labels
 
 
 def streams(order: str, rows: np.ndarray, y: np.ndarray, seed: int) -> list[np.ndarray]:

@@ -1,0 +1,68 @@
+"""Writers of small files in the official layout of corpora, for the tests that read them."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+RNG = np.random.default_rng(7)
+
+ANNOTATIONS = {
+    "7030 sleeping;MET 0.95": "sleep",
+    "11580 office work such as writing and typing (with or without eating at the same time);MET 1.5": "sedentary",
+    'home activity;walking;17150 "walking household, without observable loads";MET 2.0': "light",
+    "leisure;sports;15711 beach volleyball;MET 8.0": "moderate-vigorous",
+}
+
+
+def zipped(folder: Path) -> Path:
+    """Pack a folder as archives come: one directory on top."""
+    target = folder.with_suffix(".zip")
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in folder.rglob("*"):
+            archive.write(path, Path("top") / path.relative_to(folder))
+        archive.writestr("__MACOSX/top/._S006.csv", b"resource fork")
+    return target
+
+
+def harth_table(labels, start="2019-01-12 00:00:00.000"):
+    times = pd.date_range(start, periods=len(labels), freq="20ms").strftime("%Y-%m-%d %H:%M:%S.%f").str[:-3]
+    axes = ["back_x", "back_y", "back_z", "thigh_x", "thigh_y", "thigh_z"]
+    table = pd.DataFrame(RNG.normal(size=(len(labels), 6)).round(6), columns=axes)
+    table.insert(0, "timestamp", times)
+    table["label"] = labels
+    return table
+
+
+def capture_lines(spans, start="2016-11-13 02:18:00"):
+    """Rows at 100 Hz; a span is (annotation or '', seconds, pause before it)."""
+    moment, frames = pd.Timestamp(start), []
+    for annotation, seconds, pause in spans:
+        moment += pd.Timedelta(seconds=pause)
+        n = int(seconds * 100)
+        frame = pd.DataFrame(RNG.normal(size=(n, 3)).astype(np.float32), columns=["x", "y", "z"])
+        frame.insert(0, "time", pd.date_range(moment, periods=n, freq="10ms").strftime("%Y-%m-%d %H:%M:%S.%f"))
+        frame["annotation"] = annotation
+        frames.append(frame)
+        moment += pd.Timedelta(seconds=seconds)
+    return pd.concat(frames)
+
+
+def ucihar(root, parts):
+    """Write the official tree; a part is a list of (subject, activity, windows (N, 9, 128))."""
+    for part, rows in parts.items():
+        folder = root / "UCI HAR Dataset" / part
+        (folder / "Inertial Signals").mkdir(parents=True)
+        (folder / f"subject_{part}.txt").write_text("".join(f"{who}\n" * len(x) for who, _, x in rows))
+        (folder / f"y_{part}.txt").write_text("".join(f"{what}\n" * len(x) for _, what, x in rows))
+        kinds = [f"{kind}_{axis}" for kind in ("total_acc", "body_acc", "body_gyro") for axis in "xyz"]
+        for i, kind in enumerate(kinds):
+            lines = ["  ".join(f"{value: .7e}" for value in window[i]) for _, _, x in rows for window in x]
+            (folder / "Inertial Signals" / f"{kind}_{part}.txt").write_text("".join(f"  {line}\n" for line in lines))
+
+
+def overlapping(n, signal):
+    return np.stack([signal[:, 64 * i : 64 * i + 128] for i in range(n)])

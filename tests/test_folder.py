@@ -1,0 +1,100 @@
+"""A user's own folder with its map."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sight.datasets.folder import Folder
+
+# --- a user's own folder --------------------------------------------------------------------------------------
+
+MAP = """
+unit = "m/s^2"
+tz = "Europe/Berlin"
+window_s = 1.0
+stride_s = 0.5
+[columns]
+time = "when"
+label = "what"
+x = "ax"
+y = "ay"
+z = "az"
+[labels]
+1 = "walk"
+2 = "rest"
+3 = "walk"
+9 = ""
+"""
+
+
+def own_file(path, labels, start):
+    n = len(labels)
+    times = pd.date_range(start, periods=n, freq="20ms").strftime("%Y-%m-%d %H:%M:%S.%f")
+    table = pd.DataFrame({"when": times, "ax": np.arange(n), "ay": 0.0, "az": 9.81, "what": labels})
+    path.parent.mkdir(exist_ok=True, parents=True)
+    table.to_csv(path, index=False)
+
+
+@pytest.fixture
+def own(tmp_path):
+    own_file(tmp_path / "own" / "anna.csv", np.repeat([1, 2, 3, 9], 100), "2024-07-01 10:00:00")
+    own_file(tmp_path / "own" / "bert" / "b-first.csv.gz", np.repeat([2], 100), "2024-07-01 12:00:00")
+    own_file(tmp_path / "own" / "bert" / "a-later.csv", np.repeat([1], 100), "2024-07-01 12:00:12")
+    (tmp_path / "MAP.toml").write_text(MAP)
+    return tmp_path / "own", tmp_path / "MAP.toml"
+
+
+def test_own_folder_of_files_and_subfolders(own):
+    root, labels = own
+    dataset = Folder(root, labels=labels)
+    assert dataset.subjects() == ("anna", "bert")
+    assert dataset.classes == ("walk", "rest")
+    assert dataset.channels == ("x", "y", "z")
+    assert (dataset.units, dataset.rate_hz, dataset.window_s) == (("m/s^2",) * 3, 50.0, 1.0)
+    (recording,) = dataset.recordings("anna")
+    assert recording.labels[[0, 100, 200, 300]].tolist() == [0, 1, 0, -1]
+    assert recording.start == datetime(2024, 7, 1, 8, tzinfo=UTC)
+    windows = dataset.windows("bert")
+    assert windows.x.shape == (6, 3, 50)
+    assert windows.label.tolist() == [1, 1, 1, 0, 0, 0]  # by the time they begin, not by their names
+    assert windows.gap_before_s[3] == pytest.approx(10.0)
+    (root / "MAP.toml").write_text(MAP)
+    np.testing.assert_array_equal(Folder(root).windows("bert").x, windows.x)
+
+
+def test_own_folder_cache_follows_the_map(own):
+    root, labels = own
+    assert (Folder(root, labels=labels).windows("bert").label == 1).sum() == 3
+    labels.write_text(MAP.replace('2 = "rest"', '2 = ""') + '7 = "rest"\n')
+    assert (Folder(root, labels=labels).windows("bert").label == -1).sum() == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: text.replace("window_s", "windows_s"), "Did you mean 'window_s'"),
+        (lambda text: text.split("[labels]")[0], "at least two classes"),
+        (lambda text: text.replace('"walk"', "walk"), "is not TOML"),
+        (lambda text: text.replace('3 = "walk"\n', ""), "label '3' is not in the map"),
+        (lambda text: text.replace('"ay"', '"ayy"'), "ayy"),
+        (lambda text: text.replace('"what"', '"whit"'), "whit"),
+    ],
+)
+def test_own_folder_bad_maps(own, change, words):
+    root, labels = own
+    labels.write_text(change(MAP))
+    with pytest.raises(ValueError, match=words) as caught:
+        Folder(root, labels=labels)
+    assert "\n" not in str(caught.value)
+
+
+def test_own_folder_without_people_or_map(own, tmp_path):
+    with pytest.raises(ValueError, match=r"no map at .*MAP.toml"):
+        Folder(own[0])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no subject in"):
+        Folder(tmp_path / "empty", labels=own[1])
