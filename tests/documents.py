@@ -28,7 +28,9 @@ def commands() -> str:
     """Every command with the help a terminal shows."""
     parts = ["# Commands\n\nWritten by `make docs` from the commands themselves.\n"]
     for words in _paths(typer.main.get_command(app)):
-        shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"})
+        shown = CliRunner().invoke(
+            app, [*words, "--help"], prog_name="sight", env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+        )
         text = "\n".join(line.rstrip() for line in shown.output.strip().splitlines())
         parts.append(f"## sight {' '.join(words)}\n\n```text\n{text}\n```\n")
     return "\n".join(parts)

@@ -113,6 +113,8 @@ def test_the_fused_graph_runs_as_the_docs_say(model, tmp_path, monkeypatch, caps
     exec(page.split("```python")[1].split("```")[0], {"windows": windows})
     shown = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
     adapter = method("sight").bind(load(model))
+    assert "fused graph" in json.loads(sight("inspect", "watch.onnx", "--json").output)["kind"]
+    assert "FusedSession" in sight("adapt", "synthetic:W01", "-m", "watch.onnx", ok=False).output
     assert shown == adapter.step(windows).argmax(axis=1).tolist()
 
 
@@ -142,6 +144,77 @@ def test_a_folder_gives_one_set_of_files_each_and_names_what_it_left_out(onnx, t
     assert "b was left out" in shown.output
     assert (tmp_path / "out" / "a" / "report.html").is_file()
     assert not (tmp_path / "out" / "b").exists()
+
+
+def test_files_that_share_a_name_keep_their_own_results(onnx, table, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    text = (table / "day.csv").read_text()
+    for name in ("P01.monday.csv", "P01.tuesday.csv", "same.csv"):
+        (folder / name).write_text(text)
+    with gzip.open(folder / "same.csv.gz", "wt") as stream:
+        stream.write(text)
+    sight("adapt", folder, "-m", onnx, "-o", tmp_path / "out", "--columns", COLUMNS)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "P01.monday",
+        "P01.tuesday",
+        "same.csv",
+        "same.csv.gz",
+    }
+
+
+def test_usual_names_of_axes_and_a_wrong_unit_are_recognised(onnx, table, tmp_path):
+    text = (table / "day.csv").read_text()
+    head, _, rows = text.partition("\n")
+    (tmp_path / "short.csv").write_text("time,ax,ay,az,gx,gy,gz\n" + rows)
+    sight("adapt", tmp_path / "short.csv", "-m", onnx, "-o", tmp_path / "fine")
+    told = json.loads((tmp_path / "fine" / "info.json").read_text())["input"]["warnings"]
+    assert not any("m/s^2" in warning or "trained on channels" in warning for warning in told)
+    lines = [line.split(",") for line in rows.splitlines()]
+    scaled = "\n".join(",".join([t, *(str(9.81 * float(a)) for a in values[:3]), *values[3:]]) for t, *values in lines)
+    (tmp_path / "metric.csv").write_text(head.replace("t,", "time,", 1) + "\n" + scaled + "\n")
+    shown = sight("adapt", tmp_path / "metric.csv", "-m", onnx, "-o", tmp_path / "wrong")
+    assert "m/s^2" in shown.output
+    told = json.loads((tmp_path / "wrong" / "info.json").read_text())["input"]["warnings"]
+    assert any("m/s^2" in warning for warning in told)
+
+
+@pytest.mark.real
+def test_a_device_with_more_channels_than_the_model_wants(real, tmp_path):
+    from sight.encoders.resnet import ResNet
+    from sight.sources.card import ModelCard
+    from sight.sources.torch import TorchSource
+
+    network = ResNet(channels=3, classes=2)
+    card = ModelCard(
+        encoder="resnet", encoder_args=network.encoder_args, classes=("rest", "move"), channels=("x", "y", "z"),
+        units=("g",) * 3, rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,) * 3, std=(1.0,) * 3,
+    )  # fmt: skip
+    TorchSource(network, classes=card.classes, card=card).save(tmp_path / "m.safetensors")
+    for name in ("ax6_sample.cwa", "ax3_sample.cwa", "ex.gt3x", "ex.bin"):
+        sight("adapt", real("device") / name, "-m", tmp_path / "m.safetensors", "-o", tmp_path / name)
+        assert (tmp_path / name / "report.html").is_file()
+
+
+def test_evaluate_reads_the_truth_from_a_column(onnx, table, tmp_path):
+    lines = (table / "day.csv").read_text().splitlines()
+    text = "\n".join(
+        [lines[0] + ",what", *(f"{line},{'walking' if i < 4000 else ''}" for i, line in enumerate(lines[1:]))]
+    )
+    (tmp_path / "day.csv").write_text(text + "\n")
+    sight(
+        "evaluate",
+        tmp_path / "day.csv",
+        "-m",
+        onnx,
+        "--columns",
+        COLUMNS,
+        "--label-column",
+        "what",
+        "-o",
+        tmp_path / "o",
+    )
+    assert json.loads((tmp_path / "o" / "scores.json").read_text())["none"]["windows"] == 80
 
 
 def test_evaluate_scores_raw_against_refined_on_a_diary(onnx, table, tmp_path):

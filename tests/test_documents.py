@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -61,3 +63,8 @@ def test_the_glossary_knows_every_output_field_and_metric():
 def test_extras_are_the_promised_ones():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     assert set(extras) == {"train", "fast", "data", "bench", "serve", "dask", "spark", "all", "dev"}
+
+
+def test_the_example_of_a_method_keeps_the_contract():
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    subprocess.run([sys.executable, "-c", page.split("```python")[1].split("```")[0]], check=True)

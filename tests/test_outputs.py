@@ -176,7 +176,7 @@ def test_a_file_in_the_way_is_named(tmp_path):
 
 def test_without_pyarrow_the_remedy_is_named_and_nothing_written(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(RuntimeError, match=r'pip install "sight-har\[data\]"'):
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "sight-har\[data\]"'):
         write_outputs(evening(), tmp_path / "out", info={})
     assert not (tmp_path / "out").exists()
 

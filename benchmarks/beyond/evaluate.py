@@ -28,6 +28,7 @@ SETTINGS = (
     "wisdm_S",
 )
 HALVES = ("development", "held out")
+SEGMENTED = ("none", "sticky", "sight", "keel")
 MARGIN = 3.0  # points that a run may lose before it counts as harmed
 
 
@@ -48,8 +49,34 @@ def scores(windows: Path, answers: Path) -> list[dict[str, Any]]:
                 table = metrics.confusion(np.array(facts["labels"][i]), labels[part], len(facts["classes"]))
                 row[method] = 100 * metrics.macro_f1_union(table)
                 row[f"{method} accuracy"] = 100 * metrics.accuracy(table)
+                if method in SEGMENTED:
+                    row |= {
+                        f"{method} {key}": value for key, value in changes(facts["labels"][i], labels[part]).items()
+                    }
             rows.append(row)
     return rows
+
+
+def changes(truth: list[int], answer: np.ndarray) -> dict[str, float]:
+    """Answered changes for each true one, windows until a true change is noticed, and the share never noticed."""
+    label = np.array(truth)
+    delays = metrics.transition_delays(label, answer, np.arange(len(label), dtype=float))
+    return {
+        "fragmentation": float((np.diff(answer) != 0).sum() / max((np.diff(label) != 0).sum(), 1)),
+        "delay": float(np.nanmean(delays)) if np.isfinite(delays).any() else float("nan"),
+        "missed": float(np.isnan(delays).mean()) if len(delays) else float("nan"),
+    }
+
+
+def interval(rows: list[dict[str, Any]], method: str) -> tuple[float, float]:
+    """95 % bootstrap interval of the mean gain over target people, the runs of each averaged first."""
+    people: dict[str, list[float]] = {}
+    for row in rows:
+        people.setdefault(row["target"], []).append(row[method] - row["none"])
+    means = np.array([np.mean(gains) for gains in people.values()])
+    drawn = np.random.default_rng(0).integers(0, len(means), (2000, len(means)))
+    low, high = np.quantile(means[drawn].mean(axis=1), (0.025, 0.975))
+    return round(float(low), 2), round(float(high), 2)
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -61,6 +88,7 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             chosen = [row for row in rows if row["setting"] == setting and half in (row["half"], "all")]
             for name in names:
                 gain = np.array([row[name] - row["none"] for row in chosen])
+                low, high = interval(chosen, name)
                 right = np.array([row[f"{name} accuracy"] - row["none accuracy"] for row in chosen])
                 table.append(
                     {
@@ -70,6 +98,8 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                         "runs": len(chosen),
                         "macro_f1": round(float(np.mean([row[name] for row in chosen])), 2),
                         "gain": round(float(gain.mean()), 2),
+                        "gain_low": low,
+                        "gain_high": high,
                         "accuracy_gain": round(float(right.mean()), 2),
                         "harmed": int((gain < -MARGIN).sum()),
                         "harmed_accuracy": int((right < -MARGIN).sum()),
@@ -92,6 +122,18 @@ def markdown(table: list[dict[str, Any]], half: str, methods: list[str], figure:
     return "\n".join(lines)
 
 
+def segmented(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Average what became of the changes of activity, for each setting and the methods looked at."""
+    keys = ("fragmentation", "delay", "missed")
+    table = []
+    for setting in SETTINGS:
+        own = [row for row in rows if row["setting"] == setting]
+        for name in SEGMENTED:
+            means = {key: float(np.nanmean([row[f"{name} {key}"] for row in own])) for key in keys}
+            table.append({"setting": setting, "method": name, **means})
+    return table
+
+
 def write(path: Path, rows: list[dict[str, Any]], columns: list[str]) -> None:
     """Write rows as CSV, figures to two decimals."""
     with path.open("w", newline="") as file:
@@ -103,7 +145,7 @@ def write(path: Path, rows: list[dict[str, Any]], columns: list[str]) -> None:
 
 
 def main() -> None:
-    """Write `runs.csv` and `summary.csv`, and print the tables."""
+    """Write `runs.csv`, `summary.csv` and `changes.csv`, and print the tables."""
     windows, answers, results = (Path(name) for name in sys.argv[1:4])
     rows = scores(windows, answers)
     table = summary(rows)
@@ -112,6 +154,7 @@ def main() -> None:
     plain = [name for name in names if not name.startswith("keel-") and "@" not in name]
     write(results / "runs.csv", rows, ["setting", "source", "seed", "target", "half", *plain])
     write(results / "summary.csv", table, list(table[0]))
+    write(results / "changes.csv", segmented(rows), ["setting", "method", "fragmentation", "delay", "missed"])
     print(markdown(table, "all", ["none"], "macro_f1"))
     for half in (*HALVES, "all"):
         print(f"\n{half}\n{markdown(table, half, [name for name in names if '@' not in name and name != 'none'])}")

@@ -105,9 +105,13 @@ def read_diary(path: str | Path, *, start: datetime | None, end_s: float) -> lis
 
 
 def read_names(path: str | Path) -> dict[str, str]:
-    """Read a TOML file of ``"word in the diary" = "name of a class"``; an empty name drops the word."""
+    """Read a TOML file of ``"word in the diary" = "name of a class"``; an empty name drops the word.
+
+    The table may stand by itself or be called ``[labels]``, as in the map of a folder.
+    """
     path = Path(path)
     names = tomllib.loads(path.read_text(encoding="utf-8"))
+    names = names["labels"] if isinstance(names.get("labels"), dict) else names
     for word, name in names.items():
         if not isinstance(name, str):
             raise ValueError(f'{path.name}: expected "word" = "class", got {word} = {name!r}; write one text for each.')

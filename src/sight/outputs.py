@@ -7,6 +7,7 @@ temporary folder and moved into place at the end, `info.json` last, so a folder 
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import os
 import platform
@@ -142,12 +143,10 @@ def _write_windows(path: Path, summary: Summary) -> None:
 
 
 def _require_pyarrow() -> None:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise RuntimeError(
-            'Output files need pyarrow, which is not installed; run: pip install "sight-har[data]".'
-        ) from None
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ModuleNotFoundError(
+            'Output files need pyarrow, which is not installed; run: pip install "sight-har[data]".', name="pyarrow"
+        )
 
 
 # --- segments and days -----------------------------------------------------------------------------------------------

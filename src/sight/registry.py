@@ -85,7 +85,10 @@ def get(kind: str, name: str) -> Any:
     if target is None:
         raise ValueError(f"There is no {kind[:-1]} called {name!r}; {choices(name.lower(), table)}")
     module, _, attribute = target.partition(":")
-    return getattr(import_module(module), attribute)
+    found = getattr(import_module(module), attribute)
+    if not hasattr(found, "name"):
+        raise ValueError(f'{target} has no name; write name: ClassVar[str] = "{name.lower()}" in the class.')
+    return found
 
 
 def method(name: str, preset: str | None = None, **fields: Any) -> Any:

@@ -87,6 +87,8 @@ def train(
     >>> source.card.length, source.stats.count, sorted(source.card.training)[:2]
     (20, 60, ['batch', 'device'])
     """
+    if device != "cpu" and not torch.cuda.is_available():
+        raise ValueError(f"Expected a CUDA device for device={device!r}, this torch finds none; train on the cpu.")
     data = _gathered(windows, len(classes), rate_hz)
     mean, std, fill = normalisation(data.x)
     kept, held_out = _split(data.y, validation, seed)

@@ -45,6 +45,7 @@ def checks(
     >>> [str(check) for check in checks(EMA())][:3]
     ['probabilities', 'source_untouched', 'reset']
     """
+    adapter = adapter() if isinstance(adapter, type) else adapter
     case = Case(adapter=adapter, given_source=source, given_stream=stream, twin=twin)
     return [Check(name, case) for name in CHECKS]
 
@@ -57,7 +58,7 @@ def check_adapter(
     Parameters
     ----------
     adapter
-        The method with the settings to check; it is cloned, never touched.
+        The method with the settings to check, or its class; it is cloned, never touched.
     source, stream
         What to check it with; a toy source and a toy stream where None.
     twin

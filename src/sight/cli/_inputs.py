@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ class Reading:
     tz: str | None = None
     rate_hz: float | None = None
     calibrate: bool = False
+    label_column: str | None = None
     max_gap_s: float = 0.5
     options: tuple[str, ...] = ()
 
@@ -55,7 +57,7 @@ def find(target: str) -> list[Input]:
         found = sorted(p for p in path.rglob("*") if p.is_file() and p.name.lower().endswith(endings))
         if not found:
             raise ValueError(f"There is no recording in {path}; expected files that end with {', '.join(endings)}.")
-        return [Input(name="-".join((*p.relative_to(path).parts[:-1], _stem(p))), path=p) for p in found]
+        return _named(path, found)
     name, colon, subject = target.partition(":")
     if colon and name.lower() in registry.names("datasets"):
         return [Input(name=f"{name.lower()}-{subject}", dataset=name.lower(), subject=subject)]
@@ -126,13 +128,18 @@ def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
     if str(item.path).endswith(".npz"):
         return _of_npz(item, card)
     recording = read_file(
-        str(item.path), columns=reading.mapping(), unit=reading.unit, tz=reading.tz, rate_hz=reading.rate_hz
+        str(item.path),
+        columns=reading.mapping(),
+        unit=reading.unit,
+        tz=reading.tz,
+        rate_hz=reading.rate_hz,
+        label_column=reading.label_column,
+        classes=card.classes if reading.label_column else None,
     )
     recording = convert(_fitted(item, recording, card.channels), card.units)
     known = {key: getattr(card, key) for key in ("rate_hz", "channels", "mean", "std")}
-    for warning in warnings_for(recording, known | {"unit": card.units}):
-        note(item, warning)
-    return prepare(
+    warnings = warnings_for(recording, known | {"unit": card.units})
+    windows = prepare(
         recording,
         rate_hz=card.rate_hz,
         window_s=card.window_s,
@@ -141,6 +148,13 @@ def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
         calibration="auto" if reading.calibrate else None,
         allow_empty=False,
     )
+    if reading.calibrate and not windows.facts.get("calibrated"):
+        warnings += (f"Calibration was left out: {windows.facts.get('calibration_note', 'no rest')}.",)
+    if "not told" in str(windows.facts.get("time_zone", "")):
+        warnings += ("Times tell no zone and are taken as UTC; give it with --tz.",)
+    for warning in warnings:
+        note(item, warning)
+    return replace(windows, facts={**windows.facts, "warnings": list(warnings)})
 
 
 def _of_npz(item: Input, card: Any) -> Windows:
@@ -159,10 +173,21 @@ def _fitted(item: Input, recording: Recording, channels: tuple[str, ...]) -> Rec
     """Give the model its channels: by name where they are there, else by position where the number agrees."""
     from sight.signal.clean import select
 
-    if set(channels) <= set(recording.channels) or len(recording.channels) != len(channels):
+    if set(channels) <= set(recording.channels):
+        return select(recording, channels)
+    alike = {_axis(name): name for name in reversed(recording.channels)}
+    if all(_axis(name) in alike for name in channels) and len({_axis(name) for name in channels}) == len(channels):
+        return replace(select(recording, [alike[_axis(name)] for name in channels]), channels=channels)
+    if len(recording.channels) != len(channels):
         return select(recording, channels)
     note(item, f"columns {', '.join(recording.channels)} are taken as {', '.join(channels)}, in this order.")
     return replace(recording, channels=channels)
+
+
+def _axis(channel: str) -> str:
+    """Read usual names of one axis as the same: x, ax, acc_x and accel_x; gx, gyr_x and gyro_x."""
+    match = re.fullmatch(r"(?:(a|acc|accel|accelerometer|g|gyr|gyro|gyroscope)_?)?([xyz])", channel.lower())
+    return channel if match is None else f"{'gyr' if (match[1] or 'a').startswith('g') else 'acc'}_{match[2]}"
 
 
 def note(item: Input, text: str) -> None:
@@ -170,5 +195,18 @@ def note(item: Input, text: str) -> None:
     errors.print(f"[yellow]{item.name}:[/] {text}", highlight=False, soft_wrap=True)
 
 
+def _named(folder: Path, found: list[Path]) -> list[Input]:
+    """Name each file after its place in the folder; files that differ in their ending only keep it."""
+    names = ["-".join((*path.relative_to(folder).parts[:-1], _stem(path))) for path in found]
+    whole = ["-".join(path.relative_to(folder).parts) for path in found]
+    return [
+        Input(name=name if names.count(name) == 1 else long, path=path)
+        for name, long, path in zip(names, whole, found, strict=True)
+    ]
+
+
 def _stem(path: Path) -> str:
-    return path.name.split(".")[0]
+    from sight.datasets.files import READABLE
+
+    ending = max((e for e in (*READABLE, ".npz") if path.name.lower().endswith(e)), key=len, default=path.suffix)
+    return path.name[: len(path.name) - len(ending)] or path.name

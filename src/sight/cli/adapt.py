@@ -80,7 +80,8 @@ def adapt(
             failed += 1
             errors.print(f"[yellow]{item.name} was left out:[/] {sentence(error)}", highlight=False)
     if failed:
-        raise ValueError(f"{failed} of {len(found)} recordings could not be read; the others are in {out}.")
+        rest = f"the others are in {out}" if failed < len(found) else "each is named above"
+        raise ValueError(f"{failed} of {len(found)} recordings could not be read; {rest}.")
 
 
 def _one(item: Input, adapter: Any, source: Any, reading: Reading, folder: Path, model: Path) -> None:
@@ -92,7 +93,8 @@ def _one(item: Input, adapter: Any, source: Any, reading: Reading, folder: Path,
     changed = float((result.p.argmax(axis=1) != result.q.argmax(axis=1)).mean())
     console.print(
         f"[bold]{item.name}[/]: {len(windows)} windows, {changed:.1%} answered otherwise than by the model alone; "
-        f"report: {written['report.html']}"
+        f"report: {written['report.html']}",
+        soft_wrap=True,
     )
 
 

@@ -62,6 +62,7 @@ def _tell(failures: list[Any], path: Path) -> None:
     """Name what failed, here and in a file; a file of an earlier run goes when nothing did."""
     path.unlink(missing_ok=True)
     if failures:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{failure}\n" for failure in failures), "utf-8")
         for failure in failures[:5]:
             errors.print(f"failed: {failure}", markup=False, highlight=False, soft_wrap=True)

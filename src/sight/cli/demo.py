@@ -17,7 +17,7 @@ from sight.cli.evaluate import write_scores
 from sight.cli.train import _fit
 from sight.types import Result, Windows
 
-RIVALS = ("ema", "sticky", "sticky-learned", "sight")
+RIVALS = ("ema", "sticky", "sticky-learned", "sight", "keel")
 
 
 def demo(
@@ -39,6 +39,7 @@ def demo(
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
 
+    adapter = make_adapter(method)
     options: dict[str, Any] = {"wearers": wearers + 1, "hours": minutes / 60, "seed": seed}
     people = Synthetic(**options)
     *known, unseen = people.subjects()
@@ -53,12 +54,21 @@ def demo(
     source.card = replace(source.card, training={**source.card.training, "subjects": known, "options": options})
     model = source.save(out / "model.safetensors")
     console.rule(f"[bold]2[/]  meet {unseen}, whom nobody has seen")
-    result = _watch(make_adapter(method).bind(source), windows[unseen])
+    result = _watch(adapter.bind(source), windows[unseen])
     others = [run_shown(make_adapter(name).bind(source), windows[unseen], name) for name in RIVALS if name != method]
     console.rule("[bold]3[/]  what it was worth")
     about = {"subject": unseen, "input": dict(windows[unseen].facts), "model": {"file": str(model), "encoder": "cnn"}}
     write_scores(result, others, out, about, title=f"Synthetic wearer {unseen}: raw against refined")
-    console.print(f"Model: {model}", f"Try:   sight adapt synthetic:{unseen} -m {model}", sep="\n", highlight=False)
+    console.print(
+        "Synthetic people show how things work, not how well; see docs/beyond.md for real ones.", highlight=False
+    )
+    console.print(
+        f"Model: {model}",
+        f"Try:   sight adapt synthetic:{unseen} -m {model}",
+        sep="\n",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _watch(adapter: Any, windows: Windows) -> Result:

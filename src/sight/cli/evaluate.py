@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +23,6 @@ from sight.cli.adapt import (
     Preset,
     Rate,
     Settings,
-    Target,
     Unit,
     Zone,
     info,
@@ -35,16 +35,17 @@ SHOWN = (
     ("accuracy", "accuracy", 100),
     ("balanced_accuracy", "balanced acc.", 100),
     ("ece", "ECE", 100),
-    ("time_use_mae_min", "time use (min/day)", 1),
+    ("time_use_mae_min", "min/day", 1),
     ("delay_median_s", "delay (s)", 1),
 )
 
 
 def evaluate(
-    target: Target,
+    target: Annotated[str, typer.Argument(help="A recording, or a person of a dataset such as synthetic:W12.")],
     model: Model,
     labels: Annotated[Path | None, typer.Option(help="Diary: CSV with start, end, label, or time, label.")] = None,
     names: Annotated[Path | None, typer.Option(help="TOML that maps the diary's words to the model's classes.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column of the file with the model's classes.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
     method: Method = registry.RECOMMENDED,
     settings: Settings = None,
@@ -80,6 +81,7 @@ def evaluate(
         rate_hz=rate,
         max_gap_s=max_gap,
         calibrate=calibrate,
+        label_column=label_column,
         options=tuple(option or ()),
     )
     windows = read(item, source, reading)
@@ -90,7 +92,7 @@ def evaluate(
             windows, label=diary_labels(labels, windows, source.classes, read_names(names) if names else None)
         )
     if not (windows.label >= 0).any():
-        raise ValueError(f"{item.name} carries no labels; give them with --labels diary.csv.")
+        raise ValueError(f"{item.name} carries no labels; give them with --labels diary.csv or --label-column NAME.")
     others = [name.strip() for name in compare.split(",") if name.strip() and name.strip() != method]
     results = [run_shown(make_adapter(name).bind(source), windows, name) for name in others]
     result = run_shown(make_adapter(method, settings, preset).bind(source), windows, method)
@@ -107,12 +109,14 @@ def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any
     print_scores(rows, title)
     written = write_outputs(result, out, info=facts | {"title": title}, others=others)
     scores = write_json(out / "scores.json", rows)
-    console.print(f"Report: [bold]{written['report.html']}[/]  scores: {scores}")
+    console.print(f"Report: [bold]{written['report.html']}[/]  scores: {scores}", soft_wrap=True)
 
 
 def print_scores(rows: dict[str, dict[str, Any]], title: str) -> None:
     """Print one line a method; the best of each column is bold."""
-    table = Table(title=title, caption="higher is better up to balanced accuracy, lower after it")
+    table = Table(
+        title=title, caption="higher is better up to balanced accuracy, lower after it; min/day: error of time use"
+    )
     table.add_column("method", no_wrap=True)
     for _, heading, _ in SHOWN:
         table.add_column(heading, justify="right")
@@ -121,9 +125,12 @@ def print_scores(rows: dict[str, dict[str, Any]], title: str) -> None:
     }
     for name, row in rows.items():
         label = "source-only" if name == "none" else name
-        cells = [
-            f"[bold]{scale * row[key]:.1f}[/]" if row[key] == best[key] else f"{scale * row[key]:.1f}"
-            for key, _, scale in SHOWN
-        ]
+        cells = [_cell(scale * row[key], row[key] == best[key]) for key, _, scale in SHOWN]
         table.add_row(label, *cells)
     console.print(table)
+
+
+def _cell(value: float, best: bool) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"[bold]{value:.1f}[/]" if best else f"{value:.1f}"

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sight import registry
 from sight.cli._inputs import dataset_of, person
 from sight.cli._shared import console, progress
 
@@ -45,6 +46,7 @@ def train(
         raise ValueError(f"Expected a model file that ends with .safetensors, got {out.name!r}; rename the output.")
     from sight.datasets import windows_of
 
+    registry.get("encoders", encoder)
     dataset, options = dataset_of(data, option, labels)
     people = _chosen(dataset, subjects)
     with progress("reading", len(people)) as show:
@@ -64,7 +66,7 @@ def train(
     source.save(out)
     console.print(
         f"Wrote [bold]{out}[/]: {encoder} for {len(source.classes)} classes, trained on "
-        f"{source.card.training['windows']} windows of {len(people)} people."
+        f"{source.card.training['windows']} windows of {len(people)} {'person' if len(people) == 1 else 'people'}."
     )
 
 

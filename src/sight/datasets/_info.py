@@ -52,7 +52,7 @@ def info(dataset: Any, on_subject: Callable[[int, str], None] | None = None) -> 
             "windows": len(windows),
             "labels": dict(zip(dataset.classes, counts.tolist(), strict=True)),
             "unlabelled": int((windows.label < 0).sum()),
-            "seconds": round(float(windows.time_s[-1] - windows.time_s[0] + windows.window_s), 3),
+            "seconds": round(len(windows) * windows.stride_s, 3),
             "gaps": int((windows.gap_before_s > 0).sum()),
             "gap_seconds": round(float(windows.gap_before_s.sum()), 3),
             "facts": dict(windows.facts),

@@ -19,7 +19,7 @@ BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
 
 def data_folder() -> Path:
     """Return the folder of real data: `SIGHT_DATA`, or ``../shared/data`` beside the current folder."""
-    return Path(os.environ.get("SIGHT_DATA", Path("..") / "shared" / "data"))
+    return Path(os.environ.get("SIGHT_DATA", Path("..") / "shared" / "data")).resolve()
 
 
 def natural(name: str) -> list[Any]:

@@ -78,7 +78,10 @@ def read_table(
         Who wore the sensor; None takes the name of the file.
     """
     table = Table(Path(path))
-    mapping = dict(guess(table.columns) if columns is None else columns)
+    usual = guess(table.columns)
+    mapping = dict(usual if columns is None else columns)
+    if "time" in usual and rate_hz is None:
+        mapping = {"time": usual["time"], **mapping}
     check_columns(table.path, mapping, [*table.columns])
     time_column = mapping.pop("time", None)
     if time_column is None and rate_hz is None:

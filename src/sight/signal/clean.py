@@ -139,7 +139,9 @@ def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) ->
 
 def _gravity_warnings(recording: Recording) -> list[str]:
     rest = rest_g(recording)
-    if rest is None or 0.85 <= rest <= 1.15:
+    if rest is None:
+        return _length_warnings(recording)
+    if 0.85 <= rest <= 1.15:
         return []
     guess = "check the unit and the calibration."
     if abs(rest - STANDARD_GRAVITY) < 1.5:
@@ -151,6 +153,21 @@ def _gravity_warnings(recording: Recording) -> list[str]:
     elif rest < 0.3:
         guess = "was gravity removed?"
     return [f"At rest acceleration is {rest:.3g} g instead of 1 g; {guess}"]
+
+
+def _length_warnings(recording: Recording) -> list[str]:
+    """Look at the length of acceleration altogether, where the wearer never rests enough to see gravity alone."""
+    found = accelerometer(recording)
+    if found is None:
+        return []
+    columns, scale = found
+    length = np.linalg.norm(recording.values[:: max(len(recording.values) // 100_000, 1)][:, columns], axis=1) * scale
+    length = length[np.isfinite(length)]
+    median = float(np.median(length)) if len(length) else 1.0
+    if 0.3 <= median <= 4:
+        return []
+    guess = "m/s^2" if 5 <= median <= 30 else "mg" if median > 300 else "another unit"
+    return [f"Acceleration is {median:.3g} g long in the middle, where about 1 g is usual; are the values in {guess}?"]
 
 
 def _shape_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:
@@ -178,9 +195,12 @@ def _level_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:
     sample = recording.values[:: max(len(recording.values) // 100_000, 1)].astype(np.float64)
     for column, name in enumerate(recording.channels):
         own, mean, std = sample[:, column], float(card["mean"][column]), float(card["std"][column])
-        if abs(np.nanmean(own) - mean) > 3 * std:
+        own = own[np.isfinite(own)]
+        if not len(own):
+            continue
+        if abs(own.mean() - mean) > 3 * std:
             said.append(
-                f"Channel {name} averages {np.nanmean(own):.3g}, in training {mean:.3g} with deviation {std:.3g}; "
+                f"Channel {name} averages {own.mean():.3g}, in training {mean:.3g} with deviation {std:.3g}; "
                 f"is the sensor turned or at another place?"
             )
         elif np.nanstd(own) > 5 * std:

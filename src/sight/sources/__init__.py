@@ -60,4 +60,7 @@ def _with_torch(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise RuntimeError("This model needs torch, which is not installed; pip install 'sight-har[train]'.") from None
+        raise ModuleNotFoundError(
+            "This model needs torch, which is not installed; pip install 'sight-har[train]', or export it to ONNX.",
+            name="torch",
+        ) from None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 from pathlib import Path
 from typing import Any
 
 from sight.sources.card import ModelCard
 from sight.sources.checkpoint import KEY, read_header
-from sight.sources.onnx import CLASSES, OnnxSource, open_session
+from sight.sources.fused import FUSED
+from sight.sources.onnx import CARD, CLASSES, OnnxSource, open_session
 
 #: What may stand between a linear layer and the output without changing the cut.
 _AFTER_HEAD = {"Softmax", "LogSoftmax", "Identity", "Cast"}
@@ -54,6 +56,8 @@ def _checkpoint(path: Path) -> dict[str, Any]:
 
 def _onnx(path: Path) -> dict[str, Any]:
     session = open_session(path)
+    if FUSED in session.get_modelmeta().custom_metadata_map:
+        return _fused(session)
     if CLASSES in session.get_modelmeta().custom_metadata_map:
         source = OnnxSource(path)
         k, d = source.weight.shape
@@ -70,6 +74,17 @@ def _onnx(path: Path) -> dict[str, Any]:
         "outputs": {value.name: value.shape for value in session.get_outputs()},
     }
     return facts | _foreign_cut(path)
+
+
+def _fused(session: Any) -> dict[str, Any]:
+    found = session.get_modelmeta().custom_metadata_map
+    card = _card(ModelCard.from_json(found[CARD])) if CARD in found else {"classes": json.loads(found[CLASSES])}
+    return {
+        "kind": "fused graph of sight: (window, state) to (answers, new state)",
+        "adaptation": json.loads(found[FUSED]),
+        "inputs": {value.name: f"{value.shape} {value.type}" for value in session.get_inputs()},
+        "outputs": {value.name: f"{value.shape} {value.type}" for value in session.get_outputs()},
+    } | card
 
 
 def _foreign_cut(path: Path) -> dict[str, Any]:

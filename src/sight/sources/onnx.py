@@ -47,6 +47,11 @@ class OnnxSource:
                 f"{path} is an ONNX model without the metadata of sight, so its head is unknown; "
                 f"export it with sight.sources.export.export_onnx (sight inspect tells more)."
             )
+        if "sight.fused" in found:
+            raise ValueError(
+                f"{path} is a fused graph: it adapts by itself and is run with sight.sources.fused.FusedSession "
+                f"(docs/onnx.md); export the model without --fused to use it with a method."
+            )
         tensors = safetensors.numpy.load(base64.b64decode(found[TENSORS]))
         self.classes: tuple[str, ...] = tuple(json.loads(found[CLASSES]))
         self.card = ModelCard.from_json(found[CARD]) if CARD in found else None
