@@ -21,7 +21,7 @@ from sight import metrics
 
 DEFAULTS = {
     "prototypes": 0.3,
-    "align": 0.4,
+    "align": 0.6,
     "debias": 2.5,
     "guard": 1.0,
     "doubt": 0.05,
@@ -33,7 +33,7 @@ DEFAULTS = {
 }
 GRID = {
     "prototypes": (0.0, 0.2, 0.4, 0.6),
-    "align": (0.0, 0.2, 0.6, 1.0),
+    "align": (0.0, 0.3, 0.8, 1.0),
     "debias": (0.0, 1.5, 2.0, 3.0, 4.0, 6.0),
     "guard": (0.0,),
     "doubt": (0.0, 0.03, 0.07, 0.1),

@@ -53,6 +53,9 @@ def read(places: Sequence[Path]) -> Any:
     """
     import pandas as pd
 
+    for place in places:
+        if not place.exists():
+            raise ValueError(f"There is no result file or folder {place}; run an experiment first (sight bench run).")
     files = [file for place in places for file in (sorted(place.rglob("*.parquet")) if place.is_dir() else [place])]
     if not files:
         raise ValueError(

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sight import params, registry
 from sight.cli._shared import errors
 from sight.types import Recording, Windows
@@ -137,6 +139,8 @@ def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
         classes=card.classes if reading.label_column else None,
     )
     recording = convert(_fitted(item, recording, card.channels), card.units)
+    if not np.isfinite(recording.values).any():
+        raise ValueError(f"{item.name} holds no number in {', '.join(card.channels)}; check the columns.")
     known = {key: getattr(card, key) for key in ("rate_hz", "channels", "mean", "std")}
     warnings = warnings_for(recording, known | {"unit": card.units})
     windows = prepare(

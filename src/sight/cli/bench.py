@@ -83,7 +83,7 @@ def report(
     """
     from sight.bench.report import write_report
 
-    console.print(f"Open {write_report(results, out)}")
+    console.print(f"Open {write_report(results, out)}", soft_wrap=True)
 
 
 @app.command("list")

@@ -114,9 +114,7 @@ def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any
 
 def print_scores(rows: dict[str, dict[str, Any]], title: str) -> None:
     """Print one line a method; the best of each column is bold."""
-    table = Table(
-        title=title, caption="higher is better up to balanced accuracy, lower after it; min/day: error of time use"
-    )
+    table = Table(title=title, caption="higher is better up to balanced accuracy, lower after; min/day: time-use error")
     table.add_column("method", no_wrap=True)
     for _, heading, _ in SHOWN:
         table.add_column(heading, justify="right")

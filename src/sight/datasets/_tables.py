@@ -111,6 +111,8 @@ class Table:
         return self.path.open("rt", encoding="utf-8-sig", newline="")
 
     def _broken(self, error: Exception) -> ValueError:
+        if isinstance(error, UnicodeDecodeError):
+            return ValueError(f"{self.path} is not a text in UTF-8; save it anew as CSV in UTF-8.")
         return ValueError(f"{self.path} breaks off or is damaged ({_short(error)}); copy or download it again.")
 
     def _culprit(self, numbers: Sequence[str]) -> str:

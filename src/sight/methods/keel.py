@@ -81,7 +81,7 @@ class Keel(OutputAdapter):
     name: ClassVar[str] = "keel"
     needs: ClassVar[Needs] = Needs(source_stats="optional", gap="belief relaxes")
     prototypes: float = 0.3
-    align: float = 0.4
+    align: float = 0.6
     debias: float = 2.5
     guard: bool = True
     doubt: float = 0.05

@@ -105,8 +105,9 @@ def rest_g(recording: Recording) -> float | None:
     for block in blocks(0, len(recording.values) // second * second):
         whole = (block.stop - block.start) // second * second
         acceleration = recording.values[block][:whole][:, columns].reshape(-1, second, 3) * np.float32(scale)
+        acceleration = acceleration[np.isfinite(acceleration).all(axis=(1, 2))]
         length = np.linalg.norm(acceleration.mean(axis=1), axis=1)
-        still = acceleration.std(axis=1).max(axis=1) < REST * np.maximum(length, 1.0)
+        still = acceleration.std(axis=1).max(axis=1, initial=0) < REST * np.maximum(length, 1.0)
         lengths.append(length[still])
     every = np.concatenate(lengths) if lengths else np.empty(0)
     return float(np.median(every)) if len(every) else None

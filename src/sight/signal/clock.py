@@ -124,6 +124,8 @@ def estimate_rate(time_s: Array) -> float:
     some = time_s[1::every] - time_s[:-1:every]
     some = some[some > 0]
     if not len(some):
+        if len(time_s) > 1 and time_s[-1] < time_s[0]:
+            raise ValueError("Expected timestamps that go on, got some that only run backwards; sort the rows by time.")
         raise ValueError("Expected at least two different timestamps to tell the rate, got one; give rate_hz.")
     usual = np.quantile(some, 0.5, method="lower")
     count, total = 0, 0.0
