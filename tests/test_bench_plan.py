@@ -18,7 +18,7 @@ from sight.testing import ToySource, toy_stream
 def test_there_is_an_experiment_for_every_table_and_figure():
     assert set(catalogue.experiments()) == {
         *("table-main", "table-detailed", "ablation", "design", "sensitivity", "efficiency", "backbones", "order"),
-        *("geometry", "prototypes", "motivation"),
+        *("geometry", "prototypes", "motivation", "beyond"),
     }
     kinds = {name: load_experiment(name).kind for name in catalogue.experiments()}
     assert {"compare", "geometry", "prototypes", "motivation", "speed"} == set(kinds.values())

@@ -255,7 +255,7 @@ def test_info_describes_each_person(harth):
     assert seen == [(1, "S006"), (2, "S015"), (3, "S021")]
     assert rows[0]["windows"] == 9
     assert sum(rows[0]["labels"].values()) + rows[0]["unlabelled"] == 9
-    assert rows[0]["seconds"] == 10.0
+    assert rows[0]["seconds"] == 9.0
     assert rows[0]["gaps"] == 0
     assert rows[0]["facts"]["samples"] == 500
 

@@ -27,7 +27,7 @@ SPELLING = {
     "oftta": "OFTTA",
     "accup": "ACCUP",
     "coa-har": "COA-HAR",
-    "sight": "SIGHT",
+    "sight": "SIGHT", "keel": "Keel",
     "ema": "EMA",
     "sticky": "Sticky",
     "sticky-learned": "Sticky, learned",

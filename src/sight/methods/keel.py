@@ -15,7 +15,7 @@ from sight.types import Array
 TINY, STILL = 1e-30, 1e-6
 #: The learned hazard stays between these, so that neither inertia nor forgetting can lock itself in.
 LOWEST, HIGHEST = 0.01, 0.95
-#: Windows that the first hazard counts for; pairs and variance (in squared nats) that the first spread counts for.
+#: Windows that the first hazard counts for; pairs and variance that the spread of near steps starts from.
 FIRST_WINDOWS, FIRST_PAIRS, FIRST_VARIANCE = 20, 5, 0.25
 
 
