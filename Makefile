@@ -17,11 +17,11 @@ test-long: .venv/.ready browser ## engines, kills and soaks
 	$(BIN)/python -m pytest -m long tests
 
 lint: .venv/.ready ## style, types, direction of imports, spelling
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests docs *.md
+	$(BIN)/codespell src tests docs benchmarks/beyond *.md
 
 bench: .venv/.ready ## speed of every method, beside the paper's
 	$(BIN)/sight bench speed
