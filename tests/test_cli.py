@@ -345,3 +345,9 @@ def test_the_readmes_lines_run_on_real_recordings(dataset, tmp_path, monkeypatch
         sight(*shlex.split(line)[1:])
     scores = json.loads((tmp_path / "results" / dataset / "scores.json").read_text())
     assert scores["none"]["accuracy"] > 0.2
+
+
+def test_completed_methods_carry_their_mark(model, tmp_path):
+    shown = sight("evaluate", "synthetic:W03", "-m", model, "--compare", "oatta", *TINY, "-o", tmp_path)
+    assert "oatta *" in shown.output
+    assert "oatta *" in (tmp_path / "report.html").read_text("utf-8")

@@ -18,14 +18,6 @@ SMALL = {"note": {"memory": 8}, "rotta": {"memory": 8}, "coa-har": {"memory": 40
 EVERY = {"update_every": 8}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def small(name: str, **fields):
     return registry.method(name, **{**SMALL.get(name, {}), **EVERY, **fields})
 

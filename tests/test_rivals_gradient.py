@@ -16,14 +16,6 @@ from sight.sources.torch import TorchSource
 from tests.networks import close, entropy_of, network_with, probabilities, source, trainable, windows
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def model() -> TorchSource:
     return source()

@@ -115,6 +115,7 @@ def run(
             "rule": adapter.rule,
             "state_bytes": adapter.state_bytes(),
             "notes": list(adapter.notes()),
+            "completed": adapter.needs.completed,
         },
     )
 

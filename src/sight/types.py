@@ -180,3 +180,8 @@ class Result:
     windows: Windows
     trace: Mapping[str, Array] = field(default_factory=dict)
     facts: Facts = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Name of the method as tables show it; a star marks one that its authors did not publish whole."""
+        return f"{self.method} *" if self.facts.get("completed") else self.method

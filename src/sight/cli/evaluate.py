@@ -106,13 +106,13 @@ def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any
 
     scored = {one.method: score_result(one) for one in (*others, result)}
     rows = {"none": scored[result.method]["raw"]} | {name: found["refined"] for name, found in scored.items()}
-    print_scores(rows, title)
+    print_scores(rows, title, {one.method: one.label for one in (*others, result)})
     written = write_outputs(result, out, info=facts | {"title": title}, others=others)
     scores = write_json(out / "scores.json", rows)
     console.print(f"Report: [bold]{written['report.html']}[/]  scores: {scores}", soft_wrap=True)
 
 
-def print_scores(rows: dict[str, dict[str, Any]], title: str) -> None:
+def print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str, str]) -> None:
     """Print one line a method; the best of each column is bold."""
     table = Table(title=title, caption="higher is better up to balanced accuracy, lower after; min/day: time-use error")
     table.add_column("method", no_wrap=True)
@@ -122,7 +122,7 @@ def print_scores(rows: dict[str, dict[str, Any]], title: str) -> None:
         key: (max if index < 3 else min)(row[key] for row in rows.values()) for index, (key, _, _) in enumerate(SHOWN)
     }
     for name, row in rows.items():
-        label = "source-only" if name == "none" else name
+        label = "source-only" if name == "none" else labels[name]
         cells = [_cell(scale * row[key], row[key] == best[key]) for key, _, scale in SHOWN]
         table.add_row(label, *cells)
     console.print(table)

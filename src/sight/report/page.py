@@ -41,7 +41,7 @@ def page(
     else:
         body.append(tag("p", "The recording holds no window, so there is nothing to show.", class_="lead"))
     if table:
-        body.append(_section("Methods side by side", tables.methods_table(table), tables.reading_note()))
+        body.append(_section("Methods side by side", tables.methods_table(table), tables.reading_note(table)))
     body += [_details(summary, facts), _footer()]
     return _document(title, join(body), len(summary.classes))
 
@@ -67,7 +67,7 @@ def _header(summary: Summary, title: str, facts: Mapping[str, Any]) -> Html:
         zone = f" ({first:%Z})" if first.tzinfo else ""
         when = f"{first:%a} {first.day} {first:%B %Y}, {first:%H:%M} \N{EN DASH} {end}{zone}"
     who = facts.get("subject")
-    parts = (f"Wearer {who}" if who else None, when, f"Method {summary.result.method}")
+    parts = (f"Wearer {who}" if who else None, when, f"Method {summary.result.label}")
     line = [tag("span", part) for part in parts if part]
     return tag(
         "header", tag("p", "Activity report", class_="kicker"), tag("h1", title), tag("p", *line, class_="byline")

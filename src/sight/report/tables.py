@@ -91,7 +91,7 @@ def _card(name: str, value: str, note: str) -> Html:
 def score_rows(summary: Summary, truth: Array, others: Sequence[Summary]) -> list[Row]:
     """Score the source alone, the other methods, and the method of the report, which comes last."""
     w = summary.result.windows
-    answers = [("raw", summary.result.p)] + [(s.result.method, s.result.q) for s in (*others, summary)]
+    answers = [("raw", summary.result.p)] + [(s.result.label, s.result.q) for s in (*others, summary)]
     return [
         {"method": name}
         | score(truth, q, classes=summary.classes, time_s=w.time_s, stride_s=w.stride_s, gap_before_s=w.gap_before_s)
@@ -156,6 +156,8 @@ def _flat(facts: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
             yield f"{path}{key}", f"{plain:g}" if isinstance(plain, float) else figure(plain)
 
 
-def reading_note() -> Html:
+def reading_note(rows: Sequence[Row]) -> Html:
     """Explain what stands in the table of methods."""
-    return tag("p", term("macro-F1", "Macro-F1"), READINGS.removeprefix("Macro-F1"), class_="note")
+    starred = any(str(row["method"]).endswith("*") for row in rows)
+    star = " * Completed by us: the authors' code is not public." if starred else ""
+    return tag("p", term("macro-F1", "Macro-F1"), READINGS.removeprefix("Macro-F1") + star, class_="note")

@@ -61,7 +61,7 @@ def legend(summary: Summary) -> Html:
 
 def _bands(summary: Summary, others: Sequence[Summary]) -> list[tuple[str, Array, Html]]:
     bands = [("Raw", summary.raw, term("raw", "Raw"))]
-    bands += [(other.result.method, other.refined, join([other.result.method])) for other in others]
+    bands += [(other.result.label, other.refined, join([other.result.label])) for other in others]
     bands.append(("Refined", summary.refined, term("refined", "Refined")))
     if summary.truth is not None:
         bands.insert(0, ("Truth", summary.truth, term("truth", "Truth")))
