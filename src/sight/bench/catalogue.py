@@ -17,7 +17,6 @@ from sight.ops import choices
 #: Methods as the paper spells them; any other goes by its registry name.
 SPELLING = {
     "none": "Source-only",
-    "keel": "Keel",
     "tent": "TENT",
     "note": "NOTE",
     "sar": "SAR",
