@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sight import registry
 from sight.cli import app
 from tests.conftest import ROOT, data_folder, require
 
@@ -92,7 +93,7 @@ def test_adapt_on_onnx_writes_the_promised_files(onnx, table, tmp_path):
         "report.html",
     }
     info = json.loads((tmp_path / "info.json").read_text())
-    assert info["method"] == "sight"
+    assert info["method"] == registry.RECOMMENDED
     assert info["input"]["file"] == "day.csv"
     rows = pq.read_table(tmp_path / "windows.parquet").to_pydict()
     assert len(rows["class"]) == 179
@@ -222,7 +223,7 @@ def test_evaluate_scores_raw_against_refined_on_a_diary(onnx, table, tmp_path):
         "evaluate", table / "day.csv", "-m", onnx, "--labels", table / "diary.csv", "--columns", COLUMNS, "-o", tmp_path
     )
     scores = json.loads((tmp_path / "scores.json").read_text())
-    assert list(scores) == ["none", "ema", "sticky", "sight"]
+    assert list(scores) == ["none", "ema", "sticky", registry.RECOMMENDED]
     assert all(0 <= row["accuracy"] <= 1 for row in scores.values())
     assert scores["none"]["windows"] > 150
     assert "source-only" in shown.output
@@ -230,7 +231,7 @@ def test_evaluate_scores_raw_against_refined_on_a_diary(onnx, table, tmp_path):
 
 def test_evaluate_takes_the_labels_of_a_dataset(model, tmp_path):
     sight("evaluate", "synthetic:W03", "-m", model, "--compare", "sticky-learned", *TINY, "-o", tmp_path)
-    assert list(json.loads((tmp_path / "scores.json").read_text())) == ["none", "sticky-learned", "sight"]
+    assert list(json.loads((tmp_path / "scores.json").read_text())) == ["none", "sticky-learned", registry.RECOMMENDED]
 
 
 def test_a_folder_of_ones_own_trains_with_a_leave_out_score(table, tmp_path):
@@ -261,7 +262,6 @@ def test_a_folder_of_ones_own_trains_with_a_leave_out_score(table, tmp_path):
 
 
 def test_listings_name_everything():
-    from sight import registry
 
     for kind in ("methods", "datasets", "encoders"):
         shown = sight(kind).output
@@ -283,7 +283,7 @@ def bad_inputs(folder, model):
     (folder / "cut.safetensors").write_bytes(model.read_bytes()[:5000])
     (folder / "nothing").mkdir()
     (folder / "weights.pt").write_bytes(b"pickle")
-    adapt = ["adapt", folder / "short.csv", "-m", model, "-o", folder / "out"]
+    adapt = ["adapt", folder / "short.csv", "-m", model, "-o", folder / "out", "--method", "sight"]
     return {
         "no such file": (["adapt", "gone.csv", "-m", model], "no file or folder"),
         "no such model": (["adapt", folder / "short.csv", "-m", folder / "gone.onnx"], "no model file"),

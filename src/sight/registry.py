@@ -13,7 +13,7 @@ from typing import Any
 from sight.ops import choices
 
 #: What `demo`, `adapt` and `serve` take when nobody says otherwise.
-RECOMMENDED = "sight"
+RECOMMENDED = "keel"
 
 TABLES: dict[str, dict[str, str]] = {
     "methods": {

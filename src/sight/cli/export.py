@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from sight import registry
 from sight.cli._inputs import Reading, find, read
 from sight.cli._shared import console, make_adapter
 from sight.cli.adapt import Options, Settings
@@ -20,9 +19,8 @@ def export(
         Path | None, typer.Option("--out", "-o", help="The .onnx file; beside the checkpoint by default.")
     ] = None,
     fused: Annotated[
-        bool, typer.Option("--fused", help="Put the adaptation into the graph too: (window, state) to (answer, state).")
+        bool, typer.Option("--fused", help="Put SIGHT into the graph too: (window, state) to (answer, state).")
     ] = False,
-    method: Annotated[str, typer.Option(help="With --fused: the method in the graph.")] = registry.RECOMMENDED,
     settings: Settings = None,
     int8: Annotated[
         str | None,
@@ -51,7 +49,7 @@ def export(
     if fused:
         from sight.export import export_fused
 
-        export_fused(source, out, make_adapter(method, settings))
+        export_fused(source, out, make_adapter("sight", settings))
     elif int8:
         _small(source, out, int8, tuple(option or ()))
     else:

@@ -153,10 +153,12 @@ class Keel(OutputAdapter):
         self.doubts_ += 1 - float(softmax(evidence).max())
         shares = (self.life_ + self.patience * self._prior) / (self.count_ + self.patience)
         likelihood = softmax(self._righted(evidence, shares))
+        self._surprise = 0.0
         if self.count_ == 0:
             self.belief_ = likelihood
         else:
-            self._filter(likelihood, shares, self._change(evidence))
+            self._surprise = self._change(evidence)
+            self._filter(likelihood, shares, self._surprise)
         self.life_ = self.life_ + self.belief_
         self.total_ = self.total_ + evidence
         self.previous_ = evidence
@@ -214,7 +216,7 @@ class Keel(OutputAdapter):
             self.hazard_ = float(np.clip(self.hazard_ + step * (target - self.hazard_), LOWEST, HIGHEST))
 
     def _note(self) -> dict[str, float]:
-        return {"hazard": self.hazard_, "strength": self.strength()}
+        return {"surprise": self._surprise, "hazard": self.hazard_, "strength": self.strength()}
 
     def _gap(self, seconds: float) -> None:
         self.belief_ = relaxed(self.belief_, seconds, self.gap_half_life_s)
