@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,10 +71,11 @@ def info(
     from sight.datasets import info as describe
 
     dataset, _ = dataset_of(name, [*(option or []), *([f"root={root}"] if root else [])])
-    people = dataset.subjects()
+    people, began = dataset.subjects(), time.perf_counter()
     with progress(name, len(people)) as show:
         rows = list(describe(dataset, on_subject=show))
     _print(dataset, rows)
+    console.print(f"Read in {time.perf_counter() - began:.1f} s; windows are cached, the next time is quicker.")
     if out:
         from sight.outputs import write_json
 
