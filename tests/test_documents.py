@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import subprocess
 import sys
@@ -68,3 +69,20 @@ def test_extras_are_the_promised_ones():
 def test_the_example_of_a_method_keeps_the_contract():
     page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     subprocess.run([sys.executable, "-c", page.split("```python")[1].split("```")[0]], check=True)
+
+
+def test_the_figures_of_keel_are_those_of_its_results():
+    """Gains and shares of harmed runs on the page are the rounded ones of ``summary.csv``."""
+    with (ROOT / "benchmarks" / "results" / "beyond" / "summary.csv").open() as stream:
+        rows = [row for row in csv.DictReader(stream) if row["half"] == "all"]
+    page = (ROOT / "docs" / "beyond.md").read_text("utf-8")
+    settings = re.findall(r"^\| \| (ExtraSensory.*) \| mean", page, re.MULTILINE)[0].split(" | ")
+    names = [text.replace(" body", "-body").replace(" ", "_").lower() for text in settings]
+    for shown, method in (("sticky", "sticky"), ("sight", "sight"), ("lame", "lame"), (r"\*\*keel\*\*", "keel")):
+        cells = re.search(rf"^\| {shown} \| (.*) \|$", page, re.MULTILINE)[1].split(" | ")
+        own = {row["setting"].lower().replace("-total", ""): row for row in rows if row["method"] == method}
+        gains = [float(own[name]["gain"]) for name in names]
+        assert [float(cell) for cell in cells[:9]] == pytest.approx(gains, abs=0.0501), method
+        assert float(cells[9]) == pytest.approx(sum(gains) / 9, abs=0.0501), method
+        harmed = sum(int(row["harmed"]) for row in own.values()) / sum(int(row["runs"]) for row in own.values())
+        assert float(cells[10].rstrip(" %")) == pytest.approx(100 * harmed, abs=0.0501), method

@@ -32,9 +32,9 @@ from torch import Tensor, nn
 from sight.kernels.reference import COSINE_FLOOR, NORM_FLOOR, PRIOR_FLOOR, SUM_FLOOR, Rules
 from sight.methods.sight import SIGHT
 from sight.sources.checkpoint import write_whole
-from sight.sources.fused import FUSED, STATE, STATE_VERSION, FusedSession
+from sight.sources.fused import STATE, STATE_VERSION, FusedSession
 from sight.sources.lean import prepared, to_graph
-from sight.sources.onnx import metadata
+from sight.sources.onnx import FUSED, metadata
 from sight.sources.quantise import quantise
 from sight.sources.torch import TorchSource
 

@@ -14,7 +14,7 @@ from sight.cli._live import LiveBands
 from sight.cli._shared import console, make_adapter, progress
 from sight.cli.adapt import run_shown
 from sight.cli.evaluate import write_scores
-from sight.cli.train import _fit
+from sight.cli.train import fit_shown
 from sight.types import Result, Windows
 
 RIVALS = ("ema", "sticky", "sticky-learned", "sight", "keel")
@@ -50,7 +50,9 @@ def demo(
             windows[person] = windows_of(people, person)
             show(done, person)
     facts = {"channels": people.channels, "units": people.units, "rate_hz": people.rate_hz, "dataset": people.name}
-    source = _fit("training", [windows[person] for person in known], people.classes, epochs=epochs, seed=seed, **facts)
+    source = fit_shown(
+        "training", [windows[person] for person in known], people.classes, epochs=epochs, seed=seed, **facts
+    )
     source.card = replace(source.card, training={**source.card.training, "subjects": known, "options": options})
     model = source.save(out / "model.safetensors")
     console.rule(f"[bold]2[/]  meet {unseen}, whom nobody has seen")

@@ -59,7 +59,7 @@ def train(
     training: dict[str, Any] = {"subjects": list(people), "options": options}
     if score:
         training["leave_subjects_out"] = _leave_out(windows, dataset.classes, how | facts)
-    source = _fit(
+    source = fit_shown(
         "training", list(windows.values()), dataset.classes, validation=validation, fisher=fisher, **how, **facts
     )
     source.card = replace(source.card, training={**source.card.training, **training})
@@ -70,7 +70,8 @@ def train(
     )
 
 
-def _fit(label: str, windows: list[Any], classes: tuple[str, ...], **how: Any) -> Any:
+def fit_shown(label: str, windows: list[Any], classes: tuple[str, ...], **how: Any) -> Any:
+    """Train with a progress bar."""
     from sight.train import train as fit
 
     with progress(label, how["epochs"]) as show:
@@ -102,7 +103,7 @@ def _leave_out(windows: dict[str, Any], classes: tuple[str, ...], how: dict[str,
     scores = {}
     for left_out, own in windows.items():
         others = [other for name, other in windows.items() if name != left_out]
-        source = _fit(f"without {left_out}", others, classes, **how)
+        source = fit_shown(f"without {left_out}", others, classes, **how)
         whole = replace(own, x=filled(own.x, source.card.fill))
         found = score_result(run(method("none").bind(source), whole))["raw"]
         scores[left_out] = round(found["macro_f1_union"], 4)

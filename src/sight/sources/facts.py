@@ -10,8 +10,7 @@ from typing import Any
 
 from sight.sources.card import ModelCard
 from sight.sources.checkpoint import KEY, read_header
-from sight.sources.fused import FUSED
-from sight.sources.onnx import CARD, CLASSES, OnnxSource, open_session
+from sight.sources.onnx import CARD, CLASSES, FUSED, OnnxSource, open_session
 
 #: What may stand between a linear layer and the output without changing the cut.
 _AFTER_HEAD = {"Softmax", "LogSoftmax", "Identity", "Cast"}

@@ -13,11 +13,9 @@ import safetensors.numpy
 
 from sight.kernels.reference import NORM_FLOOR
 from sight.ops import relaxed, unit
-from sight.sources.onnx import CLASSES, TENSORS, open_session
+from sight.sources.onnx import CLASSES, FUSED, TENSORS, open_session
 from sight.types import Array
 
-#: Key of the metadata that tells method, settings and the version of the state.
-FUSED = "sight.fused"
 #: Raised by one whenever names, shapes or meaning of the state change.
 STATE_VERSION = 1
 STATE = ("prototypes", "habit", "belief", "count")

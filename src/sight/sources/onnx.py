@@ -16,6 +16,8 @@ from sight.types import Array, SourceStats
 
 #: Keys of the metadata of an exported file.
 CLASSES, CARD, TENSORS = "sight.classes", "sight.card", "sight.tensors"
+#: Key that only a fused graph has; it tells method, settings and the version of the state.
+FUSED = "sight.fused"
 
 OUTPUTS = ("features", "probabilities")
 
@@ -33,9 +35,7 @@ class OnnxSource:
     Notes
     -----
     Windows pass one by one. In larger batches matrix products may add in another order, and the Transformer's answers
-    then differ in the last bits; one by one, an answer depends on its window alone, however a stream is cut. Batches
-    would save little: measured on one core, 0.26 ms a window against 0.21 ms in batches of 64 for the CNN, 0.29 ms
-    against 0.20 ms for the Transformer.
+    then differ in the last bits; one by one, an answer depends on its window alone, however a stream is cut.
     """
 
     def __init__(self, path: str | Path, threads: int = 1) -> None:
@@ -47,7 +47,7 @@ class OnnxSource:
                 f"{path} is an ONNX model without the metadata of sight, so its head is unknown; "
                 f"export it with sight.sources.export.export_onnx (sight inspect tells more)."
             )
-        if "sight.fused" in found:
+        if FUSED in found:
             raise ValueError(
                 f"{path} is a fused graph: it adapts by itself and is run with sight.sources.fused.FusedSession "
                 f"(docs/onnx.md); export the model without --fused to use it with a method."
