@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 BARE := .venv-bare/bin
-EXTRAS := train,fast,data,bench,dask,dev
+EXTRAS := train,fast,data,bench,stream,serve,dask,dev
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: demo test test-long lint bench docs clean browser

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from sight.bench.engines import spread
+from sight.engines import spread
 from sight.bench.plan import Experiment, Setting, Trial, trials
 from sight.bench.worker import Failure, Job, Row, answer, prepare
 
@@ -34,7 +34,7 @@ def run(
     out
         Folder of rows and models; the same folder resumes.
     engine, jobs
-        As in `sight.bench.engines.spread`.
+        As in `sight.engines.spread`.
     device
         Where sources are trained.
     on_done
