@@ -21,6 +21,7 @@ SHARED = ROOT.parent / "shared"
 def pytest_configure():
     """Where CI=true, a missing package ends the run instead of skipping the tests that need it."""
     wanted = ("torch", "onnx", "numba", "scipy", "pandas", "pyarrow", "actfast", "distributed", "playwright")
+    wanted += ("paho", "serial", "fastapi", "uvicorn", "websockets", "redis", "schemathesis")
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing and os.environ.get("CI") == "true":
         pytest.exit(f"packages that tests need are missing: {', '.join(missing)}; `make test` installs them", 3)

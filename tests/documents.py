@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 import sys
@@ -13,7 +14,7 @@ import typer.main
 from typer.testing import CliRunner
 
 from sight import registry
-from sight.bench import paper
+from sight.bench import paper, story
 from sight.bench.shapes import SHAPES
 from sight.cli import app
 from sight.encoders.cnn import CNN
@@ -22,6 +23,9 @@ from sight.sources.card import ModelCard
 from sight.sources.torch import TorchSource
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
+README = DOCS.parent / "README.md"
+#: What stands between these lines of the README is written.
+MARKS = ("<!-- results: written by make docs -->\n", "<!-- end of results -->\n")
 
 
 def commands() -> str:
@@ -180,11 +184,40 @@ def speed() -> str:
     return "\n".join([*lines, ""])
 
 
-PAGES = {"commands.md": commands, "methods.md": methods, "memory.md": memory, "speed.md": speed}
+@functools.cache
+def _story() -> story.Page:
+    return story.write(story.gather(DOCS.parent / "benchmarks" / "results"))
+
+
+def findings() -> str:
+    """What the committed results of the benchmark say."""
+    return _story().text
+
+
+def figures() -> dict[Path, str]:
+    """Figures of the findings."""
+    return {DOCS / "figures" / name: text for name, text in _story().figures.items()}
+
+
+def readme() -> str:
+    """The README with its table of results as it should be."""
+    before, rest = README.read_text("utf-8").split(MARKS[0])
+    _, after = rest.split(MARKS[1])
+    return f"{before}{MARKS[0]}{_story().readme}\n{MARKS[1]}{after}"
+
+
+PAGES = {
+    "commands.md": commands,
+    "methods.md": methods,
+    "memory.md": memory,
+    "speed.md": speed,
+    "findings.md": findings,
+}
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["write"]:
-    DOCS.mkdir(exist_ok=True)
-    for name, page in PAGES.items():
-        (DOCS / name).write_text(page(), "utf-8")
-        print(f"wrote docs/{name}")
+    written = {DOCS / name: page() for name, page in PAGES.items()} | figures() | {README: readme()}
+    for path, text in written.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8")
+        print(f"wrote {path.relative_to(DOCS.parent)}")

@@ -18,10 +18,10 @@ from sight.testing import ToySource, toy_stream
 def test_there_is_an_experiment_for_every_table_and_figure():
     assert set(catalogue.experiments()) == {
         *("table-main", "table-detailed", "ablation", "design", "sensitivity", "efficiency", "backbones", "order"),
-        *("geometry", "prototypes", "motivation", "beyond"),
+        *("geometry", "prototypes", "motivation", "beyond", "stress"),
     }
     kinds = {name: load_experiment(name).kind for name in catalogue.experiments()}
-    assert {"compare", "geometry", "prototypes", "motivation", "speed"} == set(kinds.values())
+    assert {"compare", "classes", "geometry", "prototypes", "motivation", "speed"} == set(kinds.values())
 
 
 def test_labels_are_those_of_the_paper():
@@ -74,7 +74,8 @@ def test_the_nine_settings_exist_with_their_training():
     kinds = ("hapt-total", "hapt-body", "hugadb", "wisdm")
     names = {f"{kind}-{how}" for kind in kinds for how in ("single", "pooled")} | {"extrasensory-pooled"}
     tables = catalogue._settings()
-    assert names <= set(tables)
+    assert names == set(catalogue.suite())
+    assert len(set(catalogue.suite().values())) == 9
     assert {tables[name].get("epochs", 100) for name in names if name.endswith("single")} == {100}
     assert {tables[name]["epochs"] for name in names if name.endswith("pooled")} == {33}
     first, last = (group.split("+") for group in tables["extrasensory-pooled"]["sources"])

@@ -40,13 +40,27 @@ def rows(points=POINTS, *, seeds=(0, 1), experiment="table-main", setting="hapt"
                 figures = {"macro_f1_union": score, "macro_f1_truth": score + 0.01, "macro_f1_all": score - 0.01}
                 kinds = ("deletion", "fragmentation", "underfill", "insertion", "merge", "overfill")
                 figures |= {f"frames_{kind}": 0.01 * place for kind in kinds}
-                figures |= {"accuracy": score, "ece": 0.1, "delay_median_s": 2.0, "changes": 9.0, "changes_missed": 1.0}
+                figures |= {
+                    "accuracy": score,
+                    "balanced_accuracy": score,
+                    "ece": 0.1,
+                    "delay_median_s": 2.0,
+                    "changes": 9.0,
+                    "changes_missed": 1.0,
+                }
                 figures |= {"time_use_mae_min": 5.0, "events_deleted": 1.0, "events_inserted": 2.0, "confusion": [[1]]}
                 made.append(
                     {
                         "trial": seed * len(TARGETS) + trial,
                         **{"experiment": experiment, "title": plan.title, "kind": plan.kind, "ranked": plan.ranked},
-                        **{"setting": setting, "dataset": "hapt", "options": {}, "windowing": {}, "label_map": {}},
+                        **{
+                            "setting": setting,
+                            "dataset": "hapt",
+                            "options": {},
+                            "windowing": {},
+                            "label_map": {},
+                            "stride_s": 1.28,
+                        },
                         **{"sources": [SOURCES[target]], "target": target, "seed": seed, "encoder": "cnn"},
                         **{"order": "chronological", "label": label, "place": place, "method": method[label]},
                         **{"needs": asdict(cls.needs), "settings": cls().settings(), "training": {}, "notes": []},
@@ -162,9 +176,13 @@ def test_the_leaderboard_over_several_settings(tmp_path):
     assert len(read([tmp_path])) == 36 + 48 + 36
     write_report([tmp_path], tmp_path / "report")
     board = (tmp_path / "report" / "tables" / "leaderboard.md").read_text().splitlines()[2:]
-    assert board[0] == "| Method | hapt | hapt-total | Mean | Rank | Settings |"
+    assert board[0] == "| Method | hapt | hapt-total | Mean | Harmed (%) | Best in | Rank | Settings |"
     assert [line.split(" | ")[0].strip("| ") for line in board[2:5]] == ["Sticky", "SIGHT", "mine"]
-    assert board[4].startswith(f"| mine | {DASH} | **+9.0** | +9.0 | 1.0 | 1 |")
+    assert board[2].startswith(
+        "| Sticky | **+1.2** [+0.5, +2.1] | +1.2 [+0.5, +2.1] | **+1.2** [+0.5, +2.1] | **0.0** | 1 |"
+    )
+    assert board[4] == f"| mine | {DASH} | **+9.0** [+9.0, +9.0] | {DASH} | 0.0 | 1 | 1.0 | 1 |"
+    assert f"mine was not run on hapt ({DASH}) and has no mean." in board[-1]
 
 
 def test_times_and_machines_change_no_byte(tmp_path):

@@ -153,6 +153,9 @@ def test_killed_in_the_middle_it_goes_on_to_the_identical_table(tiny, tmp_path):
     before = finished(broken)
     assert 8 <= len(before) < 42, "killed too late to prove anything"
     assert not list(broken.glob("*.parquet"))
+    subprocess.run([*command, str(broken), "--gather"], check=True, stdout=subprocess.DEVNULL)
+    assert finished(broken) == before
+    assert len(pd.read_parquet(broken / "table-main_tiny.part.parquet")) == len(before)
     subprocess.run([*command, str(broken)], check=True, stdout=subprocess.DEVNULL)
     after = finished(broken)
     assert len(after) == 42
@@ -177,7 +180,7 @@ def test_a_worker_killed_under_dask_changes_nothing(tiny, tmp_path):
     code = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from sight.bench import engines
+from sight import engines
 from sight.bench.catalogue import load_experiment, load_setting, narrow
 from sight.bench.rows import write
 from sight.bench.runner import run
@@ -385,6 +388,20 @@ def test_motivation_counts_transitions_and_peaks_at_the_change():
     assert found["towards_new"] > found["towards_old"]
 
 
+def test_each_class_is_a_stream_of_its_own():
+    adapter, windows, (z, p) = bound_stream(noise=2.0)
+    windows.label[:7] = -1
+    found = analyses.classes(adapter, windows, (z, p))
+    right = []
+    for k in np.unique(windows.label[7:]):
+        own = windows.label == k
+        right.append(SIGHT().bind(adapter.source).refine(z[own], p[own]).argmax(axis=1) == k)
+    assert found["accuracy"] == pytest.approx(np.concatenate(right).mean())
+    assert found["balanced_accuracy"] == pytest.approx(np.mean([own.mean() for own in right]))
+    assert found["streams"] == len(right) > 3
+    assert found["accuracy"] < 1  # or the comparison would prove little
+
+
 def test_analyses_of_prototypes_need_some():
     adapter, windows, encoded = bound_stream(n=20)
     with pytest.raises(TypeError, match="keeps prototypes"):
@@ -436,24 +453,19 @@ def test_corpora_of_the_paper_run_unchanged_on_official_files(name, tmp_path, mo
     monkeypatch.setenv("SIGHT_DATA", str(tmp_path))
     globals()[f"write_{name}"](tmp_path)
     out = tmp_path / "runs"
-    told = bench(
-        "run",
-        "table-main",
-        "--dataset",
-        name,
-        "--limit",
-        "1",
-        "--seeds",
-        "0",
-        "--methods",
-        "none,sight",
-        "--engine",
-        "serial",
-        "-o",
-        str(out),
-    )
-    assert told.exit_code == 0, told.output
+    where = ["--dataset", name, "--limit", "1", "--seeds", "0", "--engine", "serial", "-o", str(out)]
+    for experiment in ("table-main", "ablation", "order", "stress", "geometry", "prototypes", "motivation"):
+        narrowed = ["--methods", "none,sticky,sight,keel"] if experiment in ("table-main", "order") else []
+        told = bench("run", experiment, *where, *narrowed)
+        assert told.exit_code == 0, told.output
     page = write_report([out], tmp_path / "report")
     table = (tmp_path / "report" / "tables" / f"table-main_{name}.md").read_text()
     assert "Paper" in table  # its figures stand beside ours, for this very pair
+    assert [line.split(" | ")[0] for line in table.splitlines()[4:8]] == [
+        *("| Source-only", "| Sticky", "| SIGHT, authors' code", "| SIGHT"),
+    ]
+    assert {path.stem for path in (tmp_path / "report" / "figures").iterdir()} == {
+        f"{experiment}_{name}"
+        for experiment in ("table-main", "ablation", "order", "stress", "geometry", "prototypes", "motivation")
+    }
     assert "Source-only" in page.read_text()

@@ -63,7 +63,7 @@ def test_the_glossary_knows_every_output_field_and_metric():
 
 def test_extras_are_the_promised_ones():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    assert set(extras) == {"train", "fast", "data", "bench", "serve", "dask", "spark", "all", "dev"}
+    assert set(extras) == {"train", "fast", "data", "bench", "stream", "serve", "dask", "spark", "all", "dev"}
 
 
 def test_the_example_of_a_method_keeps_the_contract():

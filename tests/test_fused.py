@@ -11,15 +11,17 @@ torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 
 from sight.encoders.cnn import CNN  # noqa: E402
-from sight.export import SightStep, export_fused, quantise  # noqa: E402
+from sight.export import STEPS, export_fused, quantise  # noqa: E402
 from sight.kernels import backend  # noqa: E402
+from sight.methods.keel import Keel  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
 from sight.metrics import confusion, macro_f1_all  # noqa: E402
 from sight.sources.export import export_onnx  # noqa: E402
-from sight.sources.fused import FUSED, STATE, FusedSession  # noqa: E402
+from sight.sources.fused import FUSED, LAYOUTS, FusedSession  # noqa: E402
 from sight.sources.lean import prepared, to_graph  # noqa: E402
 from sight.sources.onnx import OnnxSource  # noqa: E402
 from sight.sources.torch import TorchSource  # noqa: E402
+from sight.testing import ToySource, toy_stream  # noqa: E402
 from sight.train import train  # noqa: E402
 
 SHAPE = (2, 40)
@@ -131,9 +133,9 @@ def test_a_fresh_state_may_be_all_zeros(fused, windows):
 
 
 def test_layout_and_settings_travel_in_the_file(fused):
-    model = onnx.load(fused)
-    assert [tensor.name for tensor in model.graph.input] == ["x", *STATE]
-    assert [tensor.name for tensor in model.graph.output] == ["q", "p", "surprise", *(f"next_{n}" for n in STATE)]
+    model, names = onnx.load(fused), LAYOUTS["sight"].names
+    assert [tensor.name for tensor in model.graph.input] == ["x", *names]
+    assert [tensor.name for tensor in model.graph.output] == ["q", "p", "surprise", *(f"next_{n}" for n in names)]
     facts = json.loads({entry.key: entry.value for entry in model.metadata_props}[FUSED])
     assert (facts["state_version"], facts["method"], facts["settings"]["tau"]) == (1, "sight", 0.2)
 
@@ -155,11 +157,110 @@ def test_session_refuses_what_it_cannot_use(tmp_path, fused, source, windows):
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_only_sight_can_be_fused(tmp_path, source):
+def test_only_sight_and_keel_can_be_fused(tmp_path, source):
     from sight.methods.ema import EMA
 
-    with pytest.raises(TypeError, match="Expected SIGHT"):
+    with pytest.raises(TypeError, match="Expected SIGHT or Keel"):
         export_fused(source, tmp_path / "fused.onnx", EMA(), shape=SHAPE)
+
+
+# --- keel ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def toy():
+    """A perceptron with source statistics, and a stream of windows for it."""
+    world, rng = ToySource(), np.random.default_rng(0)
+    label = np.tile(np.arange(5), 200)
+    x = (world.centres[label] + 2.5 * rng.normal(size=(1000, *world.shape))).astype(np.float32)
+    trained = train((x.reshape(-1, 60, 1), label), world.classes, encoder="mlp", epochs=4, rate_hz=1.0)
+    return trained, lambda n: toy_stream(world, n=n, noise=2.5, seed=3).x.reshape(-1, 60, 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"surprise": 0.0, "rate": 0.0, "guard": False},
+        {"prototypes": 0.0, "doubt": 0.0, "temper": 1.0},
+        {"align": 0.0, "debias": 0.0, "patience": 3.0, "gap_half_life_s": None},
+    ],
+    ids=str,
+)
+def test_fused_keel_answers_as_the_adapter_through_gaps(tmp_path, toy, fields):
+    trained, stream = toy
+    adapter, x = Keel(**fields).bind(trained), stream(1000)
+    session = FusedSession(export_fused(trained, tmp_path / "fused.onnx", Keel(**fields)))
+    for first in range(0, 1000, 250):
+        for machine in (adapter, session):
+            machine.gap(20.0 * first / 250)
+        piece = x[first : first + 250]
+        q, p, surprise = run(session, piece)
+        expected = adapter.step(piece)
+        np.testing.assert_allclose(q, expected, rtol=0, atol=2e-5)
+        np.testing.assert_array_equal(q.argmax(axis=1), expected.argmax(axis=1))
+        np.testing.assert_allclose(p, trained.encode(piece)[1], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(surprise, adapter.trace()["surprise"], rtol=0, atol=5e-5)
+    for name, value in adapter.state().items():
+        np.testing.assert_allclose(session.state()[name], value, rtol=1e-5, atol=1e-3, err_msg=name)
+
+
+def test_fused_keel_keeps_its_digits_over_20000_windows(tmp_path, toy):
+    trained, stream = toy
+    x = stream(20_000)
+    q = run(FusedSession(export_fused(trained, tmp_path / "fused.onnx", Keel())), x)[0]
+    expected = Keel().bind(trained).step(x)
+    np.testing.assert_allclose(q, expected, rtol=0, atol=1e-4)
+    np.testing.assert_array_equal(q.argmax(axis=1), expected.argmax(axis=1))
+
+
+def test_fused_keel_without_statistics(tmp_path, source, windows):
+    session = FusedSession(export_fused(source, tmp_path / "fused.onnx", Keel(), shape=SHAPE))
+    np.testing.assert_allclose(run(session, windows)[0], Keel().bind(source).step(windows), rtol=0, atol=5e-5)
+
+
+def test_a_wearer_of_keel_moves_between_graph_and_adapter(tmp_path, toy):
+    trained, stream = toy
+    x, adapter = stream(60), Keel().bind(trained)
+    session = FusedSession(export_fused(trained, tmp_path / "fused.onnx", Keel()))
+    for name, value in adapter.state().items():
+        np.testing.assert_allclose(session.state()[name], value, rtol=1e-7, err_msg=name)
+    run(session, x[:30])
+    adapter.restore(session.state())
+    np.testing.assert_allclose(run(session, x[30:45])[0], adapter.step(x[30:45]), rtol=0, atol=2e-5)
+    session.restore(adapter.state())
+    np.testing.assert_allclose(run(session, x[45:])[0], adapter.step(x[45:]), rtol=0, atol=2e-5)
+    with pytest.raises(ValueError, match="life"):
+        session.restore({**adapter.state(), "life": np.ones(3)})
+
+
+def test_the_page_runs_keel_from_the_command_line(tmp_path, toy, capsys, monkeypatch):
+    from typer.testing import CliRunner
+
+    from sight.cli import app
+    from tests.conftest import ROOT
+
+    monkeypatch.chdir(tmp_path)
+    trained, stream = toy
+    x = stream(80)
+    trained.save(tmp_path / "model.safetensors")
+    wanted = ["export", "model.safetensors", "--fused", "--method", "keel", "--set", "debias=2", "-o", "watch.onnx"]
+    assert CliRunner().invoke(app, wanted).exit_code == 0
+    capsys.readouterr()
+    page = (ROOT / "docs" / "onnx.md").read_text("utf-8")
+    exec(page.split("```python")[1].split("```")[0], {"windows": x})
+    shown = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
+    assert shown == Keel(debias=2.0).bind(trained).step(x).argmax(axis=1).tolist()
+
+
+def test_keel_tells_hosts_what_they_need(tmp_path, toy):
+    model = onnx.load(export_fused(toy[0], tmp_path / "fused.onnx", Keel(debias=2.0)))
+    facts = json.loads({entry.key: entry.value for entry in model.metadata_props}[FUSED])
+    assert (facts["method"], facts["state_version"], facts["settings"]["debias"]) == ("keel", 1, 2.0)
+    assert [tensor.name for tensor in model.graph.input] == ["x", *facts["state"]]
+    assert facts["gap_clears"] == ["linked"]
+    types = {tensor.name: tensor.type.tensor_type.elem_type for tensor in model.graph.input}
+    assert set(types.values()) == {onnx.TensorProto.FLOAT, onnx.TensorProto.INT32}
 
 
 @pytest.mark.parametrize(("name", "length"), [("cnn", 100), ("cnn", 133), ("resnet", 100)])
@@ -191,27 +292,25 @@ def test_convolutions_become_image_convolutions_and_the_network_stays(tmp_path, 
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("variant", ["paper", "authors"])
-def test_four_implementations_agree_on_a_real_stream(tmp_path, hapt, monkeypatch, variant):
+@pytest.mark.parametrize("method", [SIGHT(), SIGHT(variant="authors"), Keel()], ids=["paper", "authors", "keel"])
+def test_four_implementations_agree_on_a_real_stream(tmp_path, hapt, monkeypatch, method):
     trained, path, x, _ = hapt
     exported = OnnxSource(path)
-    answers = {"torch": SIGHT(variant=variant).bind(trained).step(x)}
+    answers = {"torch": method.clone().bind(trained).step(x)}
     for name in ("numpy", "numba") if backend().name == "numba" else ("numpy",):
         monkeypatch.setenv("SIGHT_KERNEL", name)
-        answers[name] = SIGHT(variant=variant).bind(exported).step(x)
-    session = FusedSession(export_fused(trained, tmp_path / "fused.onnx", SIGHT(variant=variant)))
-    answers["fused"] = run(session, x)[0]
-    answers["step in torch"] = torch_step(trained, variant, x[:200])
+        answers[name] = method.clone().bind(exported).step(x)
+    answers["fused"] = run(FusedSession(export_fused(trained, tmp_path / "fused.onnx", method)), x)[0]
+    answers["step in torch"] = torch_step(trained, method, x[:200])
     for name, q in answers.items():
         expected = answers["numpy"][: len(q)]
         np.testing.assert_allclose(q, expected, rtol=0, atol=5e-5, err_msg=name)
         np.testing.assert_array_equal(q.argmax(axis=1), expected.argmax(axis=1), err_msg=name)
 
 
-def torch_step(source, variant, x):
-    adapter = SIGHT(variant=variant).bind(source)
-    step = SightStep(source.network, torch.from_numpy(adapter.state()["prototypes"]), adapter.rules())
-    state = (torch.zeros(source.weight.shape), torch.zeros(6), torch.zeros(6), torch.zeros(1, dtype=torch.int32))
+def torch_step(source, method, x):
+    step = STEPS[method.name].of(source.network, method.clone().bind(source))
+    state = [torch.from_numpy(zeros) for zeros in LAYOUTS[method.name].zeros(*source.weight.shape).values()]
     rows = []
     with torch.inference_mode():
         for window in x:

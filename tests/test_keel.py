@@ -222,6 +222,23 @@ def test_without_statistics_features_do_not_matter():
     assert np.array_equal(q, Keel(prototypes=0.0, align=0.0).bind(source).refine(np.ones_like(z), p))
 
 
+def test_agreement_is_what_both_opinions_share():
+    """Features at the means of classes 0 and 1, both of which the head takes for 0."""
+    source = with_stats(FeatureSource(np.eye(6)), 3 * np.eye(6))
+    z = 3 * np.eye(6)[[0, 1]]
+    p = softmax(30 * np.eye(6)[[0, 0]])
+    adapter = Keel().bind(source)
+    adapter.refine(z, p)
+    cosines = [1.0, -0.2]  # between class directions seen from their mean: corners of a regular simplex
+    scale = 3 / (cosines[0] - cosines[1])
+    known = math.exp(scale * cosines[0]) / (math.exp(scale * cosines[0]) + 5 * math.exp(scale * cosines[1]))
+    np.testing.assert_allclose(adapter.trace()["agreement"][0], known, atol=1e-3)
+    np.testing.assert_allclose(adapter.trace()["agreement"][1], (1 - known) / 5, atol=1e-3)
+    alone = Keel().bind(FeatureSource(np.eye(6)))
+    alone.refine(z, p)
+    assert set(alone.trace()) == {"surprise", "hazard", "strength"}
+
+
 # --- no harm ------------------------------------------------------------------------------------------------------
 
 

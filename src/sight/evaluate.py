@@ -11,6 +11,7 @@ import numpy as np
 from sight._version import __version__
 from sight.base import Adapter, OutputAdapter
 from sight.registry import method as make_method
+from sight.smooth import smoothed
 from sight.sources.features import FeatureSource
 from sight.types import Array, Result, SourceStats, Windows
 
@@ -74,6 +75,7 @@ def run(
     encoded: tuple[Array, Array] | None = None,
     on_answers: Callable[[int, Array, Array], None] | None = None,
     at_once: int = ENCODE_AT_ONCE,
+    lag: float = 0,
 ) -> Result:
     """Send a person's windows through a bound adapter in time order.
 
@@ -89,6 +91,9 @@ def run(
         Called with the number of windows answered so far, and the raw and refined probabilities of the latest.
     at_once
         Windows encoded at once where the method does not ask for a chunk of its own.
+    lag
+        Windows after its own that an answer of the result has seen, infinity for all, as `sight.smooth.smoothed` has
+        it; `on_answers` hears those given at once.
     """
     pieces: list[tuple[Array, Array, dict[str, Array]]] = []
     for piece in stretches(windows.gap_before_s, adapter.chunk or at_once):
@@ -102,7 +107,7 @@ def run(
     classes = tuple(adapter.source.classes)
     empty = np.empty((0, len(classes)), adapter.source.weight.dtype)
     keys = pieces[0][2] if pieces else ()
-    return Result(
+    result = Result(
         method=adapter.name,
         settings=adapter.settings(),
         classes=classes,
@@ -118,6 +123,7 @@ def run(
             "completed": adapter.needs.completed,
         },
     )
+    return smoothed(result, lag) if lag else result
 
 
 def stretches(gap_before_s: Array, at_most: int | None) -> Iterator[slice]:

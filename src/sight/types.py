@@ -142,11 +142,27 @@ class SourceStats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Event:
-    """One answer of a live session: the refined belief at a moment, the raw one, and why."""
+    """One answer of a live session: the refined belief at a moment, the raw one, and why.
 
+    Parameters
+    ----------
+    window
+        Number of the window in its stream, from 0.
+    time_s
+        Start of the window.
+    q, p
+        Refined and raw probabilities, (K,).
+    gap_s
+        Seconds missing before the window; 0 inside a stretch.
+    diagnostics
+        What the method tells of the window, such as its surprise.
+    """
+
+    window: int
     time_s: float
-    q: Array  # (K,)
-    p: Array  # (K,)
+    q: Array
+    p: Array
+    gap_s: float = 0.0
     diagnostics: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -7,13 +7,14 @@ gives plain numbers and lists. Labels are looked at here, after the fact; the ad
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from sight.base import Adapter, OutputAdapter
 from sight.evaluate import run
-from sight.metrics import score_result
+from sight.metrics import accuracy, balanced_accuracy, confusion, score_result
 from sight.ops import unit
 from sight.segments import run_starts
 from sight.types import UNLABELLED, Array, Windows
@@ -30,6 +31,24 @@ AROUND = 8
 def compare(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
     """Score the answers of a method."""
     return score_result(run(adapter, windows, encoded=encoded))["refined"]
+
+
+def classes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
+    """Score each class of a person as a stream of its own, in which nothing ever changes.
+
+    Notes
+    -----
+    The adapter forgets the wearer before each. ``accuracy`` is over all windows, ``balanced_accuracy`` over streams.
+    """
+    label, answer = windows.label, np.full(len(windows), UNLABELLED)
+    for k in np.unique(label[label != UNLABELLED]):
+        own = np.flatnonzero(label == k)
+        time_s, gaps = np.arange(len(own)) * windows.stride_s, np.zeros(len(own))
+        alone = replace(windows, x=windows.x[own], label=label[own], time_s=time_s, gap_before_s=gaps, wear=None)
+        answer[own] = run(adapter.reset(), alone, encoded=(encoded[0][own], encoded[1][own])).q.argmax(axis=1)
+    table = confusion(label, answer, len(adapter.source.classes))
+    found = {"accuracy": accuracy(table), "balanced_accuracy": balanced_accuracy(table)}
+    return found | {"streams": int(table.any(axis=1).sum()), "confusion": table.tolist()}
 
 
 def geometry(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
@@ -128,6 +147,7 @@ def motivation(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
 
 ANALYSES: dict[str, Callable[[Adapter, Windows, Encoded], Found]] = {
     "compare": compare,
+    "classes": classes,
     "geometry": geometry,
     "prototypes": prototypes,
     "motivation": motivation,

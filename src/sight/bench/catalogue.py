@@ -37,6 +37,8 @@ SPELLING = {
     "cotta": "CoTTA",
     "eata": "EATA",
 }
+#: The settings that stand for all others in tables over several.
+SUITE = "nine"
 EXPERIMENT_KEYS = (
     "title",
     "kind",
@@ -53,6 +55,8 @@ EXPERIMENT_KEYS = (
     "orders",
 )
 SETTING_KEYS = (
+    "short",
+    "suite",
     "dataset",
     "options",
     "windowing",
@@ -173,6 +177,22 @@ def _settings() -> dict[str, Any]:
 def settings() -> tuple[str, ...]:
     """Name the settings that come with the package."""
     return tuple(_settings())
+
+
+def suite(name: str = SUITE) -> dict[str, str]:
+    """Return the settings of a suite, and how tables over all of them call each.
+
+    Examples
+    --------
+    >>> len(suite()), suite()["hapt-body-single"]
+    (9, 'HAPT body S')
+    """
+    return {setting: table["short"] for setting, table in _settings().items() if table.get("suite") == name}
+
+
+def short(name: str) -> str:
+    """Return how tables over several settings call one; one's own go by their name."""
+    return str(_settings().get(name, {}).get("short", name))
 
 
 def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) -> Setting:

@@ -68,7 +68,7 @@ def svg(figure: Any) -> str:
     return out.getvalue()
 
 
-def forest(summary: Summary) -> str:
+def forest(summary: Summary, metric: str = "Macro-F1") -> str:
     """Difference of each method to source-only with its interval; diamonds are the paper's."""
     table = summary.table[summary.table["delta"].notna()].sort_values("delta", kind="stable")
     with _canvas(6.4, 0.9 + 0.27 * len(table)) as (figure, axes):
@@ -86,7 +86,7 @@ def forest(summary: Summary) -> str:
         axes.grid(axis="x", color=RULE, lw=0.5)
         axes.set_axisbelow(True)
         base = summary.table.at[summary.baseline, "mean"]
-        axes.set_xlabel(f"Macro-F1 against source-only ({base:.1f}), points")
+        axes.set_xlabel(f"{metric} against source-only ({base:.1f}), points")
         bracketed = bool(table["low"].notna().any())
         measured = "measured, 95 % interval over people" if bracketed else "measured"
         handles = [axes.plot([], [], "o-" if bracketed else "o", color=INK, ms=5, lw=1.4, label=measured)[0]]

@@ -10,7 +10,7 @@ import numpy as np
 from sight.bench.figures import _class_means
 from sight.bench.forms import interval, number
 from sight.bench.rows import details
-from sight.bench.summary import READINGS, Summary, grids
+from sight.bench.summary import HARM, READINGS, Summary, grids
 
 OURS = "SIGHT"
 #: Whom SIGHT is held against besides source-only.
@@ -132,6 +132,18 @@ def _networks(summaries: Mapping[str, Summary]) -> Iterator[str]:
         told = ", ".join(f"{case} {number(gain, sign=True)}" for case, gain in gains.items())
         better = sum(gain > 0 for gain in gains.values())
         yield f"The paper finds SIGHT to gain on every network; here it does on {better} of {len(gains)}: {told}."
+
+
+def alone(summary: Summary) -> Iterator[str]:
+    """Say who does harm where each class is a stream of its own."""
+    base, table = summary.baseline, summary.table
+    if base is None:
+        return
+    yield f"With one class at a time source-only reaches {number(table.at[base, 'mean'])} points of accuracy."
+    for label in (label for label in table.index if label != base):
+        row = table.loc[label]
+        lost = f"{row['harmed']:.0f} of {row['runs']:.0f} runs lose more than {HARM:g} points"
+        yield f"{label}: {_points(row['delta'], row['low'], row['high'])}; {lost}."
 
 
 def geometry(rows: Any) -> Iterator[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,9 @@ class Recipe:
     seed: int
     device: str
 
-    def name(self, windows: Sequence[Windows]) -> str:
-        """Name the model that this recipe makes of these windows."""
-        return key(content(windows), self, version("torch").partition("+")[0], __version__)
+    def name(self, data: str) -> str:
+        """Name the model that this recipe makes of windows with this hash."""
+        return key(data, self, __version__)
 
 
 def batch_for(asked: int | None, windows: Sequence[Windows]) -> int:
@@ -66,7 +65,7 @@ def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folde
     """
     from sight.sources.torch import TorchSource
 
-    path = folder / f"{recipe.name(windows)}.safetensors"
+    path = folder / f"{recipe.name(content(windows))}.safetensors"
     if not path.is_file():
         _trained(recipe, windows, dataset).save(path)
     return TorchSource.load(path)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, TypeAlias
 
 #: What an experiment can look at; "speed" is the stopwatch, the others are in `sight.bench.analyses`.
-KINDS = ("compare", "geometry", "prototypes", "motivation", "speed")
+KINDS = ("compare", "classes", "geometry", "prototypes", "motivation", "speed")
 ORDERS = ("chronological", "blocks", "shuffled")
 
 Pair: TypeAlias = tuple[tuple[str, ...], str]  # people of the source, person of the target

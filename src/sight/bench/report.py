@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -14,7 +13,8 @@ from typing import Any
 
 from sight._version import __version__
 from sight.bench import figures, findings, rows, tables
-from sight.bench.forms import Table
+from sight.bench.section import Section
+from sight.bench.suites import leaderboard, suites
 from sight.bench.summary import CASES, Summary, by_pair, grids, summarise
 from sight.report.html import Html, join, tag
 from sight.sources.checkpoint import write_whole
@@ -28,9 +28,11 @@ ORDER = (
     "sensitivity",
     "backbones",
     "order",
+    "stress",
     "geometry",
     "prototypes",
     "motivation",
+    "beyond",
 )
 STYLE = """
 main { max-width: 1240px; }
@@ -54,31 +56,7 @@ figure img { display: block; max-width: 100%; height: auto; background: #fff; bo
 """
 
 
-@dataclass(kw_only=True)
-class Section:
-    """One experiment on one setting: what it says, its tables, its figures."""
-
-    name: str
-    title: str
-    said: list[str] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    figures: dict[str, str] = field(default_factory=dict)  # name to SVG
-
-    def html(self) -> Html:
-        """Write the section of the page."""
-        drawn = [_figure(text, f"{self.title}: {name}") for name, text in self.figures.items()]
-        said = tag("ul", *(tag("li", sentence) for sentence in self.said), class_="said") if self.said else None
-        return tag("section", tag("h2", self.title), said, *drawn, *(t.html() for t in self.tables), id=self.name)
-
-    def markdown(self) -> str:
-        """Write the section of the Markdown report."""
-        drawn = [f"![{self.title}](figures/{name}.svg)" for name in self.figures]
-        said = "\n".join(f"- {sentence}" for sentence in self.said)
-        parts = [f"## {self.title}", said, *drawn, *(table.markdown().strip() for table in self.tables)]
-        return "\n\n".join(part for part in parts if part)
-
-
-def write_report(places: Sequence[Path], out: Path) -> Path:
+def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False) -> Path:
     """Write page, tables and figures of all results, and return the page.
 
     Parameters
@@ -87,9 +65,11 @@ def write_report(places: Sequence[Path], out: Path) -> Path:
         Result files, or folders that hold them.
     out
         Folder: ``index.html``, ``report.md``, ``tables/*.{md,tex}``, ``figures/*.svg``.
+    only_across
+        Only what lies over several settings.
     """
     table = rows.read([Path(place) for place in places])
-    sections = list(compose(table))
+    sections = list(compose(table, only_across=only_across))
     for section in sections:
         for entry in section.tables:
             _write(out / "tables" / f"{entry.name}.md", entry.markdown())
@@ -100,43 +80,18 @@ def write_report(places: Sequence[Path], out: Path) -> Path:
     return _write(out / "index.html", page(table, sections))
 
 
-def compose(table: Any) -> Iterator[Section]:
-    """Make the sections: the leaderboard, then each experiment on each setting."""
-    ranked = table[table["ranked"] & (table["kind"] == "compare")]
-    if len(ranked):
-        yield _leaderboard(ranked)
+def compose(table: Any, *, only_across: bool = False) -> Iterator[Section]:
+    """Make the sections: tables over several settings, then each experiment on each."""
+    yield from leaderboard(table)
+    yield from suites(table)
+    if only_across:
+        return
     first = {name: at for at, name in enumerate(ORDER)}
     groups = sorted(table.groupby(["experiment", "setting"], sort=False), key=lambda g: first.get(g[0][0], len(first)))
     for (experiment, setting), own in groups:
         section = Section(name=f"{experiment}_{setting}", title=f"{own['title'].iloc[0]} on {setting}")
         KINDS[own["kind"].iloc[0]](section, own, str(setting))
         yield section
-
-
-def _leaderboard(ranked: Any) -> Section:
-    import pandas as pd
-
-    keys = ["setting", "label", "settings", "sources", "target", "seed", "code"]
-    once = ranked.drop_duplicates(keys)  # a pair may stand in two tables of the paper
-    found = {str(setting): summarise(own) for setting, own in once.groupby("setting", sort=True)}
-    deltas, ranks = (
-        pd.DataFrame({setting: _marked(summary, column) for setting, summary in found.items()})
-        for column in ("delta", "rank")
-    )
-    baseline = {summary.baseline for summary in found.values()}
-    deltas = deltas.drop(index=[label for label in deltas.index if label in baseline])
-    board = tables.leaderboard(deltas, ranks.loc[deltas.index])
-    section = Section(name="leaderboard", title="Leaderboard", tables=[board])
-    if len(deltas):
-        best = board.rows[0][0].text
-        section.said = [
-            f"Over {len(found)} setting{'s' * (len(found) > 1)}, {best} gains most over source-only on average."
-        ]
-    return section
-
-
-def _marked(summary: Summary, column: str) -> dict[str, float]:
-    return dict(zip(tables.labelled(summary), summary.table[column], strict=True))
 
 
 def _compare(section: Section, own: Any, setting: str) -> None:
@@ -162,6 +117,13 @@ def _compare(section: Section, own: Any, setting: str) -> None:
         section.said += findings.variants(summary)
     if summary.table["delta"].notna().any():
         section.figures[name] = _drawn(summary)
+
+
+def _alone(section: Section, own: Any, setting: str) -> None:  # noqa: ARG001 - all kinds are called alike
+    summary = summarise(own)
+    section.said += findings.alone(summary)
+    section.tables.append(tables.alone(summary, section.name, section.title))
+    section.figures[section.name] = figures.forest(summary, "Accuracy")
 
 
 def _drawn(summary: Summary) -> str:
@@ -196,6 +158,7 @@ def _analysis(
 
 KINDS: dict[str, Callable[[Section, Any, str], None]] = {
     "compare": _compare,
+    "classes": _alone,
     "geometry": _analysis(findings.geometry, figures.geometry, classes=False),
     "prototypes": _analysis(findings.prototypes, figures.prototypes, classes=True),
     "motivation": _analysis(findings.motivation, figures.motivation, classes=True),
@@ -222,8 +185,9 @@ def page(table: Any, sections: Sequence[Section]) -> str:
 
 
 def _header(table: Any) -> Html:
-    counts = {"settings": "setting", "methods": "method", "target subjects": "target", "rows": None}
-    line = [f"{table[column].nunique() if column else len(table):,} {what}" for what, column in counts.items()]
+    people = len(table.drop_duplicates(["dataset", "target"]))
+    counts = {"settings": table["setting"].nunique(), "methods": table["method"].nunique(), "target subjects": people}
+    line = [f"{count:,} {what}" for what, count in (counts | {"rows": len(table)}).items()]
     lead = (
         "Every method meets the same trained sources and the same streams. Differences are paired over target "
         "subjects; where a claim of the paper does not hold on a dataset, the section says so."
@@ -240,11 +204,6 @@ def _header(table: Any) -> Html:
 def _footer(table: Any) -> Html:
     versions = ", ".join(f"{name} {' and '.join(sorted(table[name].unique()))}" for name in ("sight", "torch", "numpy"))
     return tag("footer", f"Written by sight {__version__} from rows of {versions}; it loads nothing and sends nothing.")
-
-
-def _figure(text: str, label: str) -> Html:
-    data = base64.b64encode(text.encode()).decode()
-    return tag("figure", Html(f'<img src="data:image/svg+xml;base64,{data}" alt="{tag("i", label)[3:-4]}">'))
 
 
 def _write(path: Path, text: str) -> Path:

@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from sight.engines import spread
 from sight.bench.plan import Experiment, Setting, Trial, trials
 from sight.bench.worker import Failure, Job, Row, answer, prepare
+from sight.engines import spread
 
 
 def run(
@@ -23,6 +23,7 @@ def run(
     engine: str = "loky",
     jobs: int | None = None,
     device: str = "cpu",
+    only_finished: bool = False,
     on_done: Callable[[int, str], None] | None = None,
 ) -> tuple[list[Row], list[Failure]]:
     """Run what is not there yet, and return all rows of the experiment and what failed.
@@ -37,17 +38,19 @@ def run(
         As in `sight.engines.spread`.
     device
         Where sources are trained.
+    only_finished
+        Train and adapt nothing; return the rows that are there, such as those of a run that still goes on.
     on_done
         Called with the number of steps finished, of all that `steps` counts, and what they do.
     """
     job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
     planned, groups = _plan(experiment, setting)
     done = itertools.count(1)
-    for _ in spread(prepare, [(group, job) for group in groups], engine, jobs):
+    for _ in spread(prepare, [] if only_finished else [(group, job) for group in groups], engine, jobs):
         if on_done:
             on_done(next(done), "training")
     found: dict[int, tuple[list[Row], list[Failure]]] = {}
-    for at, (own, failed) in spread(answer, [(trial, job) for trial in planned], engine, jobs):
+    for at, (own, failed) in spread(answer, [(trial, job, only_finished) for trial in planned], engine, jobs):
         found[at] = [{"trial": at} | row for row in own], failed
         if on_done:
             on_done(next(done), "adapting")

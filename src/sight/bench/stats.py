@@ -6,6 +6,7 @@ Every figure here starts from one number a person: the mean, over seeds and sour
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -49,9 +50,68 @@ def bootstrap_interval(
     differences = np.asarray(differences, dtype=np.float64)
     if len(differences) < FEWEST:
         return float("nan"), float("nan")
-    drawn = np.random.default_rng(seed).integers(len(differences), size=(draws, len(differences)))
-    low, high = np.quantile(differences[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
+    return _middle(differences[_drawn(len(differences), draws, seed)].mean(axis=1), level)
+
+
+def shared_interval(
+    differences: Sequence[Array], people: Sequence[Sequence[str]], level: float = 0.95, draws: int = DRAWS
+) -> tuple[float, float]:
+    """Bracket the mean over settings of mean differences, where settings share people.
+
+    Parameters
+    ----------
+    differences, people
+        One of each for every setting: a difference for each person, (n,), and who they are. A person who is drawn
+        twice counts twice in every setting that has them. NaN where a setting has fewer than five.
+
+    Examples
+    --------
+    >>> one = np.array([1.0, 2.0, 3.0, 2.0, 2.0])
+    >>> shared_interval([one, one], ["abcde", "abcde"]) == bootstrap_interval(one)
+    True
+    """
+    if not differences or min(map(len, differences)) < FEWEST:
+        return float("nan"), float("nan")
+    everybody = list(dict.fromkeys(person for group in people for person in group))
+    place = {person: at for at, person in enumerate(everybody)}
+    counts = _counted(len(everybody), draws)
+    means = []
+    for own, group in zip(differences, people, strict=True):
+        weight = counts[:, [place[person] for person in group]]
+        total = weight.sum(axis=1)
+        means.append(np.where(total > 0, weight @ np.asarray(own, dtype=np.float64), np.nan) / np.maximum(total, 1))
+    return _middle(np.nanmean(means, axis=0), level)
+
+
+def verdict(low: float, high: float) -> str:
+    """Say what an interval of differences shows: "better", "worse", "open", or "unknown" where there is none.
+
+    Examples
+    --------
+    >>> verdict(0.2, 1.0), verdict(-2.0, -0.1), verdict(-1.0, 1.0)
+    ('better', 'worse', 'open')
+    """
+    if not np.isfinite(low):
+        return "unknown"
+    return "better" if low > 0 else "worse" if high < 0 else "open"
+
+
+def _middle(means: Array, level: float) -> tuple[float, float]:
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+@lru_cache(maxsize=16)
+def _drawn(people: int, draws: int, seed: int = 0) -> Array:
+    """Draw places of people with replacement, (draws, people)."""
+    return np.random.default_rng(seed).integers(people, size=(draws, people))
+
+
+@lru_cache(maxsize=16)
+def _counted(people: int, draws: int) -> Array:
+    """Count how often each person is in a draw, (draws, people)."""
+    cells = _drawn(people, draws) + people * np.arange(draws)[:, None]
+    return np.bincount(cells.ravel(), minlength=draws * people).reshape(draws, people).astype(np.float64)
 
 
 def signed_rank(differences: Array) -> float:

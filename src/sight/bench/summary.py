@@ -15,6 +15,10 @@ BASELINE = "none"
 #: The reading of macro-F1 that comparisons rest on: over classes in truth or answers, as most code computes it.
 METRIC = "macro_f1_union"
 READINGS = ("macro_f1_union", "macro_f1_truth", "macro_f1_all")
+#: What is compared where there is no macro-F1: in a stream of one class every wrong answer would add a class of zero.
+METRIC_OF_KIND = {"classes": "accuracy"}
+#: Points that a run may lose to source-only before it counts as harmed.
+HARM = 3.0
 #: Networks and orders as the paper's tables call them.
 CASES = {
     **{"cnn": "1D-CNN", "resnet": "1D-ResNet", "transformer": "Transformer"},
@@ -30,17 +34,21 @@ class Summary:
     ----------
     table
         One line a method, in the order of the plan, index its label. Scores in points of 100; ``delta`` and what
-        follows it against source-only, paired by target.
+        follows it against source-only, paired by target; ``harmed`` of ``runs`` (source, target, seed) lose more
+        than `HARM` points to it. ``mean`` is over runs, ``person_mean`` over people, as differences are.
     by_target
         Targets by methods: mean over seeds and sources, in points.
     people, seeds
         How many targets and seeds there are.
+    stride_s
+        Seconds between two windows.
     """
 
     table: Any
     by_target: Any
     people: int
     seeds: int
+    stride_s: float = 1.0
 
     @property
     def baseline(self) -> str | None:
@@ -71,22 +79,24 @@ def grids(table: Any) -> dict[str, dict[float, str]]:
     return found
 
 
-def summarise(rows: Any) -> Summary:
-    """Summarise rows of one experiment, setting, network and order."""
-    rows = rows.assign(points=100 * rows[METRIC])
+def summarise(rows: Any, metric: str | None = None) -> Summary:
+    """Summarise rows of one experiment, setting, network and order; the metric is that of their kind unless told."""
+    rows = rows.assign(points=100 * rows[metric or METRIC_OF_KIND.get(rows["kind"].iloc[0], METRIC)])
     order = rows.sort_values("place", kind="stable").drop_duplicates("label")
     labels = order["label"].tolist()
     by_target = rows.pivot_table(index="target", columns="label", values="points", sort=False)[labels]
     table = order.set_index("label")[["method", "completed", "needs", "settings"]].copy()
     table["trials"] = rows.groupby("label").size()
     table["mean"], table["sd"] = _over_seeds(rows, labels)
-    for name in READINGS:
-        table[name] = 100 * rows.groupby("label")[name].mean()
-    for name in (name for name in FIGURES if name in rows):
-        table[name] = rows.groupby("label")[name].mean()
+    table["person_mean"] = by_target.mean()
+    averages = rows.groupby("label")[[name for name in (*READINGS, *FIGURES) if name in rows]].mean()
+    for name in averages:
+        table[name] = averages[name] * (100 if name in READINGS else 1)
     table["rank"] = stats.average_ranks(by_target.to_numpy())
-    found = Summary(table=table, by_target=by_target, people=len(by_target), seeds=rows["seed"].nunique())
+    stride_s, seeds = float(rows["stride_s"].iloc[0]), rows["seed"].nunique()
+    found = Summary(table=table, by_target=by_target, people=len(by_target), seeds=seeds, stride_s=stride_s)
     _against_baseline(found)
+    _harm(found, rows)
     _beside_paper(found, rows)
     return found
 
@@ -109,15 +119,24 @@ def _over_seeds(rows: Any, labels: list[str]) -> tuple[Array, Array]:
 def _against_baseline(found: Summary) -> None:
     table, base = found.table, found.baseline
     columns = ["delta", "low", "high", "p", "wins", "ties", "losses"]
-    table[columns] = np.nan
-    if base is None:
-        return
-    for label in table.index:
+    lines = np.full((len(table), len(columns)), np.nan)
+    for line, label in zip(lines, table.index, strict=True):
+        if base is None or label == base:
+            continue
         apart = (found.by_target[label] - found.by_target[base]).dropna().to_numpy()
-        if len(apart) and label != base:
+        if len(apart):
             p = stats.signed_rank(apart) if len(apart) >= stats.FEWEST else np.nan
-            table.loc[label, columns] = [apart.mean(), *stats.bootstrap_interval(apart), p, *stats.record(apart)]
+            line[:] = [apart.mean(), *stats.bootstrap_interval(apart), p, *stats.record(apart)]
+    table[columns] = lines
     table["p"] = stats.holm(table["p"].to_numpy(float))
+
+
+def _harm(found: Summary, rows: Any) -> None:
+    """Count runs, a source model on a person, that lose more than `HARM` points to source-only."""
+    runs = rows.pivot_table(index=["sources", "target", "seed"], columns="label", values="points")
+    base = found.baseline
+    apart = runs.sub(runs[base], axis=0) if base is not None else runs * np.nan
+    found.table["runs"], found.table["harmed"] = apart.notna().sum(), (apart < -HARM).sum()
 
 
 def _beside_paper(found: Summary, rows: Any) -> None:

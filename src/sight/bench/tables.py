@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sight.bench.forms import DASH, Cell, Table, interval, marked, number, probability, spread
-from sight.bench.summary import Summary
+from sight.bench.summary import HARM, Summary
 
 #: More columns than this do not fit a page, nor a mind.
 MOST_PAIRS = 20
@@ -123,6 +123,27 @@ def segment_table(summary: Summary, name: str, title: str) -> Table:
     return Table(name=name, title=title, heads=heads, rows=rows, note=note, heading=heading, folded=True)
 
 
+def alone(summary: Summary, name: str, title: str) -> Table:
+    """Accuracy where each class of a person is a stream of its own, and its difference to source-only."""
+    t = summary.table
+    ends = t[["delta", "low", "high"]].itertuples(index=False)
+    columns = [
+        [Cell(label) for label in labelled(summary)],
+        marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"]),
+        [Cell(number(d, sign=True), below=interval(*i)) for d, *i in ends],
+        [Cell(_record(*r)) for r in t[["wins", "ties", "losses"]].itertuples(index=False)],
+        [Cell(number(100 * h / n if n else np.nan)) for h, n in t[["harmed", "runs"]].itertuples(index=False)],
+        marked([number(100 * v) for v in t["balanced_accuracy"]], t["balanced_accuracy"]),
+    ]
+    heads = ["Method", "Accuracy", "Δ", "Won/lev./lost", "Harmed (%)", "Balanced accuracy"]
+    note = (
+        "Each class of a person as a stream of its own, in which nothing ever changes; accuracy in points over all "
+        f"windows, Δ against source-only paired over {summary.people} target subjects, with 95 % bootstrap interval. "
+        f"Harmed: share of runs that lose more than {HARM:g} points. Balanced accuracy averages over streams."
+    )
+    return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=note)
+
+
 def pair_table(pairs: Any, name: str, title: str) -> Table:
     """Each method on each pair of people, the paper's figure below."""
     cases = list(dict.fromkeys(pairs.columns.get_level_values(0)))
@@ -176,32 +197,6 @@ def cross_table(summaries: dict[str, Summary], name: str, title: str) -> Table:
             columns.append([Cell(number(v)) for v in t["paper"]])
     note = "Macro-F1 in points, and its difference to source-only with 95 % bootstrap interval over target subjects."
     return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=note)
-
-
-def leaderboard(deltas: Any, ranks: Any) -> Table:
-    """Rank methods over all settings: difference to source-only in each, their mean, and the average rank.
-
-    Parameters
-    ----------
-    deltas, ranks
-        Methods by settings.
-    """
-    mean, settings = deltas.mean(axis=1), deltas.notna().sum(axis=1)
-    order = mean.to_frame("mean").assign(settings=settings).sort_values(["settings", "mean"], ascending=False).index
-    deltas, ranks = deltas.loc[order], ranks.loc[order]
-    columns = [[Cell(label) for label in order]]
-    columns += [marked([number(v, sign=True) for v in deltas[setting]], deltas[setting]) for setting in deltas]
-    whole = deltas.notna().all(axis=1)
-    mean, rank = deltas.mean(axis=1), ranks.mean(axis=1)
-    columns += [marked([number(v, sign=True) for v in mean], mean.where(whole))]
-    columns += [marked([number(v) for v in rank], -rank.where(whole))]
-    columns += [[Cell(str(int(n))) for n in deltas.notna().sum(axis=1)]]
-    heads = ["Method", *deltas.columns, "Mean", "Rank", "Settings"]
-    note = (
-        "Difference of macro-F1 to source-only in points, on each setting. Rank is averaged over people, then "
-        "settings, among the methods run there; methods run on more settings come first."
-    )
-    return Table(name="leaderboard", title="Leaderboard", heads=heads, rows=list(zip(*columns, strict=True)), note=note)
 
 
 def _record(wins: float, ties: float, losses: float) -> str:

@@ -14,6 +14,7 @@ import json
 import platform
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -79,13 +80,28 @@ class _Stage:
     trial: Trial
     job: Job
 
+    @cached_property
+    def source_data(self) -> str:
+        """Hash of the people of the source."""
+        return content(self.sources)
+
+    @cached_property
+    def target_data(self) -> str:
+        """Hash of the person of the target."""
+        return content([self.target])
+
+    @cached_property
+    def model_name(self) -> str:
+        """Name of the trained source."""
+        return self.recipe.name(self.source_data)
+
     def path(self, variant: Variant) -> Path:
         """File of one row, named after all that decides it."""
         adapter = make(variant)
         setting, kind = self.job.setting, self.job.experiment.kind
-        stream = (content([self.target]), self.target.stride_s, self.trial.order, setting.use_gaps, BLOCK)
+        stream = (self.target_data, self.target.stride_s, self.trial.order, setting.use_gaps, BLOCK)
         method = (variant.method, adapter.settings(), _code(type(adapter)))
-        name = key(kind, self.recipe.name(self.sources), stream, method, __version__)
+        name = key(kind, self.model_name, stream, method, __version__)
         return self.job.out / "rows" / name[:2] / f"{name}.json"
 
     def source(self) -> Any:
@@ -123,13 +139,14 @@ def prepare(group: list[Trial], job: Job) -> None:
         pass
 
 
-def answer(trial: Trial, job: Job) -> tuple[list[Row], list[Failure]]:
-    """Return the rows of all methods on one trial, those that are missing made now."""
+def answer(trial: Trial, job: Job, only_finished: bool = False) -> tuple[list[Row], list[Failure]]:
+    """Return the rows of all methods on one trial, those that are missing made now or left out."""
     variants = job.experiment.variants
     try:
         stage = _stage(trial, job)
         paths = {variant.label: stage.path(variant) for variant in variants}
-        failures = _fill(stage, [v for v in variants if not paths[v.label].is_file()], paths)
+        missing = [] if only_finished else [v for v in variants if not paths[v.label].is_file()]
+        failures = _fill(stage, missing, paths)
     except Exception as error:  # whatever it is, the other trials go on and the report names it
         return [], [Failure(label=v.label, trial=str(trial), error=_told(error)) for v in variants]
     rows = [
@@ -175,8 +192,8 @@ def _row(stage: _Stage, variant: Variant, source: Any, windows: Windows, encoded
         "scores": scores,
         "state_bytes": adapter.state_bytes(),
         "training": dataclasses.asdict(stage.recipe) | {"windows": source.card.training["windows"]},
-        "source_data": content(stage.sources),
-        "target_data": content([stage.target]),
+        "source_data": stage.source_data,
+        "target_data": stage.target_data,
         "seconds": round(seconds, 4),
         "versions": _versions(),
         "machine": platform.platform(),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import typer
 
 from sight._version import __version__
-from sight.cli import bench, data, listing
+from sight.cli import bench, cohort, data, listing, serve
 from sight.cli._shared import Friendly
 from sight.cli.adapt import adapt
 from sight.cli.demo import demo
 from sight.cli.evaluate import evaluate
 from sight.cli.export import export
+from sight.cli.fleet import fleet
 from sight.cli.inspect import inspect
+from sight.cli.stream import stream
 from sight.cli.train import train
 
 app = typer.Typer(
@@ -44,11 +46,15 @@ app.command()(adapt)
 app.command()(evaluate)
 app.command()(inspect)
 app.command()(export)
+app.command()(stream)
+app.command()(fleet)
 app.command()(listing.methods)
 app.command()(listing.datasets)
 app.command()(listing.encoders)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
+app.add_typer(cohort.app, name="cohort")
+app.add_typer(serve.app, name="serve")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,18 @@ def read(item: Input, source: Any, reading: Reading) -> Windows:
     return replace(windows, x=filled(windows.x, card.fill))
 
 
+def recordings(item: Input, card: Any, reading: Reading) -> Iterator[Recording]:
+    """Read a stream as recordings in time order, with the model's channels and units, as a device would send them."""
+    if not item.dataset:
+        yield _recording(item, card, reading)
+        return
+    from sight.stream.replay import on_one_clock
+
+    dataset = _dataset(item, card, reading)
+    for one in on_one_clock(dataset.recordings(person(dataset, item.subject)), shared=dataset.one_clock):
+        yield one if one.channels == card.channels else _fitted(item, one, card.channels)
+
+
 def dataset_of(name: str, options: list[str] | None, labels: Path | None = None) -> tuple[Any, dict[str, Any]]:
     """Open a dataset by name, or a user's folder with its label map."""
     if Path(name).is_dir():
@@ -113,22 +126,25 @@ def person(dataset: Any, text: str) -> str:
 
 
 def _of_dataset(item: Input, card: Any, reading: Reading) -> Windows:
-    dataset, _ = dataset_of(item.dataset, list(reading.options))
-    if not reading.options and card.dataset == item.dataset:
-        dataset = type(dataset)(**card.training.get("options", {}))
     from sight.datasets import windows_of
 
+    dataset = _dataset(item, card, reading)
     who = person(dataset, item.subject)
     return windows_of(dataset, who, rate_hz=card.rate_hz, window_s=card.window_s, stride_s=card.stride_s)
 
 
-def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
-    from sight.datasets.files import read as read_file
-    from sight.signal import prepare
-    from sight.signal.clean import convert, warnings_for
+def _dataset(item: Input, card: Any, reading: Reading) -> Any:
+    """Open the dataset as the model's training did, where nobody says otherwise."""
+    dataset, _ = dataset_of(item.dataset, list(reading.options))
+    if not reading.options and card.dataset == item.dataset:
+        dataset = type(dataset)(**card.training.get("options", {}))
+    return dataset
 
-    if str(item.path).endswith(".npz"):
-        return _of_npz(item, card)
+
+def _recording(item: Input, card: Any, reading: Reading) -> Recording:
+    from sight.datasets.files import read as read_file
+    from sight.signal.clean import convert
+
     recording = read_file(
         str(item.path),
         columns=reading.mapping(),
@@ -141,6 +157,16 @@ def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
     recording = convert(_fitted(item, recording, card.channels), card.units)
     if not np.isfinite(recording.values).any():
         raise ValueError(f"{item.name} holds no number in {', '.join(card.channels)}; check the columns.")
+    return recording
+
+
+def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
+    from sight.signal import prepare
+    from sight.signal.clean import warnings_for
+
+    if str(item.path).endswith(".npz"):
+        return _of_npz(item, card)
+    recording = _recording(item, card, reading)
     known = {key: getattr(card, key) for key in ("rate_hz", "channels", "mean", "std")}
     warnings = warnings_for(recording, known | {"unit": card.units})
     windows = prepare(

@@ -34,6 +34,13 @@ EXTRAS = {
     "matplotlib": "bench",
     "duckdb": "bench",
     "distributed": "dask",
+    "paho": "stream",
+    "serial": "stream",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+    "websockets": "serve",
+    "redis": "serve",
+    "prometheus_client": "serve",
 }
 
 

@@ -29,6 +29,7 @@ def run(
     methods: Annotated[str | None, typer.Option(help="Only these, such as none,sight,mymethod.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Only these, such as 0,1.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only so many pairs of people.", min=1)] = None,
+    gather: Annotated[bool, typer.Option("--gather", help="Run nothing; take the rows that are finished.")] = False,
 ) -> None:
     """Run an experiment on a dataset; what is finished is kept and never run twice.
 
@@ -49,7 +50,9 @@ def run(
     plan = narrow(plan, wanted, None if seeds is None else [int(seed) for seed in seeds.split(",")])
     setting = load_setting(dataset, pairs=plan.pairs, limit=limit)
     with progress(f"{plan.name} on {setting.name}", steps(plan, setting)) as show:
-        rows, failures = run_all(plan, setting, out, engine=engine, jobs=jobs, device=device, on_done=show)
+        rows, failures = run_all(
+            plan, setting, out, engine=engine, jobs=jobs, device=device, only_finished=gather, on_done=show
+        )
     part = ".part" if (methods, seeds, limit) != (None, None, None) else ""
     path = out / f"{plan.name}_{setting.name}{part}.parquet"
     if rows:
@@ -74,8 +77,9 @@ def _tell(failures: list[Any], path: Path) -> None:
 def report(
     results: Annotated[list[Path], typer.Argument(help="Result files (.parquet), or folders that hold them.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for page, tables and figures.")] = RUNS / "report",
+    across: Annotated[bool, typer.Option("--across", help="Only the tables over several settings.")] = False,
 ) -> None:
-    """Write tables (Markdown, LaTeX, CSV), figures (SVG) and a page of all results, and the leaderboard.
+    """Write tables (Markdown, LaTeX), figures (SVG) and a page of all results, and tables over several settings.
 
     [bold]Example[/]
 
@@ -83,7 +87,7 @@ def report(
     """
     from sight.bench.report import write_report
 
-    console.print(f"Open {write_report(results, out)}", soft_wrap=True)
+    console.print(f"Open {write_report(results, out, only_across=across)}", soft_wrap=True)
 
 
 @app.command("list")

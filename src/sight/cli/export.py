@@ -19,8 +19,9 @@ def export(
         Path | None, typer.Option("--out", "-o", help="The .onnx file; beside the checkpoint by default.")
     ] = None,
     fused: Annotated[
-        bool, typer.Option("--fused", help="Put SIGHT into the graph too: (window, state) to (answer, state).")
+        bool, typer.Option("--fused", help="Put a method into the graph too: (window, state) to (answer, state).")
     ] = False,
+    method: Annotated[str, typer.Option(help="Method of a fused graph: sight or keel.")] = "sight",
     settings: Settings = None,
     int8: Annotated[
         str | None,
@@ -36,7 +37,7 @@ def export(
 
       sight export model.safetensors --int8 synthetic:W01 -o small.onnx
 
-      sight export model.safetensors --fused --set variant=authors -o watch.onnx
+      sight export model.safetensors --fused --method keel -o watch.onnx
     """
     from sight.sources.torch import TorchSource
 
@@ -49,7 +50,7 @@ def export(
     if fused:
         from sight.export import export_fused
 
-        export_fused(source, out, make_adapter("sight", settings))
+        export_fused(source, out, make_adapter(method, settings))
     elif int8:
         _small(source, out, int8, tuple(option or ()))
     else:

@@ -2,62 +2,65 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from sight.kernels.backend import backend
+from sight.kernels.backend import Backend, backend
+from sight.kernels.keel_reference import COUNT, LINKED, TRACE, KeelRules, KeelSource
 from sight.kernels.reference import Rules
-from sight.kernels.states import SightState
+from sight.kernels.states import KEEL_NUMBERS, KEEL_VECTORS, KeelState, SightState
 from sight.ops import relaxed
 from sight.types import Array
 
 
-class Fleet:
-    """SIGHT for W wearers who share a model; each is answered exactly as an adapter of its own would.
+class Fleet(ABC):
+    """A method for W wearers who share a model; each is answered exactly as an adapter of its own would.
 
-    Made by `sight.methods.sight.SIGHT.fleet`.
+    Made by the adapter's `fleet`, such as `sight.methods.keel.Keel.fleet`.
 
     Parameters
     ----------
-    anchors
-        Directions of the head, (K, D); stored once for all.
-    rules
-        Fields of SIGHT.
-    wearers
-        W.
+    like
+        Head of the model, (K, D); features and answers come in its shape and float type.
+    backend
+        Implementation that answers.
+    fresh
+        State of a wearer nobody has seen, as the adapter's `state` gives it.
+    named
+        The same of all wearers: name to an array with W in front, views into the block.
     gap_half_life_s
         Half-life of a belief over a gap; None keeps it.
 
     Notes
     -----
-    ``block`` is all float state, one contiguous array of W (K D + 2 K) numbers: first every wearer's prototypes,
-    then every habit, then every belief, in the order of wearers. ``count`` (W,) tells how many windows each has
-    seen. The two are enough to resume.
+    ``block`` is all float state, one contiguous array; ``count`` (W,) tells how many windows each wearer has seen. The
+    two are enough to resume. ``surprise`` holds that of each window of the last call.
     """
 
-    def __init__(self, anchors: Array, rules: Rules, wearers: int, gap_half_life_s: float | None = 30.0) -> None:
-        classes, dims = anchors.shape
-        each = np.array([classes * dims, classes, classes])
-        self.block: Array = np.full(wearers * each.sum(), 1 / classes, anchors.dtype)
-        prototypes, habit, belief = np.split(self.block, np.cumsum(wearers * each)[:-1])
-        self._states = SightState(
-            prototypes=prototypes.reshape(wearers, classes, dims),
-            habit=habit.reshape(wearers, classes),
-            belief=belief.reshape(wearers, classes),
-        )
-        self._states.prototypes[:] = anchors
-        self.count: Array = np.zeros(wearers, np.int64)
-        self.surprise: Array = np.empty(0, anchors.dtype)
-        self._anchors, self._rules, self._half_life = anchors, rules, gap_half_life_s
-        self._backend = backend(anchors.dtype)
+    block: Array
+    count: Array
+
+    def __init__(
+        self,
+        like: Array,
+        backend: Backend,
+        fresh: Mapping[str, Array],
+        named: Mapping[str, Array],
+        gap_half_life_s: float | None,
+    ) -> None:
+        self._shape, self._dtype, self._backend = like.shape, like.dtype, backend
+        self._fresh, self._named, self._half_life = fresh, named, gap_half_life_s
+        self.surprise: Array = np.empty(0, like.dtype)
+        self.reset()
 
     def __len__(self) -> int:
-        return len(self.count)
+        return len(self._named["belief"])
 
     def refine(self, z: Array, p: Array, rows: Array | None = None) -> Array:
-        """Answer one window each of the wearers `rows`, then adapt; `surprise` holds lambda for each.
+        """Answer one window each of the wearers `rows`, then adapt; `surprise` holds each one's.
 
         Parameters
         ----------
@@ -68,42 +71,48 @@ class Fleet:
         """
         rows = self._checked_rows(rows)
         z, p = self._checked(np.asarray(z), np.asarray(p), rows)
-        q, self.surprise = self._backend.many(z, p, self._states, self.count, rows, self._anchors, self._rules)
+        q, self.surprise = self._advance(z, p, rows)
         return q
 
     def gap(self, seconds: float, rows: Array | None = None) -> None:
         """Tell that these wearers were away: beliefs relax, knowledge stays."""
         if not (np.isfinite(seconds) and seconds >= 0):
             raise ValueError(f"Expected a gap of zero or more seconds, got {seconds}.")
-        rows = self._checked_rows(rows)
-        for row in rows[self.count[rows] > 0]:
-            self._states.belief[row] = relaxed(self._states.belief[row], seconds, self._half_life)
+        self._away(float(seconds), self._checked_rows(rows))
 
     def reset(self, rows: Array | None = None) -> None:
         """Forget these wearers."""
         rows = self._checked_rows(rows)
-        self._states.prototypes[rows] = self._anchors
-        self._states.habit[rows] = self._states.belief[rows] = 1 / len(self._anchors)
-        self.count[rows] = 0
+        for name, value in self._fresh.items():
+            self._named[name][rows] = value
 
     def state(self, wearer: int) -> dict[str, Array]:
         """Copy one wearer's state, as the adapter's `state` gives it."""
-        named = {**self._states._asdict(), "count": self.count}
-        return {name: np.array(named[name][wearer]) for name in sorted(named)}
+        return {name: np.array(self._named[name][wearer], value.dtype) for name, value in sorted(self._fresh.items())}
 
     def restore(self, wearer: int, state: Mapping[str, Any]) -> None:
         """Put one wearer's state in place."""
-        named = {**self._states._asdict(), "count": self.count}
-        if set(state) != set(named):
-            raise ValueError(f"Expected state with {sorted(named)}, got {sorted(state)}.")
+        if set(state) != set(self._fresh):
+            raise ValueError(f"Expected state with {sorted(self._fresh)}, got {sorted(state)}.")
         for name, value in state.items():
-            if np.shape(value) != named[name][wearer].shape or not np.isfinite(value).all():
+            if np.shape(value) != self._fresh[name].shape or not np.isfinite(value).all():
                 raise ValueError(
-                    f"Expected finite {name!r} of shape {named[name][wearer].shape}, got shape {np.shape(value)}; "
+                    f"Expected finite {name!r} of shape {self._fresh[name].shape}, got shape {np.shape(value)}; "
                     f"was it saved by another model?"
                 )
         for name, value in state.items():
-            named[name][wearer] = value
+            self._named[name][wearer] = value
+
+    # --- hooks ------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _advance(self, z: Array, p: Array, rows: Array) -> tuple[Array, Array]:
+        """Answer checked windows, adapt, and return answers and surprises."""
+
+    def _away(self, seconds: float, rows: Array) -> None:
+        belief = self._named["belief"]
+        for row in rows[self.count[rows] > 0]:
+            belief[row] = relaxed(belief[row], seconds, self._half_life)
 
     def _checked_rows(self, rows: Array | None) -> Array:
         if rows is None:
@@ -114,14 +123,13 @@ class Fleet:
         return rows
 
     def _checked(self, z: Array, p: Array, rows: Array) -> tuple[Array, Array]:
-        classes, dims = self._anchors.shape
+        classes, dims = self._shape
         if z.shape != (len(rows), dims) or p.shape != (len(rows), classes):
             raise ValueError(
                 f"Expected features ({len(rows)}, {dims}) and probabilities ({len(rows)}, {classes}), "
                 f"got {z.shape} and {p.shape}."
             )
-        dtype = self._anchors.dtype
-        z, p = np.require(z, dtype, ("C", "W")), np.require(p, dtype, ("C", "W"))
+        z, p = np.require(z, self._dtype, ("C", "W")), np.require(p, self._dtype, ("C", "W"))
         if not self._backend.sound(z, p):
             bad = next(w for w in range(len(p)) if not self._backend.sound(z[w : w + 1], p[w : w + 1]))
             raise ValueError(
@@ -129,3 +137,91 @@ class Fleet:
                 f"sum to 1; drop it before adapting (nothing was changed)."
             )
         return z, p
+
+
+class SightFleet(Fleet):
+    """SIGHT for many wearers; the block holds every wearer's prototypes, then every habit, then every belief.
+
+    Parameters
+    ----------
+    anchors
+        Directions of the head, (K, D); stored once for all.
+    rules
+        Fields of SIGHT.
+    wearers
+        W.
+    fresh, gap_half_life_s
+        As `Fleet` takes them.
+    """
+
+    def __init__(
+        self, anchors: Array, rules: Rules, wearers: int, fresh: Mapping[str, Array], gap_half_life_s: float | None
+    ) -> None:
+        shapes = {name: anchors.shape[: 2 if name == "prototypes" else 1] for name in SightState._fields}
+        self.block, named = _carved(shapes, wearers, anchors.dtype)
+        self._states = SightState(**named)
+        self.count = np.zeros(wearers, np.int64)
+        self._anchors, self._rules = anchors, rules
+        super().__init__(anchors, backend(anchors.dtype), fresh, {**named, "count": self.count}, gap_half_life_s)
+
+    def _advance(self, z: Array, p: Array, rows: Array) -> tuple[Array, Array]:
+        return self._backend.many(z, p, self._states, self.count, rows, self._anchors, self._rules)
+
+
+class KeelFleet(Fleet):
+    """Keel for many wearers; the block holds every wearer's vectors, then every wearer's numbers, all float64.
+
+    Parameters
+    ----------
+    like
+        Head of the model, (K, D).
+    source
+        What Keel takes from it; stored once for all.
+    rules
+        Fields of Keel.
+    wearers
+        W.
+    fresh, gap_half_life_s
+        As `Fleet` takes them.
+    """
+
+    def __init__(
+        self,
+        like: Array,
+        source: KeelSource,
+        rules: KeelRules,
+        wearers: int,
+        fresh: Mapping[str, Array],
+        gap_half_life_s: float | None,
+    ) -> None:
+        shapes = {"vectors": (len(KEEL_VECTORS), len(like)), "numbers": (len(KEEL_NUMBERS),)}
+        self.block, arrays = _carved(shapes, wearers, np.dtype(np.float64))
+        self._states = KeelState(**arrays)
+        self._of_source, self._rules = source, rules
+        named = {name: self._states.vectors[:, i] for i, name in enumerate(KEEL_VECTORS)}
+        named |= {name: self._states.numbers[:, i] for i, name in enumerate(KEEL_NUMBERS)}
+        super().__init__(like, backend(like.dtype, "keel"), fresh, named, gap_half_life_s)
+
+    @property
+    def count(self) -> Array:  # type: ignore[override]
+        """Windows that each wearer has seen, (W,)."""
+        return self._states.numbers[:, COUNT].astype(np.int64)
+
+    def _advance(self, z: Array, p: Array, rows: Array) -> tuple[Array, Array]:
+        q, trace = self._backend.many(z, p, self._states, rows, self._of_source, self._rules)
+        return q, trace[:, TRACE.index("surprise")]
+
+    def _away(self, seconds: float, rows: Array) -> None:
+        super()._away(seconds, rows)
+        if seconds > 0:
+            self._states.numbers[rows, LINKED] = 0
+
+
+def _carved(shapes: Mapping[str, tuple[int, ...]], wearers: int, dtype: Any) -> tuple[Array, dict[str, Array]]:
+    """Lay arrays of all wearers one after the other in one block, and return it with the views of them."""
+    sizes = [wearers * int(np.prod(shape)) for shape in shapes.values()]
+    block: Array = np.zeros(sum(sizes), dtype)
+    parts = np.split(block, np.cumsum(sizes)[:-1])
+    return block, {
+        name: part.reshape(wearers, *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }

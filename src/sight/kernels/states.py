@@ -1,4 +1,4 @@
-"""What SIGHT remembers of a wearer, and the same half-sized for storage."""
+"""What SIGHT and Keel remember of a wearer, and SIGHT's state half-sized for storage."""
 
 from __future__ import annotations
 
@@ -17,6 +17,17 @@ class SightState(NamedTuple):
     prototypes: Array  # (K, D)
     habit: Array  # (K,)
     belief: Array  # (K,)
+
+
+class KeelState(NamedTuple):
+    """What Keel remembers of one wearer, all float64; arrays are updated in place."""
+
+    vectors: Array  # (4, K), rows as `KEEL_VECTORS` names them
+    numbers: Array  # (8,), as `KEEL_NUMBERS` names them
+
+
+KEEL_VECTORS = ("belief", "life", "total", "previous")
+KEEL_NUMBERS = ("doubts", "hazard", "near", "spread", "far", "pairs", "count", "linked")
 
 
 def half(state: Mapping[str, Array]) -> dict[str, Array]:

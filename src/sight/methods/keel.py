@@ -8,15 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.ops import entropy, normalised, relaxed, softmax, unit
+from sight.kernels import Fleet, KeelFleet, KeelRules, KeelSource, KeelState, backend
+from sight.kernels.keel_reference import HIGHEST, LOWEST, TRACE, strength
+from sight.ops import relaxed, unit
 from sight.types import Array
 
-#: Floor of probabilities under a logarithm, and of squared distances.
-TINY, STILL = 1e-30, 1e-6
-#: The learned hazard stays between these, so that neither inertia nor forgetting can lock itself in.
-LOWEST, HIGHEST = 0.01, 0.95
-#: Windows that the first hazard counts for; pairs and variance that the spread of near steps starts from.
-FIRST_WINDOWS, FIRST_PAIRS, FIRST_VARIANCE = 20, 5, 0.25
+#: Least share of a class that the source never saw.
+RAREST = 1e-6
 
 
 @dataclass(kw_only=True)
@@ -64,7 +62,11 @@ class Keel(OutputAdapter):
     The step between neighbours is measured on its own scale: ``delta`` is the distance of far windows over that of
     near ones, in standard deviations of the latter's logarithm, and a step ``u`` deviations above the mean multiplies
     the odds of a change by ``exp(surprise * delta * (u - delta / 2))``. In a shuffled stream delta is 0. The hazard
-    is learned from changes that the shares of the classes do not explain. Time and memory are O(K D).
+    is learned from changes that the shares of the classes do not explain. Time and memory are O(K D). The step itself
+    is in `sight.kernels.keel_reference`, and compiled beside it. Of the trace, ``surprise`` is the probability of a
+    change before the window, ``hazard`` the one learned so far, ``strength`` how far the lean was corrected; with
+    `prototypes`, ``agreement`` is the share of 1 that both opinions have in common: where it is low, the window may be
+    of no class at all.
 
     Examples
     --------
@@ -106,34 +108,32 @@ class Keel(OutputAdapter):
     # --- the source -----------------------------------------------------------------------------------------------
 
     def _bind(self) -> None:
-        stats, classes = self.source.stats, self.n_classes
-        self._prior = np.full(classes, 1 / classes)
-        self._expected = np.zeros(classes)
-        self._align, self._share = 0.0, 0.0
-        if stats is None:
-            return
-        prior = np.maximum(stats.prior.astype(np.float64), STILL)
-        self._prior = prior / prior.sum()
-        weight, bias = self.source.weight.astype(np.float64), np.asarray(self.source.bias, np.float64)
-        means, self._origin = stats.class_means.astype(np.float64), stats.feature_mean.astype(np.float64)
-        self._directions = unit(means - self._origin)  # (K, D)
-        seen = stats.prior > 0
-        heads, cosines = means @ weight.T + bias, self._directions @ self._directions.T  # (K, K)
-        wide, narrow = _margin(heads, seen), _margin(cosines, seen)
-        self._align = self.align
-        self._share = self.prototypes if wide > 0 and narrow > 0 else 0.0
-        self._scale = wide / narrow if self._share else 0.0
-        mean_logits = _centred(weight @ self._origin + bias)
-        self._expected = (1 - self._share) * mean_logits
-        self._expected += self._share * self._scale * _centred(self._prior @ cosines)
+        self._of_source = self.of_source()
+        self._rules = self.rules()
+        self._backend = backend(self.source.weight.dtype, "keel")
 
-    def _evidence(self, z: Array, p: Array) -> Array:
-        """Centred logarithms of the answer, with the second opinion of the class means, (K,)."""
-        logits = _centred(np.log(np.maximum(p.astype(np.float64), TINY)))
-        if not self._share:
-            return logits
-        cosines = self._directions @ unit(z - self._origin)
-        return (1 - self._share) * logits + self._share * self._scale * _centred(cosines)
+    def rules(self) -> KeelRules:
+        """Return the fields as the kernels take them; without source statistics there is nothing to align to."""
+        values = {name: getattr(self, name) for name in KeelRules._fields}
+        return KeelRules(**values | {"align": 0.0 if self.source.stats is None else self.align})
+
+    def of_source(self) -> KeelSource:
+        """Return what the kernels take from the bound source: shares, expected evidence, class directions."""
+        stats, classes = self.source.stats, self.n_classes
+        if stats is None:
+            return KeelSource(np.full(classes, 1 / classes), np.zeros(classes), 0.0, 0.0, np.empty(0), np.empty((0, 0)))
+        prior = np.maximum(stats.prior.astype(np.float64), RAREST)
+        prior = prior / prior.sum()
+        weight, bias = self.source.weight.astype(np.float64), np.asarray(self.source.bias, np.float64)
+        means, origin = stats.class_means.astype(np.float64), stats.feature_mean.astype(np.float64)
+        directions = unit(means - origin)  # (K, D)
+        seen = stats.prior > 0
+        heads, cosines = means @ weight.T + bias, directions @ directions.T  # (K, K)
+        wide, narrow = _margin(heads, seen), _margin(cosines, seen)
+        share = self.prototypes if wide > 0 and narrow > 0 else 0.0
+        scale = wide / narrow if share else 0.0
+        expected = (1 - share) * _centred(weight @ origin + bias) + share * scale * _centred(prior @ cosines)
+        return KeelSource(prior, expected, share, scale, origin, directions)
 
     # --- the stream -----------------------------------------------------------------------------------------------
 
@@ -142,81 +142,40 @@ class Keel(OutputAdapter):
         self.belief_ = np.full(classes, 1 / classes)
         self.life_ = np.zeros(classes)  # sum of beliefs
         self.total_ = np.zeros(classes)  # sum of evidence
+        self.previous_ = np.zeros(classes)  # evidence of the window before
         self.doubts_ = 0.0  # sum of doubts
-        self.previous_ = np.zeros(classes)
         self.hazard_ = float(self.hazard)
         self.near_ = self.spread_ = self.far_ = 0.0  # mean and sum of squares of near steps, mean of far ones
         self.pairs_ = self.count_ = self.linked_ = 0
 
-    def _refine_one(self, z: Array, p: Array) -> Array:
-        evidence = self._evidence(z, p)
-        self.doubts_ += 1 - float(softmax(evidence).max())
-        shares = (self.life_ + self.patience * self._prior) / (self.count_ + self.patience)
-        likelihood = softmax(self._righted(evidence, shares))
-        self._surprise = 0.0
-        if self.count_ == 0:
-            self.belief_ = likelihood
-        else:
-            self._surprise = self._change(evidence)
-            self._filter(likelihood, shares, self._surprise)
-        self.life_ = self.life_ + self.belief_
-        self.total_ = self.total_ + evidence
-        self.previous_ = evidence
-        self.count_ += 1
-        self.linked_ = 1
-        return self.belief_
+    def _refine(self, z: Array, p: Array) -> Array:
+        state = self._packed()
+        q, trace = self._backend.replay(z, p, state, self._of_source, self._rules)
+        self.belief_, self.life_, self.total_, self.previous_ = state.vectors
+        self.doubts_, self.hazard_, self.near_, self.spread_, self.far_, *counts = state.numbers.tolist()
+        self.pairs_, self.count_, self.linked_ = map(int, counts)
+        told = TRACE if self._of_source.share else TRACE[:-1]
+        self._trace = dict(zip(told, trace.T, strict=False))
+        return q
 
-    def _righted(self, evidence: Array, shares: Array) -> Array:
-        """Take the wearer's lasting lean away, as far as this life tells it from the life itself."""
-        drift = (self.total_ - self.count_ * self._expected) / (self.count_ + self.patience)
-        lean = self._align * drift + self.debias * np.log(shares / self._prior)
-        righted: Array = evidence - self.strength() * lean
-        return righted
+    def _packed(self) -> KeelState:
+        """Copy the state into the arrays that the kernels take."""
+        vectors = (self.belief_, self.life_, self.total_, self.previous_)
+        steps, counts = (self.near_, self.spread_, self.far_), (self.pairs_, self.count_, self.linked_)
+        return KeelState(np.array(vectors), np.array((self.doubts_, self.hazard_, *steps, *counts), np.float64))
+
+    def _checked(self, z: Array, p: Array) -> tuple[Array, Array]:
+        # The compiled check is ten times faster; the base's explains what is wrong.
+        return (z, p) if self._backend.takes(z, p, self.source.weight) else super()._checked(z, p)
 
     def strength(self) -> float:
         """How far the lean is corrected, 0 to 1: the classes this life has covered, times the doubt of the source."""
-        covered, doubtful = 1.0, 1.0
-        if self.guard:
-            share = self.life_ / max(self.count_, 1)
-            covered = max(float(np.exp(entropy(share))) - 1, 0.0) / (self.n_classes - 1)
-        if self.doubt:
-            doubtful = (self.doubts_ / self.doubt + self.patience) / (self.count_ + 1 + self.patience)
-        return covered * min(doubtful, 1.0)
+        return strength(self._packed(), self._rules)
 
-    def _change(self, evidence: Array) -> float:
-        """Probability of a change before this window, from the step to it; then learn how long steps are."""
-        if not (self.surprise and self.linked_):
-            return self.hazard_
-        step = _log_length(evidence - self.previous_)
-        change = self.hazard_
-        if self.pairs_ >= FIRST_PAIRS:
-            deviation = np.sqrt((self.spread_ + FIRST_PAIRS * FIRST_VARIANCE) / (self.pairs_ + FIRST_PAIRS))
-            delta = max((self.far_ - self.near_) / deviation, 0.0)
-            surprise = self.surprise * delta * ((step - self.near_) / deviation - delta / 2)
-            odds = self.hazard_ / (1 - self.hazard_) * np.exp(np.clip(surprise, -50, 50))
-            change = float(odds / (1 + odds))
-        self.pairs_ += 1
-        before, self.near_ = self.near_, self.near_ + (step - self.near_) / self.pairs_
-        self.spread_ += (step - before) * (step - self.near_)
-        # Two independent windows lie sqrt(2) times as far apart as one lies from their mean.
-        far = _log_length(np.sqrt(2) * (evidence - self.total_ / self.count_))
-        self.far_ += (far - self.far_) / self.pairs_
-        return change
-
-    def _filter(self, likelihood: Array, shares: Array, change: float) -> None:
-        """One step of the hidden Markov model, and of its hazard."""
-        weight = self.temper + (1 - self.temper) * min(1.0, self.hazard_ / self.hazard)
-        likelihood = likelihood**weight
-        stayed = (1 - change) * self.belief_ * likelihood
-        self.belief_ = normalised(stayed + change / self.n_classes * likelihood, fallback=likelihood)
-        if self.rate:
-            drawn = change * float(shares @ likelihood)
-            target = drawn / max(drawn + float(stayed.sum()), TINY)
-            step = max(self.rate, 1 / (FIRST_WINDOWS + self.count_))
-            self.hazard_ = float(np.clip(self.hazard_ + step * (target - self.hazard_), LOWEST, HIGHEST))
-
-    def _note(self) -> dict[str, float]:
-        return {"surprise": self._surprise, "hazard": self.hazard_, "strength": self.strength()}
+    def fleet(self, wearers: int) -> Fleet:
+        """Make room for many wearers of the bound source, each answered as a clone of this adapter would."""
+        head = np.asarray(self.source.weight)
+        return KeelFleet(head, self._of_source, self._rules, wearers, self.clone().state(), self.gap_half_life_s)
 
     def _gap(self, seconds: float) -> None:
         self.belief_ = relaxed(self.belief_, seconds, self.gap_half_life_s)
@@ -226,10 +185,6 @@ class Keel(OutputAdapter):
 def _centred(values: Array) -> Array:
     centred: Array = values - values.mean()
     return centred
-
-
-def _log_length(values: Array) -> float:
-    return 0.5 * float(np.log(values @ values + STILL))
 
 
 def _margin(scores: Array, seen: Array) -> float:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.kernels import Fleet, Rules, SightState, backend
+from sight.kernels import Fleet, Rules, SightFleet, SightState, backend
 from sight.kernels.reference import NORM_FLOOR
 from sight.ops import relaxed, unit
 from sight.types import Array
@@ -158,16 +158,12 @@ class SIGHT(OutputAdapter):
 
     def _checked(self, z: Array, p: Array) -> tuple[Array, Array]:
         # The compiled check is ten times faster; the base's explains what is wrong.
-        classes, dims = self._anchors.shape
-        plain = z.dtype == p.dtype == self._anchors.dtype and z.flags.carray and p.flags.carray
-        if plain and z.shape == (len(p), dims) and p.shape[1:] == (classes,) and self._backend.sound(z, p):
-            return z, p
-        return super()._checked(z, p)
+        return (z, p) if self._backend.takes(z, p, self._anchors) else super()._checked(z, p)
 
     def fleet(self, wearers: int) -> Fleet:
         """Make room for many wearers of the bound source, each answered as a clone of this adapter would."""
         self._bound()
-        return Fleet(self._anchors, self._rules, wearers, self.gap_half_life_s)
+        return SightFleet(self._anchors, self._rules, wearers, self.clone().state(), self.gap_half_life_s)
 
     def _gap(self, seconds: float) -> None:
         if self.count_:

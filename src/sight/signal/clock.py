@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sight.signal.state import Stateful
 from sight.types import Array, Recording
 
 MAX_GAP_S = 0.5
@@ -21,9 +22,11 @@ MAX_GAP_S = 0.5
 BLOCK = 1 << 18
 #: Intervals within half a period of the nominal one, of all that are neither burst nor gap.
 FITTING_SHARE = 0.7
+#: What the clock counts.
+COUNTED = ("samples", "duplicate_samples", "backward_samples", "nan_samples")
 
 
-class Clock:
+class Clock(Stateful):
     """Drops samples that do not move time forward or hold no number, and marks where a gap ends.
 
     Parameters
@@ -45,26 +48,42 @@ class Clock:
 
     def __init__(self, max_gap_s: float = MAX_GAP_S) -> None:
         self.max_gap_s = max_gap_s
-        self.last_s = -np.inf
-        self.facts = {"samples": 0, "duplicate_samples": 0, "backward_samples": 0, "nan_samples": 0}
+        self.last_s_ = -np.inf
+        self.counts_ = np.zeros(len(COUNTED), np.int64)
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """How many samples stayed, and how many did not and why."""
+        return dict(zip(COUNTED, self.counts_.tolist(), strict=True))
 
     def push(self, values: Array, time_s: Array) -> tuple[Array, Array]:
         """Return which samples stay, (n,) bool, and which of those begin a stretch, (kept,) bool."""
+        # Nearly every live chunk is whole and in order, and nothing has to be sorted out.
+        if len(time_s) and _numbers(values) and _numbers(time_s):
+            step = time_s - np.concatenate(([self.last_s_], time_s[:-1]))
+            if step.min() > 0:
+                self.counts_[0] += len(step)
+                self.last_s_ = float(time_s[-1])
+                return np.ones(len(step), bool), step > self.max_gap_s
+        return self._sort_out(values, time_s)
+
+    def _sort_out(self, values: Array, time_s: Array) -> tuple[Array, Array]:
         usable = np.isfinite(values).all(axis=1) & np.isfinite(time_s)
         moments = np.where(usable, time_s, -np.inf)
-        latest = np.maximum.accumulate(np.concatenate(([self.last_s], moments)))
+        latest = np.maximum.accumulate(np.concatenate(([self.last_s_], moments)))
         keep = moments > latest[:-1]
-        self._count(usable, keep, usable & (moments == latest[:-1]))
-        kept = np.concatenate(([self.last_s], time_s[keep]))
-        self.last_s = float(latest[-1])
+        same = usable & (moments == latest[:-1])
+        self.counts_ += [keep.sum(), same.sum(), (usable & ~keep & ~same).sum(), (~usable).sum()]
+        kept = np.concatenate(([self.last_s_], time_s[keep]))
+        self.last_s_ = float(latest[-1])
         with np.errstate(invalid="ignore"):
             return keep, np.diff(kept) > self.max_gap_s
 
-    def _count(self, usable: Array, keep: Array, same: Array) -> None:
-        self.facts["samples"] += int(keep.sum())
-        self.facts["nan_samples"] += int((~usable).sum())
-        self.facts["duplicate_samples"] += int(same.sum())
-        self.facts["backward_samples"] += int((usable & ~keep & ~same).sum())
+
+def _numbers(values: Array) -> bool:
+    """Whether all values are finite, at the price of one product; a no may be wrong where they are huge."""
+    flat = values.reshape(-1)
+    return bool(np.isfinite(np.dot(flat, flat)))
 
 
 def gap_limit_s(max_gap_s: float, rate_hz: float) -> float:

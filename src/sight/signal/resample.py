@@ -10,11 +10,13 @@ between the filtered samples.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
 
 from sight.signal.clock import MAX_GAP_S, blocks, gap_limit_s, stretches
+from sight.signal.state import Stateful
 from sight.types import Array, Recording
 
 #: Rates closer than this need no conversion.
@@ -25,7 +27,7 @@ ORDER, STOP_DB = 8, 40.0
 ROUNDING = 1e-3
 
 
-class Steady:
+class Steady(Stateful):
     """Takes samples at uneven times to a regular clock that starts at the first of them.
 
     Examples
@@ -39,20 +41,20 @@ class Steady:
 
     def __init__(self, rate_hz: float) -> None:
         self.rate_hz = rate_hz
-        self._origin_s: float | None = None
-        self._ticks = 0
-        self._time: Array = np.empty(0)
-        self._value: Array = np.empty((0, 0))
+        self.origin_s_ = nan  # of the stretch; none has begun
+        self.ticks_ = 0
+        self.time_: Array = np.empty(0)
+        self.value_: Array = np.empty((0, 0), np.float32)
 
     def push(self, values: Array, time_s: Array) -> Array:
         """Return the values at all ticks up to the last sample."""
         if not len(time_s):
             return values
-        if self._origin_s is None:
-            self._origin_s, self._ticks = float(time_s[0]), 0
+        if isnan(self.origin_s_):
+            self.origin_s_, self.ticks_ = float(time_s[0]), 0
         else:
-            time_s, values = np.concatenate((self._time, time_s)), np.concatenate((self._value, values))
-        self._time, self._value = time_s[-1:].copy(), values[-1:].copy()
+            time_s, values = np.concatenate((self.time_, time_s)), np.concatenate((self.value_, values))
+        self.time_, self.value_ = time_s[-1:].copy(), values[-1:].copy()
         tick = self._due(float(time_s[-1]) + ROUNDING / self.rate_hz)
         right = np.searchsorted(time_s, tick - ROUNDING / self.rate_hz)
         left = np.maximum(right - 1, 0)
@@ -66,22 +68,21 @@ class Steady:
 
     def flush(self) -> Array | None:
         """End the stretch: return the tick that still waits for its sample, if one does, and start anew."""
-        if self._origin_s is None:
+        if isnan(self.origin_s_):
             return None
-        due = self._due(float(self._time[0]) + 0.5 / self.rate_hz)
-        self._origin_s = None
-        return self._value[: len(due)]
+        due = self._due(float(self.time_[0]) + 0.5 / self.rate_hz)
+        self.origin_s_ = nan
+        return self.value_[: len(due)]
 
     def _due(self, until_s: float) -> Array:
-        origin = self._origin_s or 0.0
-        last = int((until_s - origin) * self.rate_hz) + 1
-        tick = origin + np.arange(self._ticks, last + 1) / self.rate_hz
+        last = int((until_s - self.origin_s_) * self.rate_hz) + 1
+        tick = self.origin_s_ + np.arange(self.ticks_, last + 1) / self.rate_hz
         tick = tick[tick <= until_s]
-        self._ticks += len(tick)
+        self.ticks_ += len(tick)
         return tick
 
 
-class Convert:
+class Convert(Stateful):
     """Takes samples on one regular clock to another rate, with an anti-alias filter where the rate goes down.
 
     Examples
@@ -104,46 +105,48 @@ class Convert:
         self._start()
 
     def _start(self) -> None:
-        self._seen = self._sent = 0
-        self._tail: Array | None = None
-        self._state: Array | None = None
+        self.seen_ = self.sent_ = 0
+        self.tail_: Array = np.empty((0, 0))
+        self.last_: Array = np.empty((0, 0), np.float32)
+        self.filter_: Array = np.empty((0, 2, 0))
 
     def push(self, values: Array) -> Array:
         """Return the samples of the new clock that are now settled."""
         if not len(values):
             return values
         filtered = self._filter(values.astype(np.float64))
-        if self._tail is not None:
-            filtered = np.concatenate((self._tail, filtered))
-        self._last = values[-1:].copy()
-        self._seen += len(values)
-        first = self._seen - len(filtered)
+        if len(self.tail_):
+            filtered = np.concatenate((self.tail_, filtered))
+        self.last_ = values[-1:].copy()
+        self.seen_ += len(values)
+        first = self.seen_ - len(filtered)
         at = self._positions()
-        at = at[at <= self._seen - 1 + 1e-6]
-        self._sent += len(at)
-        left = np.minimum((at + 1e-6).astype(np.int64), self._seen - 1)
-        right = np.minimum(left + 1, self._seen - 1)
+        settled = int(np.searchsorted(at, self.seen_ - 1 + 1e-6, side="right"))
+        at, upcoming = at[:settled], at[settled]
+        self.sent_ += settled
+        left = np.minimum((at + 1e-6).astype(np.int64), self.seen_ - 1)
+        right = np.minimum(left + 1, self.seen_ - 1)
         share = np.maximum(at - left, 0.0)[:, None]
         out = filtered[left - first] * (1 - share) + filtered[right - first] * share
-        needed = min(int(self._positions()[0]), self._seen)
-        self._tail = filtered[max(needed - first, 0) :].copy()
+        needed = min(int(upcoming), self.seen_)
+        self.tail_ = filtered[max(needed - first, 0) :].copy()
         return np.asarray(out, values.dtype)
 
     def flush(self) -> Array | None:
         """End the stretch: hold its last sample until the filter has caught up, and start anew."""
-        if not self._seen:
+        if not self.seen_:
             return None
-        end_s = (self._seen - 1) / self.rate_in_hz
-        wanted = int(end_s * self.rate_hz + 1e-6) + 1 - self._sent
+        end_s = (self.seen_ - 1) / self.rate_in_hz
+        wanted = int(end_s * self.rate_hz + 1e-6) + 1 - self.sent_
         held = int(np.ceil(self.delay_s * self.rate_in_hz)) + 2
-        out = self.push(np.repeat(self._last, held, axis=0))[: max(wanted, 0)]
+        out = self.push(np.repeat(self.last_, held, axis=0))[: max(wanted, 0)]
         self._start()
         return out
 
     def _positions(self) -> Array:
-        """Where the next samples of the new clock lie, counted in samples of the old one."""
-        stop = max(int(self._seen / self.rate_in_hz * self.rate_hz) + 2, self._sent + 1)
-        at = (np.arange(self._sent, stop) / self.rate_hz + self.delay_s) * self.rate_in_hz
+        """Where the next samples of the new clock lie, in samples of the old one, until one that is not yet seen."""
+        stop = max(int(self.seen_ / self.rate_in_hz * self.rate_hz) + 2, self.sent_ + 1)
+        at = (np.arange(self.sent_, stop) / self.rate_hz + self.delay_s) * self.rate_in_hz
         whole = np.rint(at)
         return np.where(np.abs(at - whole) < 1e-6, whole, at)
 
@@ -152,13 +155,13 @@ class Convert:
             return values
         from scipy.signal import sosfilt
 
-        if self._state is None:
-            self._state = self._rest[:, :, None] * values[0]
-        filtered, self._state = sosfilt(self._sos, values, axis=0, zi=self._state)
+        if not len(self.filter_):
+            self.filter_ = self._rest[:, :, None] * values[0]
+        filtered, self.filter_ = sosfilt(self._sos, values, axis=0, zi=self.filter_)
         return np.asarray(filtered)
 
 
-class Resampler:
+class Resampler(Stateful):
     """Puts the samples of one stretch after another on the model's clock, in chunks of any size.
 
     Parameters
@@ -188,13 +191,13 @@ class Resampler:
         self._steady = Steady(rate_hz if same else rate_in_hz)
         self._convert = None if same else Convert(rate_in_hz, rate_hz)
         self.delay_s = 1 / rate_in_hz + (self._convert.delay_s if self._convert else 0.0)
-        self._origin_s: float | None = None
-        self._sent = 0
+        self.origin_s_ = nan
+        self.sent_ = 0
 
     def push(self, values: Array, time_s: Array) -> tuple[Array, Array]:
         """Return the samples of the new clock that are now settled, and their times."""
-        if self._origin_s is None and len(time_s):
-            self._origin_s, self._sent = float(time_s[0]), 0
+        if len(time_s) and isnan(self.origin_s_):
+            self.origin_s_, self.sent_ = float(time_s[0]), 0
         out = self._steady.push(values, time_s)
         return self._timed(self._convert.push(out) if self._convert else out)
 
@@ -207,13 +210,13 @@ class Resampler:
             head, tail = self._convert.push(waiting), self._convert.flush()
             waiting = head if tail is None else np.concatenate((head, tail))
         result = self._timed(waiting)
-        self._origin_s = None
+        self.origin_s_ = nan
         return result
 
     def _timed(self, values: Array) -> tuple[Array, Array]:
-        tick = np.arange(self._sent, self._sent + len(values))
-        self._sent += len(values)
-        return values, (self._origin_s or 0.0) + tick / self.rate_hz
+        tick = np.arange(self.sent_, self.sent_ + len(values))
+        self.sent_ += len(values)
+        return values, self.origin_s_ + tick / self.rate_hz
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

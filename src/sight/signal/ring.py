@@ -5,19 +5,21 @@ The windows are exactly those that `sight.signal.windows.cut` makes of the whole
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
+from math import isnan, nan
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from sight.signal.calibrate import Calibration
 from sight.signal.clock import MAX_GAP_S, Clock, gap_limit_s
 from sight.signal.resample import Resampler
+from sight.signal.state import Stateful
 from sight.signal.windows import whole_samples
 from sight.types import UNLABELLED, Array, Windows
 
 
-class Ring:
+class Ring(Stateful):
     """Holds the last samples of a stretch and gives windows of `length` every `stride`.
 
     Examples
@@ -34,27 +36,29 @@ class Ring:
 
     def clear(self) -> None:
         """Forget all samples, as at a gap."""
-        self._values = np.empty((0, self._channels), np.float32)
-        self._time = np.empty(0)
-        self._skip = 0  # samples still to pass by where the stride is longer than the window
+        self.values_ = np.empty((0, self._channels), np.float32)
+        self.time_ = np.empty(0)
+        self.skip_ = 0  # samples still to pass by where the stride is longer than the window
 
     def push(self, values: Array, time_s: Array) -> tuple[Array, Array]:
         """Return windows (m, C, T) that are now complete and the times they start at, (m,)."""
-        passed = min(self._skip, len(values))
-        self._skip -= passed
-        held = np.concatenate((self._values, values[passed:]), dtype=np.float32)
-        times = np.concatenate((self._time, time_s[passed:]))
+        passed = min(self.skip_, len(values))
+        self.skip_ -= passed
+        held = np.concatenate((self.values_, values[passed:]), dtype=np.float32)
+        times = np.concatenate((self.time_, time_s[passed:]))
         count = max((len(held) - self.length) // self.stride + 1, 0)
         used = min(count * self.stride, len(held))
-        self._skip += count * self.stride - used
-        self._values, self._time = held[used:].copy(), times[used:].copy()
+        self.skip_ += count * self.stride - used
+        self.values_, self.time_ = held[used:].copy(), times[used:].copy()
         if not count:
             return np.empty((0, self._channels, self.length), np.float32), np.empty(0)
-        first = self.stride * np.arange(count)
-        return np.ascontiguousarray(sliding_window_view(held, self.length, axis=0)[first]), times[first]
+        x = np.empty((count, self._channels, self.length), np.float32)
+        for window, start in zip(x, range(0, count * self.stride, self.stride), strict=True):
+            window[:] = held[start : start + self.length].T
+        return x, times[: count * self.stride : self.stride]
 
 
-class Windower:
+class Windower(Stateful):
     """From the samples of one live sensor to windows on the model's clock.
 
     Parameters
@@ -98,21 +102,18 @@ class Windower:
         self._clock = Clock(gap_limit_s(max_gap_s, rate_in_hz))
         self._resampler = Resampler(rate_in_hz, rate_hz)
         self._ring = Ring(channels, length=length, stride=stride)
-        self._end_s: float | None = None
-        self._fresh = True
+        self.end_s_ = nan
+        self.fresh_ = True
         self.delay_s = self._resampler.delay_s
 
     def push(self, values: Array, time_s: Array) -> Windows:
         """Take samples (n, C) and their times in seconds; return the windows that are now complete."""
-        values, time_s = np.asarray(values, np.float32), np.asarray(time_s, np.float64)
-        if values.ndim != 2 or values.shape[1] != self._channels or time_s.shape != (len(values),):
-            raise ValueError(
-                f"Expected samples (n, {self._channels}) with n times, got {values.shape} and {time_s.shape}; "
-                f"one row and one time per sample."
-            )
+        values, time_s = _samples(values, time_s, self._channels)
         keep, begins = self._clock.push(values, time_s)
-        values, time_s = values[keep], time_s[keep]
+        if not keep.all():
+            values, time_s = values[keep], time_s[keep]
         if self.calibration is not None:
+            values = values.copy()
             values[:, :3] = self.calibration.apply(values[:, :3])
         pieces = []
         for start, stop in pairwise([0, *np.flatnonzero(begins).tolist(), len(values)]):
@@ -128,33 +129,108 @@ class Windower:
     @property
     def facts(self) -> dict[str, int]:
         """What the clock dropped so far."""
-        return dict(self._clock.facts)
+        return self._clock.facts
+
+    @property
+    def last_s(self) -> float:
+        """Time of the latest sample, -inf before the first."""
+        return self._clock.last_s_
+
+    def _check(self, state: Mapping[str, Array]) -> None:
+        super()._check(state)
+        for name, array in state.items():
+            if array.ndim > 1 and array.size and array.shape[-1] != self._channels:
+                raise ValueError(
+                    f"Expected saved {name!r} of {self._channels} channels, got {array.shape[-1]}; "
+                    f"was it saved with another model?"
+                )
 
     def _end_stretch(self) -> tuple[Array, Array, Array]:
         rest = self._resampler.flush()
         empty = np.empty((0, self._channels), np.float32), np.empty(0)
         piece = self._timed(*(empty if rest is None else rest))
         self._ring.clear()
-        self._fresh = True
+        self.fresh_ = True
         return piece
 
     def _timed(self, values: Array, time_s: Array) -> tuple[Array, Array, Array]:
         x, start_s = self._ring.push(values, time_s)
         gap = np.zeros(len(x))
         if len(x):
-            if self._fresh and self._end_s is not None:
-                gap[0] = max(start_s[0] - self._end_s, 0.0)
-            self._fresh = False
-            self._end_s = start_s[-1] + self.window_s
+            if self.fresh_ and not isnan(self.end_s_):
+                gap[0] = max(start_s[0] - self.end_s_, 0.0)
+            self.fresh_ = False
+            self.end_s_ = float(start_s[-1] + self.window_s)
         return x, start_s, gap
 
     def _windows(self, pieces: list[tuple[Array, Array, Array]]) -> Windows:
-        x, time_s, gap = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-        return Windows(
-            x=x,
-            time_s=time_s,
-            label=np.full(len(x), UNLABELLED),
-            gap_before_s=gap,
-            window_s=self.window_s,
-            stride_s=self.stride_s,
+        x, time_s, gap = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
+        return _unlabelled(x, time_s, gap, self.window_s, self.stride_s)
+
+
+class Vectors(Stateful):
+    """Feature vectors of a live sensor as windows of one sample, as `sight.signal.windows.features` makes them.
+
+    Parameters
+    ----------
+    rate_hz
+        Nominal rate of the vectors.
+    channels
+        Number of features.
+    max_gap_s
+        A longer pause is a gap.
+
+    Examples
+    --------
+    >>> live = Vectors(rate_hz=1, channels=2, max_gap_s=2)
+    >>> windows = live.push(np.ones((3, 2)), np.array([0.0, 1.0, 9.0]))
+    >>> windows.x.shape, windows.gap_before_s.tolist()
+    ((3, 2, 1), [0.0, 0.0, 7.0])
+    """
+
+    delay_s = 0.0
+
+    def __init__(self, *, rate_hz: float, channels: int, max_gap_s: float = MAX_GAP_S) -> None:
+        self.window_s = self.stride_s = 1 / rate_hz
+        self._channels = channels
+        self._clock = Clock(gap_limit_s(max_gap_s, rate_hz))
+
+    def push(self, values: Array, time_s: Array) -> Windows:
+        """Take vectors (n, C) and their times; return those that move time forward. What is NaN stays NaN."""
+        values, time_s = _samples(values, time_s, self._channels)
+        before = self._clock.last_s_
+        keep, begins = self._clock.push(np.zeros((len(values), 1)), time_s)
+        time_s = time_s[keep]
+        begins[:1] &= np.isfinite(before)
+        end_s = np.concatenate(([before], time_s[:-1])) + self.window_s
+        gap = np.where(begins, np.maximum(time_s - end_s[: len(time_s)], 0.0), 0.0)
+        return _unlabelled(values[keep][:, :, None], time_s, gap, self.window_s, self.stride_s)
+
+    def flush(self) -> Windows:
+        """End the stream; no vector waits."""
+        return self.push(np.empty((0, self._channels)), np.empty(0))
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What the clock dropped so far."""
+        return self._clock.facts
+
+    @property
+    def last_s(self) -> float:
+        """Time of the latest vector, -inf before the first."""
+        return self._clock.last_s_
+
+
+def _samples(values: Array, time_s: Array, channels: int) -> tuple[Array, Array]:
+    values, time_s = np.asarray(values, np.float32), np.asarray(time_s, np.float64)
+    if values.ndim != 2 or values.shape[1] != channels or time_s.shape != (len(values),):
+        raise ValueError(
+            f"Expected samples (n, {channels}) with n times, got {values.shape} and {time_s.shape}; "
+            f"one row and one time per sample."
         )
+    return values, time_s
+
+
+def _unlabelled(x: Array, time_s: Array, gap: Array, window_s: float, stride_s: float) -> Windows:
+    label = np.full(len(x), UNLABELLED)
+    return Windows(x=x, time_s=time_s, label=label, gap_before_s=gap, window_s=window_s, stride_s=stride_s)

@@ -1,0 +1,327 @@
+"""How many wearers one service carries: starts it, sends a window a second for each of them, and counts what returns.
+
+    python benchmarks/live/load.py --wearers 1000 --seconds 300      # latency, loss, processor, memory
+    python benchmarks/live/load.py --find-limit --seconds 60         # more and more, until p99 passes 500 ms
+    python benchmarks/live/load.py --soak 20                         # minutes at a tenth of the load: memory over time
+
+The shape is HARTH's: 3 channels at 50 Hz, windows of 2 s every second, the paper's CNN as ONNX, the recommended method.
+Client and service share this machine. Wearers share a handful of WebSocket connections, as behind a gateway; a chunk is
+a second of samples, and its latency runs from sending to its acknowledgement, which means that it is durable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import websockets
+
+from sight.outputs import write_json
+from sight.serve.wire import Arrival, pack
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "live"
+RATE_HZ, CHANNELS, CLASSES = 50, 3, 12
+GOAL_MS = 500.0
+TICK_S = 0.02
+
+
+def make_model(path: Path) -> Path:
+    """Write the paper's CNN for windows of HARTH's shape, trained for a moment on noise: speed does not mind."""
+    from sight.sources.export import export_onnx
+    from sight.train import train
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(256, CHANNELS, 2 * RATE_HZ)).astype(np.float32), rng.integers(CLASSES, size=256)
+    names = tuple(f"activity {k}" for k in range(CLASSES))
+    source = train((x, y), names, epochs=1, channels=("x", "y", "z"), units="g", rate_hz=RATE_HZ, stride_s=1.0)
+    return export_onnx(source, path)
+
+
+def expected_windows(model: Path, chunks: int, samples: np.ndarray) -> int:
+    """Count the windows of a stream of so many chunks, by a session without a service."""
+    from sight.registry import method
+    from sight.sources import load
+    from sight.stream import Session
+
+    session = Session(load(model), method("none"))
+    return sum(len(session.push(samples)) for _ in range(chunks))
+
+
+class Server:
+    """The service as a child process, started by its own command."""
+
+    def __init__(self, model: Path, folder: Path, *options: str) -> None:
+        words = [
+            sys.executable,
+            "-m",
+            "sight",
+            "serve",
+            "-m",
+            str(model),
+            "--data",
+            str(folder),
+            "--port",
+            "0",
+            *options,
+        ]
+        self.log = (folder.parent / "service.log").open("wb")
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        found = re.search(r"http://\S+?:(\d+)", self.process.stdout.readline() if self.process.stdout else "")
+        if found is None:
+            raise RuntimeError(f"The service did not start; see {self.log.name}.")
+        self.port = int(found[1])
+        self.about = psutil.Process(self.process.pid)
+        self._await_ready()
+
+    def _await_ready(self) -> None:
+        for _ in range(200):
+            try:
+                self.ask("/readyz")
+            except OSError:
+                time.sleep(0.1)
+            else:
+                return
+        raise RuntimeError(f"The service did not get ready; see {self.log.name}.")
+
+    def ask(self, path: str, method: str = "GET") -> Any:
+        """Make a plain request and return its JSON."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def use(self) -> tuple[float, float]:
+        """Return seconds of processor time and MB resident so far."""
+        times = self.about.cpu_times()
+        return times.user + times.system, self.about.memory_info().rss / 2**20
+
+    def stop(self) -> None:
+        """Ask it to end, and wait."""
+        self.process.terminate()
+        self.process.wait(60)
+        self.log.close()
+
+
+@dataclass(eq=False)
+class Tally:
+    """What came back."""
+
+    latency_ms: list[float] = field(default_factory=list)
+    windows: dict[str, list[int]] = field(default_factory=dict)
+    sent: dict[tuple[str, int], float] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+    def take(self, text: str) -> int:
+        """Count the answers of one message of the service, and say how many they were."""
+        answers, now = json.loads(text)["acks"], time.perf_counter()
+        for answer in answers:
+            if answer["type"] != "ack":
+                self.errors.append(answer["error"])
+                continue
+            wearer = answer["wearer"]
+            self.latency_ms.append((now - self.sent.pop((wearer, answer["seq"]))) * 1e3)
+            self.windows[wearer] += [event["window"] for event in answer["events"]]
+        return len(answers)
+
+
+class Client:
+    """Some of the wearers behind one connection.
+
+    Parameters
+    ----------
+    port
+        Of the service.
+    wearers
+        Name to the moment in a second at which it sends.
+    chunks
+        How many each sends.
+    samples
+        What they send.
+    tally
+        Where answers are counted.
+    """
+
+    def __init__(self, port: int, wearers: dict[str, float], chunks: int, samples: np.ndarray, tally: Tally) -> None:
+        self.port, self.chunks, self.samples, self.tally = port, chunks, samples, tally
+        due = [(phase + number, name, number + 1) for name, phase in wearers.items() for number in range(chunks)]
+        self.due = sorted(due)
+
+    async def run(self) -> None:
+        """Send everything when it is due, and wait for all answers, or half a minute."""
+        place = f"ws://127.0.0.1:{self.port}/v1/ingest?acks=joined"
+        async with websockets.connect(place, max_size=None, compression=None) as socket:
+            reader = asyncio.create_task(self._read(socket))
+            await self._send(socket)
+            await asyncio.wait({reader}, timeout=30)
+            reader.cancel()
+
+    async def _send(self, socket: Any) -> None:
+        start, at = time.perf_counter(), 0
+        while at < len(self.due):
+            now, batch = time.perf_counter() - start, []
+            while at < len(self.due) and self.due[at][0] <= now:
+                _, name, seq = self.due[at]
+                batch.append(Arrival(name, seq, self.samples))
+                at += 1
+            sent = time.perf_counter()
+            for one in batch:
+                self.tally.sent[one.wearer, one.seq or 0] = sent
+            if batch:
+                await socket.send(pack(batch))
+            await asyncio.sleep(TICK_S)
+
+    async def _read(self, socket: Any) -> None:
+        missing = len(self.due)
+        while missing:
+            missing -= self.tally.take(await socket.recv())
+
+
+async def drive(server: Server, names: list[str], chunks: int, sockets: int, watch: Any) -> Tally:
+    """Send a chunk a second for each wearer, spread evenly over the second, while somebody looks at the service."""
+    samples = np.random.default_rng(1).normal(size=(RATE_HZ, CHANNELS)).astype(np.float32)
+    tally = Tally(windows={name: [] for name in names})
+    phases = {name: i / len(names) for i, name in enumerate(names)}
+    parts = [dict(list(phases.items())[i::sockets]) for i in range(sockets)]
+    watcher = asyncio.create_task(watch())
+    await asyncio.gather(*(Client(server.port, part, chunks, samples, tally).run() for part in parts if part))
+    watcher.cancel()
+    return tally
+
+
+def measure(wearers: int, seconds: int, sockets: int, every_s: float = 1.0) -> dict[str, Any]:
+    """Run one load against a fresh service and return its figures."""
+    names = [f"wearer-{i:05d}" for i in range(wearers)]
+    with tempfile.TemporaryDirectory(prefix="sight-load-") as place:
+        model = make_model(Path(place) / "cnn.onnx")
+        server = Server(model, Path(place) / "data", "--resident", str(max(2000, wearers)))
+        try:
+            return _measured(server, model, names, seconds, sockets, every_s)
+        finally:
+            server.stop()
+
+
+def _measured(
+    server: Server, model: Path, names: list[str], seconds: int, sockets: int, every_s: float
+) -> dict[str, Any]:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: server.ask(f"/v1/wearers/{name}", "PUT"), names))
+    trace: list[tuple[float, float, float]] = []
+    start, client = time.perf_counter(), psutil.Process()
+
+    async def watch() -> None:
+        while True:
+            trace.append((time.perf_counter() - start, *server.use()))
+            await asyncio.sleep(every_s)
+
+    before, own = server.use(), sum(client.cpu_times()[:2])
+    tally = asyncio.run(drive(server, names, seconds, sockets, watch))
+    lasted, after = time.perf_counter() - start, server.use()
+    samples = np.zeros((RATE_HZ, CHANNELS), np.float32)
+    expected = expected_windows(model, seconds, samples) * len(names)
+    found = [window for windows in tally.windows.values() for window in windows]
+    distinct = sum(len(set(windows)) for windows in tally.windows.values())
+    kept = sum(server.ask(f"/v1/wearers/{name}")["count"] for name in names[:: max(1, len(names) // 50)])
+    latency = np.array(tally.latency_ms or [np.nan])
+    figures = {f"p{share:g}_ms": round(float(np.percentile(latency, share)), 1) for share in (50, 95, 99, 99.9, 100)}
+    memory = np.array(trace)
+    return {
+        "wearers": len(names),
+        "seconds": seconds,
+        "chunks_sent": len(names) * seconds,
+        "chunks_unanswered": len(tally.sent),
+        "errors": len(tally.errors),
+        "first_error": tally.errors[0] if tally.errors else None,
+        "windows_expected": expected,
+        "windows_lost": expected - distinct,
+        "windows_twice": len(found) - distinct,
+        "windows_kept_by_50_wearers": kept,
+        **figures,
+        "server_ms_per_chunk": round(1e3 * (after[0] - before[0]) / (len(names) * seconds), 3),
+        "server_cores": round((after[0] - before[0]) / lasted, 3),
+        "client_cores": round((sum(client.cpu_times()[:2]) - own) / lasted, 3),
+        "rss_mb": {
+            "start": round(before[1], 1),
+            "end": round(after[1], 1),
+            "most": round(float(memory[:, 2].max()), 1),
+        },
+        "trace_s_cpu_mb": np.round(memory[:: max(1, len(memory) // 300)], 2).tolist(),
+    }
+
+
+def find_limit(first: int, seconds: int, sockets: int) -> dict[str, Any]:
+    """Raise the number of wearers by a quarter until p99 passes the goal or something is lost."""
+    steps: list[dict[str, Any]] = []
+    wearers = first
+    while True:
+        step = measure(wearers, seconds, sockets)
+        step.pop("trace_s_cpu_mb")
+        steps.append(step)
+        show(step)
+        if step["p99_ms"] > GOAL_MS or step["windows_lost"] or step["errors"]:
+            break
+        wearers = round(wearers * 1.25)
+    held = [step["wearers"] for step in steps[:-1]]
+    return {"goal_ms": GOAL_MS, "limit_wearers": max(held, default=0), "steps": steps}
+
+
+def soak(minutes: float, wearers: int, sockets: int) -> dict[str, Any]:
+    """Run a light load for long, and fit a line through memory after the first fifth."""
+    found = measure(wearers, round(minutes * 60), sockets, every_s=5.0)
+    trace = np.array(found["trace_s_cpu_mb"])
+    late = trace[trace[:, 0] > trace[-1, 0] / 5]
+    found["rss_slope_mb_per_hour"] = round(float(np.polyfit(late[:, 0] / 3600, late[:, 2], 1)[0]), 2)
+    return found
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print what matters of a run."""
+    keys = ("wearers", "p50_ms", "p95_ms", "p99_ms", "p100_ms", "windows_lost", "windows_twice", "errors")
+    print(
+        {key: figures[key] for key in (*keys, "server_ms_per_chunk", "server_cores", "client_cores", "rss_mb")},
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Read the options, run, write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--wearers", type=int, default=1000)
+    parser.add_argument("--seconds", type=int, default=300, help="chunks of each wearer, one a second")
+    parser.add_argument("--sockets", type=int, default=8, help="connections that share the wearers")
+    parser.add_argument("--find-limit", action="store_true", help="raise the number until p99 passes 500 ms")
+    parser.add_argument("--soak", type=float, metavar="MINUTES", help="run a tenth of the wearers for so long")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the JSON files")
+    asked = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    about = {
+        "machine": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "date": time.strftime("%F"),
+    }
+    if asked.soak:
+        name, found = "load_soak.json", soak(asked.soak, max(1, asked.wearers // 10), asked.sockets)
+    elif asked.find_limit:
+        name, found = "load_limit.json", find_limit(asked.wearers, asked.seconds, asked.sockets)
+    else:
+        name, found = "load.json", measure(asked.wearers, asked.seconds, asked.sockets)
+    if "wearers" in found:
+        show(found)
+    print(f"Wrote {write_json(asked.out / name, about | found)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""The findings as a page: chapters whose numbers and verdicts come from the rows, and the figures beside them."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sight.bench import overview, story_keel, story_sight
+from sight.bench.catalogue import SUITE, settings
+from sight.bench.evidence import AUTHORS, KEEL, ORDERS, OURS, REPORTS, STICKY, Evidence, points
+from sight.bench.forms import number
+from sight.bench.rows import read
+from sight.bench.summary import HARM
+
+Chapter = Callable[[Evidence], Iterator[str]]
+
+CHAPTERS: dict[str, Chapter] = {
+    "Where SIGHT gains, and where it does not": story_sight.gains,
+    "Whether trivial filters match it": story_sight.trivial,
+    "What the reading of macro-F1 changes": story_sight.readings,
+    "What chronological order is worth": story_sight.order,
+    "What features show at a change": story_sight.geometry,
+    "Mechanisms, hyper-parameters, networks": story_sight.mechanisms,
+    "Segments and delay": story_sight.segments,
+    "Cost": story_sight.cost,
+    "Keel: why another method": story_keel.why,
+    "Keel on the nine settings": story_keel.results,
+    "What each part of Keel earns": story_keel.parts,
+    "Where there is nothing to follow": story_keel.stress,
+    "Where Keel loses": story_keel.losses,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page of Markdown, its figures by file name, and the table for the README."""
+
+    text: str
+    figures: dict[str, str]
+    readme: str
+
+
+def gather(results: Path) -> Evidence:
+    """Read the results in a folder: those of each setting in one of its name, and the stopwatch's."""
+    speed = results / "speed.json"
+    told = json.loads(speed.read_text("utf-8")) if speed.is_file() else {}
+    return Evidence(rows=read([results / name for name in settings() if (results / name).is_dir()]), speed=told)
+
+
+def write(evidence: Evidence) -> Page:
+    """Write page, figures and table; chapters without results are left out."""
+    parts = ["# Findings", *_head(evidence), "## In short"]
+    parts.append("\n".join(wrapped(f"- {line}") for line in short(evidence)))
+    for title, chapter in CHAPTERS.items():
+        blocks = [wrapped(block.strip()) for block in chapter(evidence)]
+        parts += [f"## {title}", *blocks] if blocks else []
+    return Page(text="\n\n".join(parts) + "\n", figures=figures(evidence), readme=readme(evidence))
+
+
+def _head(evidence: Evidence) -> Iterator[str]:
+    rows, missing = evidence.rows, [name for name in evidence.nine if name not in evidence.settings]
+    people, corpora = rows.drop_duplicates(["dataset", "target"]).shape[0], rows["dataset"].nunique()
+    methods = len(evidence.across("table-main", everywhere=True).methods) - 1
+    yield wrapped(
+        f"Written by `make docs` from `benchmarks/results`: {len(rows):,} rows, {methods} methods beside source-only, "
+        f"{people} target people of {corpora} corpora, {rows['seed'].nunique()} seeds. S is one source person, P "
+        "several, pooled. Differences are points of macro-F1 over classes in truth or answers, paired over target "
+        "people, with 95 % bootstrap intervals over them. A method *gains* or *loses* where the interval leaves zero "
+        "out, and is *level* where these people show no difference. Words are chosen by the numbers, and change with "
+        "them. Names of settings lead to their reports."
+    )
+    if len(missing) < len(evidence.nine) - 1:
+        yield f"[All methods on all of the {SUITE} settings, with intervals]({REPORTS}/{SUITE}/report.md)"
+    if missing:
+        yield wrapped(f"No results yet on {', '.join(evidence.nine[name] for name in missing)}.")
+
+
+def wrapped(block: str) -> str:
+    """Break lines of prose as the other pages do; tables, images and headings stay."""
+    if block.startswith(("|", "!", "#", "**")):
+        return block
+    indent = "  " if block.startswith("- ") else ""
+    return textwrap.fill(block, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def short(evidence: Evidence) -> Iterator[str]:
+    """Say the outcome in a few lines."""
+    nine, every = evidence.across("table-main"), evidence.across("table-main", everywhere=True)
+    count = len(nine.summaries)
+    verdicts = [apart.verdict for apart in nine.each(OURS).values()]
+    printed = {shown: every.summaries[shown].table.at[OURS, "paper_delta"] for shown in every.each(OURS)}
+    beside = "; ".join(
+        f"on {shown} {points(every.each(OURS)[shown])} where the paper prints {number(value, sign=True)}"
+        for shown, value in printed.items()
+        if np.isfinite(value)
+    )
+    yield (
+        f"SIGHT gains on {verdicts.count('better')} of {count} settings and loses on {verdicts.count('worse')}: "
+        f"{points(nine.gain(OURS))} on average{f'; {beside}' if beside else ''}."
+    )
+    sticky = nine.difference(STICKY, OURS)
+    words = {"better": "does better", "worse": "does worse", "open": "matches it", "unknown": "is hard to tell from it"}
+    yield f"A two-line sticky filter {words[sticky.verdict]}: {points(sticky)} against SIGHT, on average."
+    straight, mixed = (evidence.across("order", order=name) for name in ("chronological", "shuffled"))
+    if straight.summaries:
+        yield f"Chronological order is worth {points(straight.difference(OURS, OURS, mixed))} points to SIGHT."
+    own = nine.gains.loc[KEEL]
+    first = int(nine.best_in[KEEL])
+    yield (
+        f"Keel, our own method, gains {points(nine.gain(KEEL))} on average, at least {number(own.min(), sign=True)} "
+        f"({own.idxmin()}), is the best of all on {first} of {count}, and costs more than {HARM:g} points in "
+        f"{number(100 * nine.harmed(KEEL))} % of runs (SIGHT {number(100 * nine.harmed(OURS))} %)."
+    )
+
+
+def readme(evidence: Evidence) -> str:
+    """Write the table of the README with a sentence of reading."""
+    nine = evidence.across("table-main")
+    verdicts = [apart.verdict for apart in nine.each(OURS).values()]
+    return "\n".join(
+        [
+            *story_keel.overview(nine).markdown().strip().splitlines()[2:],
+            "",
+            wrapped(
+                "Macro-F1 in points, difference to source-only in brackets; the best trivial filter and the best rival "
+                "are chosen on each setting, with hindsight. S: one source person, P: several. SIGHT gains on "
+                f"{verdicts.count('better')} of {len(verdicts)} settings and loses on {verdicts.count('worse')} "
+                f"({points(nine.gain(OURS))} on average); Keel is at {points(nine.gain(KEEL))}. Where each gains and "
+                "loses, and against whom: [docs/findings.md](docs/findings.md)."
+            ),
+        ]
+    )
+
+
+def figures(evidence: Evidence) -> dict[str, str]:
+    """Draw what the chapters show."""
+    nine = evidence.across("table-main")
+    found = {"gains": overview.gains(nine, (OURS, AUTHORS, STICKY, KEEL))}
+    found["means"] = overview.forest(nine.mean_gains, "Mean gain over source-only, points of macro-F1")
+    orders = {name: evidence.across("order", order=name) for name in ORDERS}
+    if all(own.summaries for own in orders.values()):
+        found["order"] = overview.orders(orders, (OURS, STICKY, "OATTA", KEEL))
+    if len(evidence.of("geometry")):
+        found["geometry"] = overview.geometry(evidence.of("geometry"), evidence.settings)
+    keel = evidence.across("beyond")
+    parts = [label for label in keel.whole if keel.methods[label] == "keel" and label != KEEL]
+    if parts:
+        lost = {label: keel.difference(label, KEEL) for label in parts}
+        found["parts"] = overview.forest(lost, "Macro-F1 against whole Keel, points, mean over settings")
+    return {f"findings-{name}.svg": text for name, text in found.items()}

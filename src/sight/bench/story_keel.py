@@ -1,0 +1,176 @@
+"""Chapters of the findings about Keel, our own method: why, what it gains, what its parts earn, where it loses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sight.bench import boards
+from sight.bench.across import Across
+from sight.bench.evidence import AUTHORS, BASE, KEEL, OURS, STICKY, Evidence, listed, mean, on, outcome, points, share
+from sight.bench.forms import DASH, Cell, Table, number
+from sight.bench.rows import details
+from sight.bench.summary import HARM
+
+#: What the method set out to reach: mean gain, least gain on a setting, settings in which it is best, share harmed.
+REACH = {"mean": 4.5, "least": 0.5, "first": 7, "harmed": 5.0}
+
+
+def why(evidence: Evidence) -> Iterator[str]:
+    """Say what the rows tell about the errors that SIGHT cannot mend."""
+    rows = evidence.of("table-main", label=BASE)
+    alone, pooled = (rows[rows["setting"].str.endswith(how)] for how in ("-single", "-pooled"))
+    if len(alone) and len(pooled):
+        yield (
+            f"Errors of a source on a stranger are systematic. With one source person {_to_one_class(alone):.0f} % of "
+            "a class's wrong windows go to one and the same wrong class (with several, "
+            f"{_to_one_class(pooled):.0f} %), and {_never(alone):.0f} % of all wrong windows (with several, "
+            f"{_never(pooled):.0f} %) lie in activities that are never recognised at all. A prior on persistence makes "
+            "such answers firmer, not right."
+        )
+    ablation = evidence.across("ablation")
+    habit = ablation.difference("w/o habit prior", OURS)
+    if np.isfinite(habit.mean):
+        feeds = "feeds on the answers it should correct" if habit.verdict == "better" else "is no remedy"
+        yield (
+            f"SIGHT's surprise is not calibrated to the stream (above), and its habit prior {feeds}: without it SIGHT "
+            f"changes by {points(habit)} points. Keel turns each of these round: deviation is measured against the "
+            "stream's own, the lasting part of it is removed as the wearer's shift, answers are divided by their "
+            "running share instead of multiplied by it, and two guards hold back where a life is too narrow, or the "
+            "source too sure, to tell a bias. [beyond.md](beyond.md) has the method."
+        )
+
+
+def _to_one_class(rows: Any) -> float:
+    """Average over runs the percentage of wrong windows that get the most frequent wrong answer of their class."""
+    shares = []
+    for table in details(rows, "confusion"):
+        wrong = np.array(table, dtype=float)
+        np.fill_diagonal(wrong, 0)
+        shares.append(share(wrong.max(axis=1).sum(), wrong.sum()))
+    return mean(shares)
+
+
+def _never(rows: Any) -> float:
+    wrong = rows[["frames_deletion", "frames_fragmentation", "frames_underfill"]].sum(axis=1)
+    return mean(100 * rows["frames_deletion"][wrong > 0] / wrong[wrong > 0])
+
+
+def results(evidence: Evidence) -> Iterator[str]:
+    """Show the suite, what was to be reached, and Keel against every rival."""
+    nine = evidence.across("table-main")
+    yield overview(nine).markdown()
+    yield reach(nine).markdown()
+    yield "![Mean gain over source-only of every method](figures/findings-means.svg)"
+    yield f"Against source-only Keel {outcome(nine.each(KEEL))}: {points(nine.gain(KEEL))} on average."
+    yield _rivals(nine).markdown()
+
+
+def overview(nine: Across) -> Table:
+    """Show settings by source-only, the best trivial filter, SIGHT, the best rival and Keel."""
+    return boards.overview(nine, ours=OURS, base=BASE, authors=AUTHORS, own=KEEL)
+
+
+def reach(nine: Across) -> Table:
+    """Show what Keel set out to reach, and whether it did."""
+    gains = nine.figure("delta").loc[KEEL]
+    least, first = gains.min(), int(nine.best_in[KEEL])
+    ahead = [nine.difference(KEEL, label).mean for label in nine.whole if label not in (KEEL, BASE)]
+    harmed, count = 100 * nine.harmed(KEEL), len(gains)
+    lines = [
+        ("mean gain, points", number(gains.mean(), sign=True), f"≥ +{REACH['mean']}", gains.mean() >= REACH["mean"]),
+        (f"least gain ({gains.idxmin()})", number(least, sign=True), f"≥ +{REACH['least']}", least >= REACH["least"]),
+        ("lead over the best rival's mean", number(min(ahead), sign=True), "> 0", min(ahead) > 0),
+        ("best of all methods on", f"{first} of {count}", f"≥ {REACH['first']} of 9", first >= REACH["first"]),
+        (f"runs losing over {HARM:g} points, %", number(harmed), f"≤ {REACH['harmed']:g}", harmed <= REACH["harmed"]),
+    ]
+    rows = [[Cell(what), Cell(got), Cell(goal), Cell("met" if met else "**missed**")] for what, got, goal, met in lines]
+    return Table(name="reach", title="What Keel set out to reach", heads=["", "found", "reach", ""], rows=rows)
+
+
+def _rivals(nine: Across) -> Table:
+    rows = []
+    rivals = [label for label in nine.methods if label not in (KEEL, BASE)]
+    for label in sorted(rivals, key=lambda label: (label not in nine.whole, nine.difference(KEEL, label).mean)):
+        each = nine.each(KEEL, label)
+        better = sum(apart.verdict == "better" for apart in each.values())
+        rows.append(
+            [
+                Cell(nine.starred[label]),
+                Cell(points(nine.difference(KEEL, label))),
+                Cell(f"{better} of {len(each)}"),
+                Cell(on(each, "worse").replace("no setting", DASH)),
+                Cell(on(each, "open").replace("no setting", DASH)),
+                Cell(number(100 * nine.harmed(label))),
+            ]
+        )
+    heads = ["Keel against", "mean, points", "better on", "worse on", "no difference shown", "harmed by the rival, %"]
+    return Table(name="rivals", title="Keel against every rival", heads=heads, rows=rows)
+
+
+def parts(evidence: Evidence) -> Iterator[str]:
+    """Say what each part of Keel earns."""
+    found = evidence.across("beyond")
+    labels = [label for label in found.whole if found.methods[label] == "keel" and label != KEEL]
+    if not labels:
+        return
+    yield "![What Keel loses without each of its parts](figures/findings-parts.svg)"
+    lost = {label: found.difference(KEEL, label) for label in labels}
+    order = sorted(labels, key=lambda label: -lost[label].mean)
+    taken = {label: label.removeprefix("w/o ") for label in order if label.startswith("w/o ")}
+    earned, rest = (
+        [f"{name} {points(lost[label])}" for label, name in taken.items() if (lost[label].verdict == "better") is good]
+        for good in (True, False)
+    )
+    others = [f"{label} {points(found.gain(label))}" for label in order if label not in taken]
+    yield (
+        f"What Keel loses without a part, mean over {len(found.summaries)} settings. These earn their place: "
+        f"{listed(earned)}. These do not show it on the mean: {listed(rest)}; the guards are for partial lives and "
+        f"sure sources, where [beyond.md](beyond.md) tests them. Against source-only: {', '.join(others)}, whole Keel "
+        f"{points(found.gain(KEEL))}."
+    )
+
+
+def stress(evidence: Evidence) -> Iterator[str]:
+    """Say whether Keel does harm where there is nothing to follow."""
+    for found, what, metric in (
+        (evidence.across("order", order="shuffled"), "On shuffled streams", "macro-F1"),
+        (evidence.across("stress"), "With each class of a person as a stream of its own", "accuracy"),
+    ):
+        if KEEL not in found.whole:
+            continue
+        others = [f"{label} {points(found.gain(label))}" for label in (OURS, STICKY) if label in found.whole]
+        yield (
+            f"{what} Keel {outcome(found.each(KEEL))}: {points(found.gain(KEEL))} points of {metric} on average "
+            f"({', '.join(others)}); {number(100 * found.harmed(KEEL))} % of runs lose more than {HARM:g} points."
+        )
+
+
+def losses(evidence: Evidence) -> Iterator[str]:
+    """Say where Keel loses."""
+    nine = evidence.across("table-main")
+    beaten = []
+    for label in (label for label in nine.methods if label not in (KEEL, BASE)):
+        worse = {shown: apart for shown, apart in nine.each(KEEL, label).items() if apart.verdict == "worse"}
+        beaten += [f"{label} on {shown} ({points(apart)})" for shown, apart in worse.items()]
+    higher = []
+    for shown, summary in nine.summaries.items():
+        gains = summary.table["delta"]
+        if gains.idxmax() != KEEL:
+            higher.append(f"{gains.idxmax()} on {shown} (by {number(gains.max() - gains[KEEL])})")
+    yield (
+        f"Rivals that these people show to be better than Keel: {listed(beaten)}. Rivals with a higher mean, shown or "
+        f"not: {listed(higher)}."
+    )
+    runs, harmed = (nine.figure(name).loc[KEEL] for name in ("runs", "harmed"))
+    most = (harmed / runs).idxmax()
+    lost = {shown: (int(summary.table.at[KEEL, "losses"]), summary.people) for shown, summary in nine.summaries.items()}
+    worst = max(lost, key=lambda shown: lost[shown][0] / lost[shown][1])
+    yield (
+        f"Keel costs more than {HARM:g} points in {number(100 * nine.harmed(KEEL))} % of runs, most often on {most} "
+        f"({number(share(harmed[most], runs[most]))} %). Averaged over sources and seeds, "
+        f"{sum(own for own, _ in lost.values())} of {sum(people for _, people in lost.values())} people lose, most "
+        f"often on {worst} ({lost[worst][0]} of {lost[worst][1]})."
+    )

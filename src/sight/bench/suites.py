@@ -1,0 +1,70 @@
+"""Sections over several settings: the leaderboard, and every comparison on the settings of the suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sight.bench import boards, overview
+from sight.bench.across import Across, over
+from sight.bench.catalogue import SUITE, suite
+from sight.bench.forms import interval, number
+from sight.bench.section import Section
+from sight.bench.summary import METRIC_OF_KIND
+
+
+def leaderboard(table: Any) -> Iterator[Section]:
+    """Rank all methods over all settings they were run on."""
+    ranked = _ranked(table)
+    if len(ranked):
+        settings = {setting: setting for setting in sorted(ranked["setting"].unique())}
+        yield _board(over(ranked, settings), "leaderboard", "Leaderboard")
+
+
+def suites(table: Any) -> Iterator[Section]:
+    """Lay every comparison out over the suite, if results on several of its settings are there."""
+    main = over(_ranked(table), suite())
+    if len(main.summaries) > 1:
+        section = _board(main, SUITE, f"The {SUITE} settings")
+        accuracy = over(_ranked(table), suite(), "accuracy")
+        name, title = f"{SUITE}_accuracy", f"The {SUITE} settings: accuracy"
+        section.tables.append(boards.gains(accuracy, name, title, metric="accuracy", folded=True))
+        section.tables.append(boards.beside(main, f"{SUITE}_beside", f"The {SUITE} settings: other figures"))
+        section.said += boards.absent(main, suite().values())
+        section.figures[SUITE] = overview.forest(main.mean_gains, "Mean gain over source-only, points of macro-F1")
+        yield section
+    others = table[~table["ranked"] & table["kind"].isin(("compare", "classes"))]
+    for experiment, own in others.groupby("experiment", sort=False):
+        section = Section(name=f"{SUITE}_{experiment}", title=f"{own['title'].iloc[0]} over the {SUITE} settings")
+        section.tables += _conditions(own, section)
+        if section.tables:
+            yield section
+
+
+def _conditions(own: Any, section: Section) -> Iterator[Any]:
+    """One table for each order of the stream and network, of those that differ."""
+    metric = METRIC_OF_KIND.get(own["kind"].iloc[0])
+    # A corpus of feature vectors has a network of its own; that alone is no condition.
+    differ = [name for name in ("order", "encoder") if own.groupby("setting")[name].nunique().max() > 1]
+    for case, part in own.groupby(differ, sort=False) if differ else [((), own)]:
+        found = over(part, suite(), metric)
+        if len(found.summaries) > 1:
+            name, title = "_".join([section.name, *case]), ", ".join([section.title, *case])
+            yield boards.gains(found, name, title, metric=metric or "macro-F1")
+
+
+def _ranked(table: Any) -> Any:
+    keys = ["setting", "label", "settings", "sources", "target", "seed", "code"]
+    ranked = table[table["ranked"] & (table["kind"] == "compare")]
+    return ranked.drop_duplicates(keys)  # a pair may stand in two tables of the paper
+
+
+def _board(found: Across, name: str, title: str) -> Section:
+    board = boards.gains(found, name, title)
+    section = Section(name=name, title=title, tables=[board])
+    gains, count = found.mean_gains, len(found.summaries)
+    if gains:
+        best = max(gains, key=lambda label: gains[label].mean)
+        over_all = f"{number(gains[best].mean, sign=True)} {interval(*gains[best][1:])}".strip()
+        section.said = [f"Over {count} setting{'s' * (count > 1)}, {best} gains most on average: {over_all} points."]
+    return section

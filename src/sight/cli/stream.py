@@ -1,0 +1,186 @@
+"""``sight stream``: a live sensor through a model and a method, answers as they come."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sight import registry
+from sight.cli._inputs import Reading, find, recordings
+from sight.cli._shared import console, errors, make_adapter
+from sight.cli.adapt import Columns, MaxGap, Method, Model, Options, Preset, Settings, Zone
+from sight.types import Event
+
+if TYPE_CHECKING:
+    from sight.stream.events import Tally
+    from sight.stream.lines import Lines, Samples
+    from sight.stream.session import Session
+
+Rate = Annotated[float | None, typer.Option(help="Nominal rate (Hz) of the sensor; the model's by default.")]
+Unit = Annotated[str | None, typer.Option(help="Unit of its acceleration: g, mg or m/s^2; the model's by default.")]
+Serial = Annotated[str | None, typer.Option(help="Read lines from this serial port.")]
+Baud = Annotated[int, typer.Option(min=1, help="Speed of the serial port.")]
+Mqtt = Annotated[str | None, typer.Option(help="Read the messages of a topic: mqtt://host:port/topic.")]
+Replay = Annotated[str | None, typer.Option(help="Replay a recording, or synthetic:W12, as a device.")]
+Speed = Annotated[float, typer.Option(min=0, help="How much faster than life to replay; 0 does not wait at all.")]
+State = Annotated[Path | None, typer.Option(help="File to go on from where it is there, and to save to.")]
+SaveEvery = Annotated[int, typer.Option(min=1, help="Windows between two saves; it is saved on exit too.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON lines at a terminal too; a pipe always gets them.")]
+
+
+def stream(
+    model: Model,
+    method: Method = registry.RECOMMENDED,
+    settings: Settings = None,
+    preset: Preset = None,
+    serial: Serial = None,
+    baud: Baud = 115200,
+    mqtt: Mqtt = None,
+    replay: Replay = None,
+    speed: Speed = 1.0,
+    rate: Rate = None,
+    unit: Unit = None,
+    max_gap: MaxGap = 0.5,
+    state: State = None,
+    save_every: SaveEvery = 60,
+    as_json: AsJson = False,
+    columns: Columns = None,
+    tz: Zone = None,
+    option: Options = None,
+) -> None:
+    """Recognise activities live while adapting to the wearer: samples in, an answer for each window out.
+
+    Reads JSON lines with values and, if there are any, time_s, of one sample or a chunk, or CSV; from standard
+    input, a serial port or MQTT. Ctrl-C ends with a summary. --columns, --tz and --option are for --replay.
+
+    [bold]Examples[/]
+
+      cat samples.csv | sight stream -m model.onnx
+
+      sight stream -m model.onnx --serial /dev/ttyUSB0 --state wearer.state
+
+      sight stream -m model.onnx --mqtt mqtt://localhost:1883/wearer/7 --json
+
+      sight stream -m model.onnx --replay synthetic:W12 --speed 20
+    """
+    from sight.sources import load
+    from sight.stream.events import Tally
+    from sight.stream.follow import follow
+    from sight.stream.lines import Lines
+    from sight.stream.session import card_of
+    from sight.stream.stop import Stop
+
+    if sum(way is not None for way in (serial, mqtt, replay)) > 1:
+        raise ValueError("Expected one of --serial, --mqtt and --replay, got several; choose one.")
+    source: Any = load(model)
+    lines, samples = Lines(card_of(source).channels, tell=_tell), None
+    if replay is not None:
+        reading = Reading(columns=columns, unit=unit or "g", tz=tz, rate_hz=rate, options=tuple(option or ()))
+        rate, samples = _replayed(replay, source, reading, speed)
+        unit = None
+    session = _session(source, make_adapter(method, settings, preset), rate, unit, max_gap, state)
+    tally = Tally()
+    with Stop() as stop:
+        chunks = stop.until(samples or _read(lines, serial, baud, mqtt))
+        show = _shown(source.classes, tally, as_json or not console.is_terminal)
+        try:
+            follow(session, chunks, show, keep=_keep(session, state), every=save_every)
+        except BrokenPipeError:  # whoever listened has heard enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _summary(session, tally, lines, state)
+
+
+def _session(
+    source: Any, adapter: Any, rate: float | None, unit: str | None, max_gap: float, state: Path | None
+) -> Session:
+    from sight.signal.clean import ACCELERATION
+    from sight.stream import saved
+    from sight.stream.session import Session
+
+    units = None
+    if unit is not None:
+        units = [unit if own in ACCELERATION else own for own in source.card.units]
+    session = Session(source, adapter, rate_in_hz=rate, units=units, max_gap_s=max_gap)
+    if state is not None and state.exists():
+        saved.load(state, session)
+        _tell(f"goes on from {state}, after {session.count} windows.")
+    return session
+
+
+def _keep(session: Session, state: Path | None) -> Callable[[], object] | None:
+    from sight.stream import saved
+
+    return None if state is None else lambda: saved.save(state, session)
+
+
+def _read(lines: Lines, serial: str | None, baud: int, mqtt: str | None) -> Iterator[Samples]:
+    from sight.stream import readers
+    from sight.stream.lines import split
+
+    if serial is not None:
+        blocks = readers.from_serial(serial, baud, _tell)
+    elif mqtt is not None:
+        blocks = readers.from_mqtt(mqtt, _tell)
+    else:
+        if sys.stdin.isatty():
+            _tell("reads JSON lines or CSV from the keyboard; pipe a sensor into it, or see --help.")
+        blocks = readers.from_file(sys.stdin.buffer)
+    return (samples for some in split(blocks) for samples in lines.read(some))
+
+
+def _replayed(target: str, source: Any, reading: Reading, speed: float) -> tuple[float, Iterator[Samples]]:
+    from sight.stream.replay import replay
+
+    found = find(target)
+    if len(found) != 1 or str(found[0].path).endswith(".npz"):
+        raise ValueError(f"Expected one recording to replay, got {target!r}; choose one file that holds samples.")
+    every = recordings(found[0], source.card, reading)
+    first = next(every)
+    return first.rate_hz, (samples for one in chain([first], every) for samples in replay(one, speed=speed))
+
+
+def _shown(classes: tuple[str, ...], tally: Tally, as_lines: bool) -> Callable[[Event, float], None]:
+    from sight.stream.events import as_json
+
+    def show(event: Event, latency_ms: float) -> None:
+        tally.add(event)
+        if as_lines:
+            print(json.dumps(as_json(event, classes, latency_ms)), flush=True)
+        else:
+            console.print(_pretty(event, classes), highlight=False)
+
+    return show
+
+
+def _pretty(event: Event, classes: tuple[str, ...]) -> str:
+    now, raw = int(event.q.argmax()), int(event.p.argmax())
+    width = max(map(len, classes))
+    minutes, seconds = divmod(event.time_s, 60)
+    line = f"[dim]{minutes:4.0f}:{seconds:04.1f}[/]  [bold]{classes[now]:{width}}[/] {event.q[now]:4.0%}"
+    line += f"  [{'dim' if raw == now else 'yellow'}]raw {classes[raw]:{width}} {event.p[raw]:4.0%}[/]"
+    if "surprise" in event.diagnostics:
+        line += f"  surprise {event.diagnostics['surprise']:.2f}"
+    return line + (f"  [cyan]after a gap of {event.gap_s:.1f} s[/]" if event.gap_s else "")
+
+
+def _summary(session: Session, tally: Tally, lines: Lines, state: Path | None) -> None:
+    dropped = {name: count for name, count in session.facts.items() if name != "samples" and count}
+    told = [str(tally), f"{session.facts['samples']} samples"]
+    if dropped:
+        told.append("dropped: " + ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in dropped.items()))
+    if lines.malformed:
+        told.append(f"{lines.malformed} lines could not be read")
+    if state is not None:
+        told.append(f"saved to {state}")
+    _tell("; ".join(told) + ".")
+
+
+def _tell(text: str) -> None:
+    errors.print(f"stream: {text}", highlight=False, soft_wrap=True, markup=False)

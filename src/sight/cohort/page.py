@@ -1,0 +1,36 @@
+"""The full report of one recording of a cohort, on demand, from what the run stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from sight.cohort.store import Store
+from sight.cohort.tables import read_result
+from sight.ops import choices
+from sight.report import write_report
+
+
+def write_page(out: Path, name: str) -> Path:
+    """Write `pages/NAME.html` and return its path.
+
+    Parameters
+    ----------
+    out
+        Folder of the cohort.
+    name
+        Name of the recording.
+    """
+    store = Store(Path(out))
+    facts = store.read_facts(name)
+    if facts is None:
+        known = sorted(path.stem for path in store.facts("x").parent.glob("*.json"))
+        if not known:
+            raise ValueError(f"There is no cohort in {out}; run: sight cohort run FOLDER --out {out}")
+        raise ValueError(f"There is no recording {name!r} in {out}; {choices(name, known)}")
+    model = json.loads(store.settings.read_text("utf-8"))["model"]
+    told = {key: facts[key] for key in ("subject", "file", "dataset", "content") if facts[key]}
+    result = read_result(store.windows(name), facts)
+    return write_report(
+        store.root / "pages" / f"{name}.html", result, title=f"Activities of {name}", facts=told | {"model": model}
+    )

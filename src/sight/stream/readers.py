@@ -1,0 +1,108 @@
+"""Where bytes come from: standard input, a serial port, an MQTT broker. Each gives what is there and then waits."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+#: Most bytes taken at once.
+BLOCK_BYTES = 1 << 16
+#: Seconds between two attempts to reach a broker that went away.
+RETRY_S = 1.0
+
+
+def _silent(_: str) -> None:
+    """Tell nobody."""
+
+
+def from_file(file: Any) -> Iterator[bytes]:
+    """Yield what arrives at an open binary file, such as ``sys.stdin.buffer``, until its end."""
+    while block := file.read1(BLOCK_BYTES):
+        yield block
+
+
+def from_serial(port: str, baud: int, tell: Callable[[str], None] = _silent) -> Iterator[bytes]:
+    """Yield what arrives at a serial port; it ends with an error where the device is unplugged."""
+    import serial
+
+    with serial.Serial(port, baud, timeout=1.0) as device:
+        tell(f"listens to {port} at {baud} baud.")
+        while True:
+            if block := device.read(device.in_waiting or 1):
+                yield block
+
+
+def from_mqtt(url: str, tell: Callable[[str], None] = _silent) -> Iterator[bytes]:
+    """Yield the messages of a topic, each as whole lines; comes back by itself when the broker does.
+
+    Parameters
+    ----------
+    url
+        ``mqtt://user:password@host:1883/topic``, or ``mqtts://`` with TLS; the topic may hold wildcards.
+    tell
+        Called with one sentence when it listens, and when the connection is lost.
+    """
+    from paho.mqtt.enums import MQTTErrorCode
+
+    arrived: deque[bytes] = deque()
+    client, host, port = _client(url, arrived, tell)
+    try:
+        client.connect(host, port)
+    except OSError as error:
+        raise OSError(f"There is no MQTT broker at {host}:{port} ({error}); is it running?") from None
+    try:
+        while True:
+            if client.loop(timeout=1.0) != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                tell(f"the broker at {host}:{port} went away; trying again.")
+                _reconnect(client)
+            while arrived:
+                yield arrived.popleft().rstrip(b"\n") + b"\n"
+    finally:
+        client.disconnect()
+
+
+def topic_of(url: str) -> str:
+    """Return the topic of a URL; ``#`` and ``?`` have no meaning of their own in it.
+
+    Examples
+    --------
+    >>> topic_of("mqtt://localhost:1883/ward/+/wrist/#"), topic_of("mqtt://localhost")
+    ('ward/+/wrist/#', '')
+    """
+    return unquote(url.partition("://")[2].partition("/")[2])
+
+
+def _client(url: str, arrived: deque[bytes], tell: Callable[[str], None]) -> tuple[Any, str, int]:
+    from paho.mqtt.client import Client
+    from paho.mqtt.enums import CallbackAPIVersion
+
+    parts, topic = urlsplit(url), topic_of(url)
+    if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname or not topic:
+        raise ValueError(f"Expected mqtt://host:port/topic, got {url!r}.")
+    client = Client(CallbackAPIVersion.VERSION2)
+    if parts.username:
+        client.username_pw_set(unquote(parts.username), unquote(parts.password or ""))
+    if parts.scheme == "mqtts":
+        client.tls_set()
+
+    def subscribe(client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
+        if reason.is_failure:
+            raise OSError(f"The MQTT broker at {parts.hostname} refused the connection: {reason}.")
+        client.subscribe(topic, qos=1)
+
+    client.on_connect = subscribe
+    client.on_subscribe = lambda *_: tell(f"listens to {topic} at {parts.hostname}.")
+    client.on_message = lambda _client, _data, message: arrived.append(bytes(message.payload))
+    return client, parts.hostname, parts.port or (8883 if parts.scheme == "mqtts" else 1883)
+
+
+def _reconnect(client: Any) -> None:
+    while True:
+        try:
+            client.reconnect()
+            return
+        except OSError:
+            time.sleep(RETRY_S)
