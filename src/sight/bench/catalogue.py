@@ -144,7 +144,7 @@ def _variants(table: Mapping[str, Any]) -> Iterator[Variant]:
 def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | None) -> Variant:
     if isinstance(entry, str):
         entry = {"method": entry}
-    _keys(entry, ("method", "label", "preset", "rule", "set"), f"Method {entry}")
+    _keys(entry, ("method", "label", "preset", "rule", "lag", "set"), f"Method {entry}")
     method = entry["method"].lower()
     _known(method, registry.names("methods"), "method")
     return Variant(
@@ -152,6 +152,7 @@ def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | Non
         method=method,
         preset=entry.get("preset", preset),
         rule=entry.get("rule", rule),
+        lag=entry.get("lag", 0),
         fields=dict(entry.get("set", {})),
     )
 

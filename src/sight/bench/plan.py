@@ -28,6 +28,7 @@ class Variant:
     method: str
     preset: str | None = None
     rule: str | None = None  # streaming rule, for methods that have a choice
+    lag: float = 0  # windows that answers wait for, infinity for the whole recording
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from sight import registry
+from sight import kernels, registry
 from sight._version import __version__
 from sight.bench.analyses import ANALYSES
 from sight.bench.models import Recipe, batch_for, content, source_model
 from sight.bench.plan import Experiment, Setting, Trial, Variant, key
+from sight.smooth import rule_of
 from sight.sources.card import filled
 from sight.sources.checkpoint import write_whole
 from sight.types import Array, Windows
@@ -100,7 +101,7 @@ class _Stage:
         adapter = make(variant)
         setting, kind = self.job.setting, self.job.experiment.kind
         stream = (self.target_data, self.target.stride_s, self.trial.order, setting.use_gaps, BLOCK)
-        method = (variant.method, adapter.settings(), _code(type(adapter)))
+        method = (variant.method, adapter.settings(), _code(type(adapter)), *([variant.lag] if variant.lag else []))
         name = key(kind, self.model_name, stream, method, __version__)
         return self.job.out / "rows" / name[:2] / f"{name}.json"
 
@@ -182,11 +183,12 @@ def _row(stage: _Stage, variant: Variant, source: Any, windows: Windows, encoded
     """Run one method; what is told here follows from the name of the row alone."""
     adapter = make(variant).bind(source)
     began = time.perf_counter()
-    scores = ANALYSES[stage.job.experiment.kind](adapter, windows, encoded)
+    waiting = {"lag": variant.lag} if variant.lag else {}
+    scores = ANALYSES[stage.job.experiment.kind](adapter, windows, encoded, **waiting)
     seconds = time.perf_counter() - began
     return {
         "settings": adapter.settings(),
-        "rule": adapter.rule,
+        "rule": rule_of(variant.lag) if variant.lag else adapter.rule,
         "notes": list(adapter.notes()) if hasattr(adapter, "notes") else [],
         "code": _code(type(adapter)),
         "scores": scores,
@@ -260,11 +262,13 @@ def _told(error: Exception) -> str:
 
 
 def _code(cls: type) -> str:
-    """Hash the file that holds a class, so that a method whose author goes on writing is run anew."""
+    """Hash the file that holds a class, and the kernels if it uses them: what somebody goes on writing is run anew."""
     try:
         text = Path(inspect.getsourcefile(cls) or "").read_bytes()
     except (OSError, TypeError):
         return ""
+    if b"sight.kernels" in text:
+        text += b"".join(path.read_bytes() for path in sorted(Path(kernels.__file__).parent.glob("*.py")))
     return hashlib.blake2b(text, digest_size=6).hexdigest()
 
 

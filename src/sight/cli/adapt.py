@@ -25,6 +25,9 @@ Zone = Annotated[str | None, typer.Option("--tz", help="Time zone of times witho
 Rate = Annotated[float | None, typer.Option(help="Sampling rate (Hz) of a file without timestamps.")]
 MaxGap = Annotated[float, typer.Option("--max-gap", min=0, help="Pause (s) that counts as a gap.")]
 Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate gravity calibration from the recording.")]
+Lag = Annotated[
+    float, typer.Option(min=0, help="Windows that an answer may wait for; inf for the whole recording (keel).")
+]
 Options = Annotated[list[str] | None, typer.Option("--option", help="Option of the dataset, KEY=VALUE; repeatable.")]
 
 
@@ -35,6 +38,7 @@ def adapt(
     method: Method = registry.RECOMMENDED,
     settings: Settings = None,
     preset: Preset = None,
+    lag: Lag = 0.0,
     columns: Columns = None,
     unit: Unit = "g",
     tz: Zone = None,
@@ -73,7 +77,7 @@ def adapt(
     for item in found:
         folder = out if len(found) == 1 else out / item.name
         try:
-            _one(item, adapter.reset(), source, reading, folder, model)
+            _one(item, adapter.reset(), source, reading, folder, model, lag)
         except (ValueError, OSError) as error:
             if len(found) == 1:
                 raise
@@ -84,11 +88,11 @@ def adapt(
         raise ValueError(f"{failed} of {len(found)} recordings could not be read; {rest}.")
 
 
-def _one(item: Input, adapter: Any, source: Any, reading: Reading, folder: Path, model: Path) -> None:
+def _one(item: Input, adapter: Any, source: Any, reading: Reading, folder: Path, model: Path, lag: float) -> None:
     from sight.outputs import write_outputs
 
     windows = read(item, source, reading)
-    result = run_shown(adapter, windows, item.name)
+    result = run_shown(adapter, windows, item.name, lag)
     written = write_outputs(result, folder, info=info(item, source, model, windows))
     changed = float((result.p.argmax(axis=1) != result.q.argmax(axis=1)).mean())
     console.print(
@@ -98,12 +102,12 @@ def _one(item: Input, adapter: Any, source: Any, reading: Reading, folder: Path,
     )
 
 
-def run_shown(adapter: Any, windows: Windows, label: str) -> Result:
+def run_shown(adapter: Any, windows: Windows, label: str, lag: float = 0.0) -> Result:
     """Run the loop with a progress bar."""
     from sight.evaluate import run
 
     with progress(label, len(windows)) as show:
-        return run(adapter, windows, on_answers=lambda done, *_: show(done))
+        return run(adapter, windows, on_answers=lambda done, *_: show(done), lag=lag)
 
 
 def info(item: Input, source: Any, model: Path, windows: Windows) -> dict[str, Any]:

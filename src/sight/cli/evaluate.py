@@ -16,6 +16,7 @@ from sight.cli._shared import console, make_adapter
 from sight.cli.adapt import (
     Calibrate,
     Columns,
+    Lag,
     MaxGap,
     Method,
     Model,
@@ -50,6 +51,7 @@ def evaluate(
     method: Method = registry.RECOMMENDED,
     settings: Settings = None,
     preset: Preset = None,
+    lag: Lag = 0.0,
     compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
     columns: Columns = None,
     unit: Unit = "g",
@@ -95,7 +97,7 @@ def evaluate(
         raise ValueError(f"{item.name} carries no labels; give them with --labels diary.csv or --label-column NAME.")
     others = [name.strip() for name in compare.split(",") if name.strip() and name.strip() != method]
     results = [run_shown(make_adapter(name).bind(source), windows, name) for name in others]
-    result = run_shown(make_adapter(method, settings, preset).bind(source), windows, method)
+    result = run_shown(make_adapter(method, settings, preset).bind(source), windows, method, lag)
     write_scores(result, results, out, info(item, source, model, windows), title=f"{item.name}: raw against refined")
 
 
