@@ -58,10 +58,11 @@ fleet-env: java .venv-spark/.ready ## Spark in an environment of its own, for si
 	$(BARE)/python -m pip install -q -c constraints.txt -e .
 	@touch $@
 
-# pyspark wants pandas before 3, so Spark does not share the environment of the rest.
-.venv-spark/.ready: pyproject.toml
+# pyspark wants pandas before 3, so Spark does not share the environment of the rest; all other pins hold.
+.venv-spark/.ready: pyproject.toml constraints.txt
 	test -x $(SPARK)/python || $(PYTHON) -m venv .venv-spark
-	$(SPARK)/python -m pip install -q -e ".[spark,fast]"
+	grep -v '^pandas==' constraints.txt > .venv-spark/constraints.txt
+	$(SPARK)/python -m pip install -q -c .venv-spark/constraints.txt -e ".[spark,fast]" "pyspark==4.3.0" "pandas==2.3.3"
 	@touch $@
 
 clean:

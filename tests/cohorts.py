@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from typer.testing import CliRunner
 
+from sight.cli import app
 from sight.datasets import windows_of
 from sight.datasets.npz import write_npz
 from sight.datasets.synthetic import Synthetic
 
 PEOPLE = Synthetic(hours=0.12, gaps_per_hour=20)
+#: Names of the good recordings of `write_folder`.
+GOOD = ["P1", "P2", "P5", "site-P3", "site-P4"]
 BEGIN = np.datetime64("2025-03-03T23:57:00", "ms")  # three minutes before midnight
 
 
@@ -68,6 +72,19 @@ def write_folder(folder: Path) -> Path:
     (folder / "empty.csv").write_text("time,acc_x,acc_y,acc_z,gyr_x,gyr_y,gyr_z\n")
     (folder / "torn.npz").write_bytes((folder / "P5.npz").read_bytes()[:1000])
     return folder
+
+
+def sight(*words, code: int = 0) -> str:
+    """Run the command, and return what it says on one line."""
+    shown = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    assert shown.exit_code == code, shown.output
+    return " ".join(shown.output.split())
+
+
+def write_cohort(out: Path, folder: Path, model: Path) -> Path:
+    """Run the folder of `write_folder`; the two bad recordings are told by the exit code."""
+    sight("cohort", "run", folder, "-m", model, "-o", out, "--engine", "serial", code=1)
+    return out
 
 
 def contents(out: Path) -> dict[str, bytes]:

@@ -1,9 +1,10 @@
-"""Where real data lie, and the rule that continuous integration never skips them silently."""
+"""What tests share: real data, a browser, and the rule that continuous integration never skips either silently."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -70,3 +71,44 @@ def harth(tmp_path):
     indexed.insert(0, "index", np.arange(200))
     indexed.to_csv(root / "S021.csv", index=False)
     return root, plain
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium that asks nobody anything by itself."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        message = "no browser to open pages with; run: apt-get install chromium"
+        pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
+    from playwright.sync_api import sync_playwright
+
+    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=program, args=[*quiet, "--disable-sync", "--no-first-run"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser):
+    """Open a file without network; what the page says or asks for is kept in `page.heard`."""
+    contexts = []
+
+    def visit(path, width=1280, scheme="light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        context.set_offline(True)
+        page = context.new_page()
+        page.heard = []
+        page.on("console", lambda message: page.heard.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: page.heard.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (page.heard.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: page.heard.append(f"request: {request.url}"))
+        page.goto(path.as_uri())
+        return page
+
+    yield visit
+    for context in contexts:
+        context.close()

@@ -21,10 +21,11 @@ from sight.encoders.cnn import CNN
 from sight.methods import presets
 from sight.sources.card import ModelCard
 from sight.sources.torch import TorchSource
+from tests import load_figures
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 README = DOCS.parent / "README.md"
-#: What stands between these lines of the README is written.
+#: What stands between these lines of a page is written.
 MARKS = ("<!-- results: written by make docs -->\n", "<!-- end of results -->\n")
 
 
@@ -42,6 +43,8 @@ def commands() -> str:
 
 def _paths(command, words=()) -> Iterator[tuple[str, ...]]:
     if hasattr(command, "commands"):
+        if words and command.invoke_without_command:
+            yield words
         for name, inner in command.commands.items():
             yield from _paths(inner, (*words, name))
     else:
@@ -201,9 +204,19 @@ def figures() -> dict[Path, str]:
 
 def readme() -> str:
     """The README with its table of results as it should be."""
-    before, rest = README.read_text("utf-8").split(MARKS[0])
+    return _filled(README, f"{_story().readme}\n")
+
+
+def serve() -> str:
+    """The page of the service with the figures of its load as they should be."""
+    return _filled(DOCS / "serve.md", load_figures.table(DOCS.parent / "benchmarks" / "results" / "live"))
+
+
+def _filled(page: Path, results: str) -> str:
+    """Put results between the marks of a page that is written by hand otherwise."""
+    before, rest = page.read_text("utf-8").split(MARKS[0])
     _, after = rest.split(MARKS[1])
-    return f"{before}{MARKS[0]}{_story().readme}\n{MARKS[1]}{after}"
+    return f"{before}{MARKS[0]}{results}{MARKS[1]}{after}"
 
 
 PAGES = {
@@ -212,6 +225,7 @@ PAGES = {
     "memory.md": memory,
     "speed.md": speed,
     "findings.md": findings,
+    "serve.md": serve,
 }
 
 

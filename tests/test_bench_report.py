@@ -16,7 +16,6 @@ from sight.bench.forms import DASH
 from sight.bench.report import compose, write_report
 from sight.bench.rows import frame, read, write
 from sight.bench.summary import by_pair, summarise
-from tests.test_report import browser, opened  # noqa: F401 - fixtures
 
 TARGETS = ("16", "26", "22", "24", "25", "28")
 #: Points of each method on each target; SIGHT loses 2 on average.
@@ -213,7 +212,7 @@ def test_figures_draw_what_the_numbers_say():
     assert "<dc:date>" not in drawn
 
 
-def test_the_page_opens_without_network_on_desk_and_phone(opened, tmp_path):  # noqa: F811 - the fixture
+def test_the_page_opens_without_network_on_desk_and_phone(opened, tmp_path):
     write(tmp_path / "rows.parquet", rows())
     path = write_report([tmp_path], tmp_path / "report")
     for width in (1280, 390):

@@ -103,7 +103,6 @@ def test_adapt_on_onnx_writes_the_promised_files(onnx, table, tmp_path):
 def test_the_fused_graph_runs_as_the_docs_say(model, tmp_path, monkeypatch, capsys):
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
-    from sight.registry import method
     from sight.sources import load
 
     monkeypatch.chdir(tmp_path)
@@ -113,7 +112,7 @@ def test_the_fused_graph_runs_as_the_docs_say(model, tmp_path, monkeypatch, caps
     capsys.readouterr()
     exec(page.split("```python")[1].split("```")[0], {"windows": windows})
     shown = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
-    adapter = method("sight").bind(load(model))
+    adapter = registry.method(registry.RECOMMENDED).bind(load(model))
     assert "fused graph" in json.loads(sight("inspect", "watch.onnx", "--json").output)["kind"]
     assert "FusedSession" in sight("adapt", "synthetic:W01", "-m", "watch.onnx", ok=False).output
     assert shown == adapter.step(windows).argmax(axis=1).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import subprocess
 import sys
@@ -11,13 +12,36 @@ import tomllib
 import pytest
 
 from sight._version import __version__
-from tests import documents
+from tests import documents, load_figures
 from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize("name", documents.PAGES)
 def test_generated_pages_are_up_to_date(name):
     assert (documents.DOCS / name).read_text("utf-8") == documents.PAGES[name](), "run: make docs"
+
+
+def test_the_load_is_judged_by_its_goals(tmp_path):
+    load = {"machine": "x86_64", "cores": 2, "date": "2030-01-01", "wearers": 1000, "seconds": 300, "p50_ms": 20.0}
+    load |= {"p99_ms": 480.0, "p100_ms": 700.0, "windows_expected": 299_000, "rss_mb": {"end": 200.0, "most": 210.0}}
+    load |= dict.fromkeys(("windows_lost", "windows_twice", "windows_not_kept", "chunks_unanswered", "errors"), 0)
+    load |= {"server_cores": 0.5, "client_cores": 0.25, "rss_slope_mb_per_hour": 3.0}
+
+    def told(name, **changes):
+        (tmp_path / f"{name}.json").write_text(json.dumps(load | changes))
+        return load_figures.table(tmp_path)
+
+    assert load_figures.table(tmp_path).count("not measured yet") == 6
+    assert "On 2 cores" in told("load")
+    assert told("load").count("| met |") == 2
+    assert "| 510 ms (median 20, slowest 700) | **missed** |" in told("load", p99_ms=510.0)
+    assert "| 3 of 299,000 | **missed** |" in told("load", windows_lost=1, windows_twice=2)
+    assert told("load", wearers=900).count("a smaller run") == 2
+    assert "+3 MB an hour; 0 windows wrong | met |" in told("load_soak", seconds=1200)
+    assert "+40 MB an hour; 0 windows wrong | **missed** |" in told("load_soak", seconds=1200, rss_slope_mb_per_hour=40)
+    kills = {"kills": 20, "sound": False, "chunks_unaccounted": 1, "windows": 900, "repeated": 4}
+    kills["wearers"] = [{"stored": {"lost": 2}, "acknowledged": {"lost": 0}}]
+    assert "| 3 wrong of 900, 4 sent twice | **missed** |" in told("kills_redis", **kills)
 
 
 def test_the_newest_changelog_entry_is_this_version():

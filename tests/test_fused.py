@@ -234,7 +234,7 @@ def test_a_wearer_of_keel_moves_between_graph_and_adapter(tmp_path, toy):
         session.restore({**adapter.state(), "life": np.ones(3)})
 
 
-def test_the_page_runs_keel_from_the_command_line(tmp_path, toy, capsys, monkeypatch):
+def test_the_page_runs_the_other_method_and_its_settings_too(tmp_path, toy, capsys, monkeypatch):
     from typer.testing import CliRunner
 
     from sight.cli import app
@@ -244,13 +244,13 @@ def test_the_page_runs_keel_from_the_command_line(tmp_path, toy, capsys, monkeyp
     trained, stream = toy
     x = stream(80)
     trained.save(tmp_path / "model.safetensors")
-    wanted = ["export", "model.safetensors", "--fused", "--method", "keel", "--set", "debias=2", "-o", "watch.onnx"]
+    wanted = ["export", "model.safetensors", "--fused", "--method", "sight", "--set", "tau=0.2", "-o", "watch.onnx"]
     assert CliRunner().invoke(app, wanted).exit_code == 0
     capsys.readouterr()
     page = (ROOT / "docs" / "onnx.md").read_text("utf-8")
     exec(page.split("```python")[1].split("```")[0], {"windows": x})
     shown = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
-    assert shown == Keel(debias=2.0).bind(trained).step(x).argmax(axis=1).tolist()
+    assert shown == SIGHT(tau=0.2).bind(trained).step(x).argmax(axis=1).tolist()
 
 
 def test_keel_tells_hosts_what_they_need(tmp_path, toy):
@@ -278,6 +278,26 @@ def test_lean_graph_answers_as_the_network(tmp_path, name, length):
     exported = OnnxSource(export_onnx(plain, tmp_path / "lean.onnx", shape=(3, length)))
     for ours, theirs in zip(plain.encode(x), exported.encode(x), strict=True):
         np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-5 * max(1, np.abs(ours).max()))
+
+
+EXPORTS = {
+    "plain": export_onnx,
+    "sight": lambda *where, **shape: export_fused(*where, SIGHT(), **shape),
+    "keel": lambda *where, **shape: export_fused(*where, Keel(), **shape),
+}
+
+
+@pytest.mark.parametrize("form", EXPORTS)
+def test_files_hold_no_notes_of_the_exporter(tmp_path, source, form, monkeypatch):
+    path = EXPORTS[form](source, tmp_path / "lean.onnx", shape=SHAPE)
+    graph = onnx.load(path).graph
+    assert not any(len(node.metadata_props) for node in graph.node)
+    assert not any(len(value.metadata_props) for value in (graph, *graph.input, *graph.output, *graph.value_info))
+    assert b"site-packages" not in path.read_bytes()
+    monkeypatch.setattr("sight.sources.lean.without_notes", lambda model: model)
+    noted = EXPORTS[form](source, tmp_path / "noted.onnx", shape=SHAPE)
+    assert any(len(node.metadata_props) for node in onnx.load(noted).graph.node)
+    assert path.stat().st_size < noted.stat().st_size - 20_000
 
 
 def test_convolutions_become_image_convolutions_and_the_network_stays(tmp_path, source):

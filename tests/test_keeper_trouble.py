@@ -171,6 +171,9 @@ def test_damaged_answers_are_told(keeper):
     keeper.store._base.execute("UPDATE answers SET events = substr(events, 1, 30)")
     with pytest.raises(Damaged, match="answers 1 are damaged"):
         keeper.events("anna")
+    (row,) = keeper.wearers()
+    assert (row["model"], row["count"], row["label"]) == ("toy@1", None, None)
+    assert "answers 1 are damaged" in row["refused"]
     with pytest.raises(Damaged, match="answers 1 are damaged"):
         send(keeper, "anna", walk(1, 5), seq=1)
     assert send(keeper, "anna", walk(1, 5), seq=2).events

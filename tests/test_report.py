@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -49,46 +47,6 @@ def report(result, tmp_path_factory):
     facts = {"subject": "S<08>", "input": {"file": "</script><script>alert(1)</script>.cwa"}}
     others = [answered(result.windows, "ema")]
     return write_report(path, result, others=others, title="Monday & <b>more</b>", facts=facts)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        message = "no browser to open the report with; run: apt-get install chromium"
-        pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
-    from playwright.sync_api import sync_playwright
-
-    quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=[*quiet, "--disable-sync", "--no-first-run"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def opened(browser):
-    """Open a file without network; what the page says or asks for is kept in `page.heard`."""
-    contexts = []
-
-    def visit(path, width=1280, scheme="light"):
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        contexts.append(context)
-        context.set_offline(True)
-        page = context.new_page()
-        page.heard = []
-        page.on("console", lambda message: page.heard.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: page.heard.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (page.heard.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda request: page.heard.append(f"request: {request.url}"))
-        page.goto(path.as_uri())
-        return page
-
-    yield visit
-    for context in contexts:
-        context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

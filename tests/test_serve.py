@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from sight.serve import pages
 from sight.serve.limits import Limits
+from sight.serve.observe import JsonLines
 from sight.serve.wire import Arrival, pack
 from tests.keeping import RATE_HZ, alone, pieces, toy_model, walk
 from tests.serving import agrees, closed, enrol, post, running
@@ -238,7 +240,91 @@ def test_a_wearer_is_read_exported_reset_and_deleted(client):
     assert client.get("/v1/wearers/anna/events").json() == {"events": []}
 
 
+def test_the_list_tells_what_each_did_last(tmp_path):
+    values = walk(6, 30)
+    with running(tmp_path) as client:
+        enrol(client, "anna", "bela", "cleo")
+        assert latest(client) == dict.fromkeys(("anna", "bela", "cleo"), (0, None, None))
+        post(client, "anna", values[:150], seq=1)
+        post(client, "bela", values[:15], seq=1)  # no window yet
+        told = latest(client)
+        label = TOY.card.classes[expected(values)[13].q.argmax()]
+        assert told["anna"][:2] == (14, label)
+        assert told["bela"][:2] == (0, None)
+        assert told["cleo"] == (0, None, None)
+        time.sleep(0.3)
+        post(client, "bela", values[15:30], seq=2)
+        post(client, "anna", values[:150], seq=1)  # was there before: nobody was heard
+        again = latest(client)
+        assert again["anna"][2] >= told["anna"][2] + 0.3
+        assert again["anna"][2] >= again["bela"][2] + 0.29  # told to a millisecond
+        assert again["bela"][:2] == (2, TOY.card.classes[expected(values)[1].q.argmax()])
+        client.post("/v1/wearers/bela/reset")
+        client.delete("/v1/wearers/cleo")
+        assert {name: one[:2] for name, one in latest(client).items()} == {"anna": (14, label), "bela": (0, None)}
+    with running(tmp_path) as client:  # another life: what they did is known, since when they are quiet is not
+        assert latest(client) == {"anna": (14, label, None), "bela": (0, None, None)}
+
+
+def latest(client):
+    rows = client.get("/v1/wearers").json()["wearers"]
+    assert [row["wearer"] for row in rows] == sorted(row["wearer"] for row in rows)
+    return {row["wearer"]: (row["count"], row["label"], row["idle_s"]) for row in rows}
+
+
+def test_a_long_list_is_read_once(tmp_path, monkeypatch):
+    with running(tmp_path) as client:
+        keeper = client.service.keeper
+        for number in range(200):
+            keeper.create(f"w{number:03d}", model="toy@1", method="none")
+        assert len(latest(client)) == 200
+
+        def asked(*_):
+            raise AssertionError("the store was asked again")
+
+        for name in ("wearers", "newest", "load"):
+            monkeypatch.setattr(keeper.store, name, asked)
+        post(client, "w007", walk(6, 3))
+        assert latest(client)["w007"][0] == 2
+
+
 # --- operating ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/v1/wearers", "/v1/wearers/anna", "/v1/wearers/anna/events", "/metrics"])
+def test_what_nobody_foresaw_is_a_plain_error_with_the_headers_of_all(client, monkeypatch, caplog, path):
+    enrol(client, "anna")
+    assert client.get(path).status_code == 200
+
+    async def failing(*_):
+        raise ZeroDivisionError("0.123456 is part of a sample")
+
+    monkeypatch.setattr(client.service.batcher, "call", failing)
+    answer = client.get(path)
+    assert (answer.status_code, list(answer.json())) == (500, ["error"])
+    assert answer.json()["error"] == "Something went wrong in the service; its log tells what."
+    assert pages.HEADERS.items() <= dict(answer.headers).items()
+    assert answer.headers["cache-control"] == "no-store"
+    (record,) = (one for one in caplog.records if one.message == "request failed")
+    assert (record.request, record.path) == (answer.headers["x-request-id"], path)
+    line = JsonLines().format(record)
+    assert json.loads(line)["exception"] == "builtins.ZeroDivisionError"
+    assert "failing" in json.loads(line)["at"][-1]
+    assert "0.123456" not in line
+    monkeypatch.undo()
+    assert client.get(path).status_code == 200
+
+
+def test_a_listener_that_fails_costs_nobody_an_answer(client, caplog):
+    enrol(client, "anna")
+
+    def failing(*_):
+        raise ZeroDivisionError
+
+    client.service.batcher.listeners.append(failing)
+    for seq in (1, 2):
+        assert post(client, "anna", walk(6, 3), seq=seq)["seq"] == seq
+    assert [record.message for record in caplog.records].count("listener failed") == 2
 
 
 def test_metrics_and_health_tell_how_the_service_is(client, caplog):

@@ -63,7 +63,7 @@ def test_a_service_that_is_asked_to_stop_answers_what_it_took_and_goes_on_later(
 
     acks, code = asyncio.run(stopped())
     assert code == 1012
-    assert child.process.wait(30) in (0, -15, 143)
+    assert child.process.wait(30) == 0
     assert [ack["seq"] for ack in acks] == list(range(1, len(acks) + 1))
     assert 20 <= len(acks) < len(parts)
     assert [line["event"] for line in child.lines()][-2:] == ["draining", "closed"]
@@ -74,7 +74,7 @@ def test_a_service_that_is_asked_to_stop_answers_what_it_took_and_goes_on_later(
     assert code == 1000
     told = [event for ack in acks + rest for event in ack["events"]]
     assert agrees(told, session_answers(values))
-    assert child.stop() in (0, -15, 143)
+    assert child.stop() == 0
 
 
 def test_tls_and_tokens_open_the_service_to_others(tmp_path):
@@ -88,7 +88,7 @@ def test_tls_and_tokens_open_the_service_to_others(tmp_path):
     assert child.url.startswith("https://")
     assert client.get("/v1/wearers").status_code == 401
     assert client.get("/v1/wearers", headers={"authorization": f"Bearer {secret}"}).json() == {"wearers": []}
-    assert child.stop() in (0, -15, 143)
+    assert child.stop() == 0
 
 
 def test_the_command_refuses_what_would_be_unsafe_or_cannot_work(tmp_path):
@@ -114,7 +114,7 @@ def test_the_demo_runs_offline_within_half_a_minute_and_is_quick_the_second_time
         while client.get("/v1/wearers/demo-anna").json().get("count", 0) < 30:
             time.sleep(0.2)
         assert len(client.get("/v1/wearers").json()["wearers"]) == 3
-        assert child.stop() in (0, -15, 143)
+        assert child.stop() == 0
 
 
 def test_the_page_of_the_docs_runs_as_it_stands(tmp_path, monkeypatch, capsys):
@@ -127,4 +127,4 @@ def test_the_page_of_the_docs_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out.split()
     assert len(shown) > 5
     assert set(shown) <= set(" ".join(load(onnx_model()).classes).split())
-    assert child.stop() in (0, -15, 143)
+    assert child.stop() == 0

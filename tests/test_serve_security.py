@@ -72,10 +72,12 @@ def call(client, method, path, wearer="anna", token=None):
 
 def untouched(client):
     """Everything there is, as its owner sees it."""
-    wearers = client.get("/v1/wearers", headers=bearer(client.owner)).json()
+    wearers = client.get("/v1/wearers", headers=bearer(client.owner)).json()["wearers"]
+    for one in wearers:
+        assert one.pop("idle_s") >= 0  # which goes on by itself
     return wearers, [
         client.get(f"/v1/wearers/{one['wearer']}{part}", headers=bearer(client.owner)).json()
-        for one in wearers["wearers"]
+        for one in wearers
         for part in ("", "/events")
     ]
 

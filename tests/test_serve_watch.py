@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from sight.serve.demo import Replay
+from sight.serve.observe import JsonLines
+from sight.serve.sockets import Watch
 from sight.serve.watch import HISTORY
 from sight.types import Recording
 from tests.keeping import RATE_HZ, alone, toy_model, walk
-from tests.serving import agrees, enrol, post, running, until
+from tests.serving import agrees, closed, enrol, post, running, until
 
 TOY = toy_model("toy", "1")
 
@@ -101,6 +103,38 @@ def test_a_watcher_who_sleeps_is_moved_on_and_holds_nobody_up(client):
                 numbers = [one["window"] for one in message["history"]]
     assert numbers == list(range(399))
     assert client.service.metrics.lagging._value.get() >= 1
+
+
+@pytest.mark.parametrize("owner", ["hello", "writer", "picture"])
+def test_a_view_that_fails_is_logged_and_told_to_its_watcher_alone(client, monkeypatch, caplog, owner):
+    def failing(*_):
+        raise ZeroDivisionError("0.123456 is part of a sample")
+
+    enrol(client, "anna")
+    with client.websocket_connect("/v1/watch") as other, client.websocket_connect("/v1/watch") as socket:
+        other.send_json({"type": "watch", "wearer": "anna"})
+        until(other, "hello")
+        if owner == "hello":  # the keeper fails while the greeting is made
+            monkeypatch.setattr(client.service, "_latest", failing)
+        elif owner == "writer":  # something in the loop that writes
+            monkeypatch.setattr(Watch, "_send", failing)
+        else:
+            monkeypatch.setattr(client.service.keeper, "picture", failing)
+        socket.send_json({"type": "watch", "wearer": "anna"})
+        if owner == "picture":  # nobody's socket depends on it
+            until(socket, "hello")
+            post(client, "anna", walk(7, 3))
+            assert [one["window"] for one in (*until(socket, "event"), *until(socket, "event")) if "window" in one]
+            assert "picture failed" in [record.message for record in caplog.records]
+            return
+        end = closed(socket)
+        assert (end.code, end.reason) == (1011, "Something went wrong in the service; its log tells what.")
+        (record,) = (one for one in caplog.records if one.message == "socket failed")
+        assert record.path == "/v1/watch"
+        assert "0.123456" not in JsonLines().format(record)
+        monkeypatch.undo()
+        post(client, "anna", walk(7, 3))
+        assert until(other, "event")[-1]["window"] == 0
 
 
 def test_replayed_wearers_go_on_where_they_were(client):

@@ -73,6 +73,9 @@ def test_answers_are_found_by_window_and_by_chunk(store):
     assert store.answers("anna", 397, 9) == [(400, b"answers 400")]
     assert store.answers("anna", 399, 9) == []
     assert [store.answer("anna", seq) for seq in (2, 3, 400, 401)] == [b"answers 2", None, b"answers 400", None]
+    fill(store, "ben", 1)
+    fill(store, "cleo", 3)
+    assert store.newest(["anna", "ben", "cleo", "nobody"]) == {"anna": (400, b"answers 400"), "cleo": (2, b"answers 2")}
 
 
 def test_a_snapshot_takes_the_place_of_the_log_and_of_old_answers(store):

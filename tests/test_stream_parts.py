@@ -212,11 +212,11 @@ def test_an_event_in_json_holds_plain_numbers_alone():
         q=np.array([0.25, 0.75], np.float32),
         p=np.array([0.5, 0.5], np.float32),
         gap_s=9.0,
-        diagnostics={"surprise": 0.125},
+        diagnostics={"surprise": 0.125, "agreement": np.nan},  # JSON knows no NaN
     )
     tally = Tally()
     tally.add(event)
-    assert json.loads(json.dumps(as_json(event, ("rest", "walk"), 2.0))) == {
+    assert json.loads(json.dumps(as_json(event, ("rest", "walk"), 2.0), allow_nan=False)) == {
         "window": 3,
         "time_s": 1.5,
         "label": "walk",
@@ -225,7 +225,7 @@ def test_an_event_in_json_holds_plain_numbers_alone():
         "p": [0.5, 0.5],
         "gap_s": 9.0,
         "surprise": 0.125,
-        "diagnostics": {"surprise": 0.125},
+        "diagnostics": {"surprise": 0.125, "agreement": None},
         "latency_ms": 2.0,
     }
     assert str(tally).startswith("1 windows, 1 gaps; 1 (100.0%)")

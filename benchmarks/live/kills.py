@@ -33,7 +33,8 @@ import websockets
 from sight.outputs import write_json
 from sight.registry import method
 from sight.serve.models import Models
-from sight.serve.wire import Arrival, event_json, pack
+from sight.serve.wire import Arrival, pack
+from sight.stream.events import as_json
 from sight.stream.session import Session
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "live"
@@ -224,7 +225,7 @@ def examine(wearer: Wearer, model: Any, base: str) -> dict[str, Any]:
     """Look at what the service holds of a wearer, beside a session that nothing interrupted."""
     session, expected = Session(model.source, method(wearer.kind)), []
     for seq in range(1, wearer.last + 1):
-        expected += [bare(event_json(event, model.card.classes)) for event in session.push(wearer.chunk(seq))]
+        expected += [bare(as_json(event, model.card.classes)) for event in session.push(wearer.chunk(seq))]
     facts = httpx.get(f"{base}/v1/wearers/{wearer.name}").json()
     stored: list[dict[str, Any]] = []
     while True:

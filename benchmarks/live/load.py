@@ -312,6 +312,7 @@ def main() -> None:
     about = {
         "machine": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
+        "load_average_at_start": round(os.getloadavg()[0], 1),
         "date": time.strftime("%F"),
     }
     if asked.soak:

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from sight.base import Adapter
-from sight.methods.sight import SIGHT
+from sight.registry import RECOMMENDED, method
 from sight.sources.checkpoint import write_whole
 from sight.sources.fused import LAYOUTS, FusedSession
 from sight.sources.lean import prepared, to_graph
@@ -50,11 +50,11 @@ def export_fused(
     path
         Where to write.
     adapter
-        SIGHT or Keel with the settings to bake in; SIGHT with its defaults if None.
+        SIGHT or Keel with the settings to bake in; the recommended one of them, as it is, if None.
     shape
         (C, T) of a window, for wrapped networks; a trained one knows.
     """
-    adapter = SIGHT() if adapter is None else adapter
+    adapter = method(RECOMMENDED) if adapter is None else adapter
     if adapter.name not in STEPS:
         raise TypeError(
             f"Expected SIGHT or Keel for a fused graph, got {adapter.name}; other methods run on the plain export."

@@ -12,7 +12,7 @@ from typing import Any
 
 from sight.ops import choices
 
-#: What `demo`, `adapt` and `serve` take when nobody says otherwise.
+#: What every command takes when nobody says otherwise.
 RECOMMENDED = "keel"
 
 TABLES: dict[str, dict[str, str]] = {

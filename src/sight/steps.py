@@ -195,7 +195,7 @@ class KeelStep(Step):
         logits = centred(torch.log(p.clamp_min(TINY)))
         if not self.share:
             return logits
-        cosines = self.directions @ unit(feature - self.origin, 1e-8)
+        cosines = self.directions @ unit(feature - self.origin, 1e-8)  # the floor of sight.ops.unit
         return (1 - self.share) * logits + self.share * self.scale * centred(cosines)
 
     def _righted(self, x: Tensor, life: Tensor, total: Tensor, doubts: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:

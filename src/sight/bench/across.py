@@ -43,7 +43,7 @@ class Across:
 
     summaries: Mapping[str, Summary]
     corpora: Mapping[str, str]
-    _known: dict[tuple[str, str, int], Apart] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[str, str, Across], Apart] = field(default_factory=dict, repr=False)
 
     @cached_property
     def gains(self) -> Any:
@@ -85,8 +85,8 @@ class Across:
         NaN unless both were run on all settings.
         """
         rival = against or self
-        if (label, other, id(rival)) in self._known:
-            return self._known[label, other, id(rival)]
+        if (label, other, rival) in self._known:
+            return self._known[label, other, rival]
         if label not in self.whole or other not in rival.whole or set(rival.summaries) != set(self.summaries):
             return Apart(*[float("nan")] * 3)
         parts = [
@@ -99,7 +99,7 @@ class Across:
         ]
         values = [part.to_numpy() for part in parts]
         found = Apart(float(np.mean([own.mean() for own in values])), *stats.shared_interval(values, people))
-        self._known[label, other, id(rival)] = found
+        self._known[label, other, rival] = found
         return found
 
     def gain(self, label: str) -> Apart:

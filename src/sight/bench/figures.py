@@ -48,7 +48,7 @@ LETTERS = {
 
 
 @contextmanager
-def _canvas(width: float, height: float, columns: int = 1, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
+def canvas(width: float, height: float, columns: int = 1, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
     """Give a figure and its axes; nothing of the caller's matplotlib is touched."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -71,7 +71,7 @@ def svg(figure: Any) -> str:
 def forest(summary: Summary, metric: str = "Macro-F1") -> str:
     """Difference of each method to source-only with its interval; diamonds are the paper's."""
     table = summary.table[summary.table["delta"].notna()].sort_values("delta", kind="stable")
-    with _canvas(6.4, 0.9 + 0.27 * len(table)) as (figure, axes):
+    with canvas(6.4, 0.9 + 0.27 * len(table)) as (figure, axes):
         axes.axvline(0, color=SOFT, lw=0.8)
         for at, (label, row) in enumerate(table.iterrows()):
             colour = ACCENT if str(label).startswith("SIGHT") else INK
@@ -102,7 +102,7 @@ def sensitivity(summary: Summary, defaults: Mapping[str, float]) -> str:
         name: [(value, summary.table.loc[label]) for value, label in own.items()]
         for name, own in grids(summary.table).items()
     }
-    with _canvas(2.1 * len(found), 2.5, len(found), sharey=True, squeeze=False) as (figure, axes):
+    with canvas(2.1 * len(found), 2.5, len(found), sharey=True, squeeze=False) as (figure, axes):
         for panel, (name, points) in zip(axes[0], found.items(), strict=True):
             places, rows = np.arange(len(points)), [row for _, row in points]
             panel.axhline(0, color=SOFT, lw=0.8)
@@ -124,7 +124,7 @@ def conditions(summaries: Mapping[str, Summary]) -> str:
     cases, first = list(summaries), next(iter(summaries.values()))
     values = np.array([[s.table["mean"].get(label, np.nan) for s in summaries.values()] for label in first.table.index])
     places = _apart(values[:, -1], values)
-    with _canvas(2.6 + 1.2 * len(cases), 3.4) as (figure, axes):
+    with canvas(2.6 + 1.2 * len(cases), 3.4) as (figure, axes):
         for at, (label, own) in enumerate(zip(first.table.index, values, strict=True)):
             ours, base = str(label).startswith("SIGHT"), label == first.baseline
             colour = ACCENT if ours else SOFT if base else COLOURS[at % len(COLOURS)][0]
@@ -150,7 +150,7 @@ def _apart(wanted: Array, values: Array) -> Array:
 def geometry(rows: Any) -> str:
     """Similarity to the expected state inside segments and at changes, and how well deviations route."""
     middle = (EDGES[1:] + EDGES[:-1]) / 2
-    with _canvas(7.0, 2.7, 2, width_ratios=(3, 2)) as (figure, (left, right)):
+    with canvas(7.0, 2.7, 2, width_ratios=(3, 2)) as (figure, (left, right)):
         for name, colour, label in (("inside", BLUE, "inside a segment"), ("change", ORANGE, "right after a change")):
             counts = np.sum(details(rows, f"histogram_{name}"), axis=0)
             share = counts / max(counts.sum(), 1)
@@ -187,7 +187,7 @@ def prototypes(rows: Any, classes: Sequence[str]) -> str:
     """Cosine of each prototype with the wearer's own centroid, first against last segment of its class."""
     first, last = (_class_means(details(rows, name)) for name in ("first", "last"))
     shown = [k for k in range(len(classes)) if np.isfinite(first[k])]
-    with _canvas(5.6, 1.1 + 0.3 * len(shown)) as (figure, axes):
+    with canvas(5.6, 1.1 + 0.3 * len(shown)) as (figure, axes):
         for at, k in enumerate(reversed(shown)):
             colour = GREEN if last[k] >= first[k] else ACCENT
             axes.plot([first[k], last[k]], [at, at], color=colour, lw=2, solid_capstyle="butt")
@@ -212,7 +212,7 @@ def motivation(rows: Any, classes: Sequence[str]) -> str:
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     sums, seen = (np.sum(details(rows, name), axis=0) for name in ("deviation_sum", "deviation_count"))
     size = max(2.6, 0.26 * len(classes))
-    with _canvas(2 * size + 3.2, size + 0.9, 2, width_ratios=(1, 1.2)) as (figure, (left, right)):
+    with canvas(2 * size + 3.2, size + 0.9, 2, width_ratios=(1, 1.2)) as (figure, (left, right)):
         left.imshow(share, cmap="Blues", vmin=0, vmax=1)
         left.set_xticks(range(len(classes)), classes, rotation=45, ha="right", fontsize=8)
         left.set_yticks(range(len(classes)), classes, fontsize=8)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sight.bench.across import Across, Apart
-from sight.bench.figures import ACCENT, BLUE, GREEN, INK, ORANGE, RULE, SOFT, _canvas, svg
+from sight.bench.figures import ACCENT, BLUE, GREEN, INK, ORANGE, RULE, SOFT, canvas, svg
 
 #: Colours of the methods that chapters speak of.
 COLOUR = {"SIGHT": ACCENT, "SIGHT, authors' code": "#c48a7e", "Sticky": BLUE, "EMA": ORANGE, "Keel": GREEN}
@@ -19,7 +19,7 @@ def gains(across: Across, labels: Sequence[str]) -> str:
     """Gain over source-only of some methods on each setting, with intervals."""
     shown = list(across.summaries)
     labels = [label for label in labels if label in across.methods]
-    with _canvas(7.0, 1.0 + 0.48 * len(shown)) as (figure, axes):
+    with canvas(7.0, 1.0 + 0.48 * len(shown)) as (figure, axes):
         _rows(axes, shown)
         for at, label in enumerate(labels):
             shift = (at - (len(labels) - 1) / 2) * 0.17
@@ -35,7 +35,7 @@ def gains(across: Across, labels: Sequence[str]) -> str:
 def forest(found: Mapping[str, Apart], label: str) -> str:
     """Differences with intervals, the best on top; methods that chapters speak of keep their colours."""
     order = sorted(found, key=lambda name: -found[name].mean)
-    with _canvas(6.4, 0.7 + 0.26 * len(order)) as (figure, axes):
+    with canvas(6.4, 0.7 + 0.26 * len(order)) as (figure, axes):
         _rows(axes, order)
         for row, name in enumerate(reversed(order)):
             _interval(axes, found[name], row, COLOUR.get(name, SOFT), "o")
@@ -47,7 +47,7 @@ def orders(found: Mapping[str, Across], labels: Sequence[str]) -> str:
     """Mean gain of some methods as the order of time is destroyed."""
     cases = [name.replace("blocks", "blocks of 32") for name in found]
     labels = [label for label in labels if all(label in own.whole for own in found.values())]
-    with _canvas(5.4, 3.0) as (figure, axes):
+    with canvas(5.4, 3.0) as (figure, axes):
         axes.axhline(0, color=SOFT, lw=0.8)
         for at, label in enumerate(labels):
             own = [across.gain(label) for across in found.values()]
@@ -69,7 +69,7 @@ def geometry(rows: Any, shown: Mapping[str, str]) -> str:
     present = [setting for setting in shown if (rows["setting"] == setting).any()]
     by = rows.groupby("setting")[["auc", "auc_true", "routing_top1", "chance", "raw_top1"]].mean().loc[present[::-1]]
     places = np.arange(len(by))
-    with _canvas(7.2, 1.0 + 0.27 * len(by), 2, sharey=True) as (figure, (left, right)):
+    with canvas(7.2, 1.0 + 0.27 * len(by), 2, sharey=True) as (figure, (left, right)):
         left.axvline(0.5, color=SOFT, lw=0.8)
         left.plot(by["auc_true"], places, "o", mfc="white", mec=BLUE, ms=6, label="if the belief were right")
         left.plot(by["auc"], places, "o", color=BLUE, ms=6, label="as it is")

@@ -35,4 +35,4 @@ class Section:
 
 def _figure(text: str, label: str) -> Html:
     data = base64.b64encode(text.encode()).decode()
-    return tag("figure", Html(f'<img src="data:image/svg+xml;base64,{data}" alt="{tag("i", label)[3:-4]}">'))
+    return tag("figure", tag("img", src=f"data:image/svg+xml;base64,{data}", alt=label))

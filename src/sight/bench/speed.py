@@ -62,7 +62,7 @@ def speed(out: str | Path = "out/speed.json", *, quick: bool = False) -> dict[st
     with tempfile.TemporaryDirectory() as folder:
         for shape in SHAPES:
             bed = make(shape, effort.windows, Path(folder))
-            fused = FusedSession(export_fused(bed.torch, Path(folder) / f"{shape.name}.fused.onnx"))
+            fused = FusedSession(export_fused(bed.torch, Path(folder) / f"{shape.name}.fused.onnx", SIGHT()))
             found["shapes"][shape.name] = {
                 **shape._asdict(),
                 "steps_ms": steps(bed, fused, effort),

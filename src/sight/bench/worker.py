@@ -14,7 +14,7 @@ import json
 import platform
 import time
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from sight import kernels, registry
 from sight._version import __version__
 from sight.bench.analyses import ANALYSES
 from sight.bench.models import Recipe, batch_for, content, source_model
-from sight.bench.plan import Experiment, Setting, Trial, Variant, key
+from sight.bench.plan import Experiment, Setting, Trial, Variant, key, text
 from sight.smooth import rule_of
 from sight.sources.card import filled
 from sight.sources.checkpoint import write_whole
@@ -110,12 +110,21 @@ class _Stage:
         return source_model(self.recipe, self.sources, self.dataset, self.job.out / "models")
 
 
-def _stage(trial: Trial, job: Job) -> _Stage:
+@lru_cache(maxsize=32)
+def _person(dataset: str, options: str, windowing: str, who: str) -> Windows:
+    """Read a person once for all trials of a process that follow each other; options come as JSON."""
     from sight.datasets import load, windows_of
+
+    return windows_of(load(dataset, **json.loads(options)), who, **json.loads(windowing))
+
+
+def _stage(trial: Trial, job: Job) -> _Stage:
+    from sight.datasets import load
 
     setting = job.setting
     dataset = load(setting.dataset, **setting.options)
-    sources = [windows_of(dataset, person, **setting.windowing) for person in trial.sources]
+    corpus = (setting.dataset, text(setting.options), text(setting.windowing))
+    sources = [_person(*corpus, who) for who in trial.sources]
     recipe = Recipe(
         classes=tuple(dataset.classes),
         encoder=trial.encoder,
@@ -124,7 +133,7 @@ def _stage(trial: Trial, job: Job) -> _Stage:
         seed=trial.seed,
         device=job.device,
     )
-    target = windows_of(dataset, trial.target, **setting.windowing)
+    target = _person(*corpus, trial.target)
     return _Stage(dataset=dataset, sources=sources, target=target, recipe=recipe, trial=trial, job=job)
 
 
@@ -264,12 +273,12 @@ def _told(error: Exception) -> str:
 def _code(cls: type) -> str:
     """Hash the file that holds a class, and the kernels if it uses them: what somebody goes on writing is run anew."""
     try:
-        text = Path(inspect.getsourcefile(cls) or "").read_bytes()
+        code = Path(inspect.getsourcefile(cls) or "").read_bytes()
     except (OSError, TypeError):
         return ""
-    if b"sight.kernels" in text:
-        text += b"".join(path.read_bytes() for path in sorted(Path(kernels.__file__).parent.glob("*.py")))
-    return hashlib.blake2b(text, digest_size=6).hexdigest()
+    if b"sight.kernels" in code:
+        code += b"".join(path.read_bytes() for path in sorted(Path(kernels.__file__).parent.glob("*.py")))
+    return hashlib.blake2b(code, digest_size=6).hexdigest()
 
 
 def _versions() -> dict[str, str]:

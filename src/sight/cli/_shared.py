@@ -41,6 +41,7 @@ EXTRAS = {
     "websockets": "serve",
     "redis": "serve",
     "prometheus_client": "serve",
+    "pydantic": "serve",
 }
 
 

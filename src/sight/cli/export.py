@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sight import registry
 from sight.cli._inputs import Reading, find, read
 from sight.cli._shared import console, make_adapter
 from sight.cli.adapt import Options, Settings
@@ -21,7 +22,7 @@ def export(
     fused: Annotated[
         bool, typer.Option("--fused", help="Put a method into the graph too: (window, state) to (answer, state).")
     ] = False,
-    method: Annotated[str, typer.Option(help="Method of a fused graph: sight or keel.")] = "sight",
+    method: Annotated[str, typer.Option(help="Method of a fused graph: keel or sight.")] = registry.RECOMMENDED,
     settings: Settings = None,
     int8: Annotated[
         str | None,
@@ -37,7 +38,7 @@ def export(
 
       sight export model.safetensors --int8 synthetic:W01 -o small.onnx
 
-      sight export model.safetensors --fused --method keel -o watch.onnx
+      sight export model.safetensors --fused -o watch.onnx
     """
     from sight.sources.torch import TorchSource
 

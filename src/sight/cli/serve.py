@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import signal
 import socket
 import sys
 from contextlib import suppress
@@ -96,7 +97,7 @@ def serve(
 
 
 def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -> None:
-    """Serve until told to stop; then finish what is under way, save, and close."""
+    """Serve until told to stop; then finish what is under way, save, close, and end with 0."""
     import uvicorn
 
     from sight.serve.app import create_app
@@ -133,6 +134,8 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
     )
     # The keeper's thread must not hold up the loop, which hands over at each message, for the usual 5 ms each time.
     sys.setswitchinterval(5e-4)
+    # The server raises the signal that stopped it once more; supervisors would read 143 as a failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listener])
 

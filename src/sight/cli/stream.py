@@ -152,7 +152,7 @@ def _shown(classes: tuple[str, ...], tally: Tally, as_lines: bool) -> Callable[[
     def show(event: Event, latency_ms: float) -> None:
         tally.add(event)
         if as_lines:
-            print(json.dumps(as_json(event, classes, latency_ms)), flush=True)
+            print(json.dumps(as_json(event, classes, round(latency_ms, 3)), allow_nan=False), flush=True)
         else:
             console.print(_pretty(event, classes), highlight=False)
 

@@ -24,7 +24,7 @@ def write_page(out: Path, name: str) -> Path:
     store = Store(Path(out))
     facts = store.read_facts(name)
     if facts is None:
-        known = sorted(path.stem for path in store.facts("x").parent.glob("*.json"))
+        known = store.names()
         if not known:
             raise ValueError(f"There is no cohort in {out}; run: sight cohort run FOLDER --out {out}")
         raise ValueError(f"There is no recording {name!r} in {out}; {choices(name, known)}")

@@ -83,6 +83,10 @@ class Store:
             return None
         return found if self.windows(name).is_file() else None
 
+    def names(self) -> list[str]:
+        """Return the names of all finished recordings, sorted."""
+        return sorted(path.stem for path in (self.root / "facts").glob("*.json"))
+
     def forget(self, name: str) -> None:
         """Remove what an earlier content of a recording left."""
         self.facts(name).unlink(missing_ok=True)

@@ -30,7 +30,7 @@ def tag(name: str, *children: object, **attributes: Any) -> Html:
             attribute = key.rstrip("_").replace("_", "-")
             parts.append(attribute if value is True else f'{attribute}="{escape(str(value))}"')
     start = f"<{' '.join(parts)}>"
-    return Html(start if name in ("br", "col") else f"{start}{join(children)}</{name}>")
+    return Html(start if name in ("br", "col", "img") else f"{start}{join(children)}</{name}>")
 
 
 def join(children: Iterable[object], between: str = "") -> Html:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -46,7 +47,7 @@ def create_app(service: Service) -> FastAPI:
     app.include_router(routes.v1)
     app.include_router(pages.router(pages.manifest()))
     app.add_middleware(Guard, service=service)
-    for kind in (Refused, ValueError, StoreFailed, Exception):
+    for kind in (Refused, ValueError, StoreFailed):
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -65,6 +66,8 @@ def create_app(service: Service) -> FastAPI:
 class Guard:
     """Stands before everything: no foreign page may use a visitor's browser to get in, and pages load nothing foreign.
 
+    A request that fails in a way nobody foresaw is answered here too, like every other error.
+
     Parameters
     ----------
     app
@@ -78,13 +81,22 @@ class Guard:
         self.app, self.service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a foreign origin; otherwise go on, and add what every answer carries."""
+        """Refuse a foreign origin; otherwise go on, add what every answer carries, and answer what fails."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
         elif self._foreign(Headers(scope=scope)):
             await self._refuse(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self.app(scope, receive, send)
         else:
-            await self.app(scope, receive, _with_headers(send) if scope["type"] == "http" else send)
+            answering = Answering(send)
+            try:
+                await self.app(scope, receive, answering)
+            except Exception as error:
+                answer = await _refused(Request(scope), error)
+                if answering.begun:  # too late for a sentence; the connection is cut
+                    raise
+                await answer(scope, receive, answering)
 
     def _foreign(self, headers: Headers) -> bool:
         host, origin = headers.get("host", ""), headers.get("origin")
@@ -98,31 +110,39 @@ class Guard:
         if scope["type"] == "websocket":
             await WebSocketClose(1008, text[:120])(scope, receive, send)
         else:
-            await JSONResponse({"error": text}, 403)(scope, receive, _with_headers(send))
+            await JSONResponse({"error": text}, 403)(scope, receive, Answering(send))
 
 
-def _with_headers(send: Send) -> Send:
-    async def sending(message: Message) -> None:
+class Answering:
+    """Sends an answer with the headers that each must carry, and knows whether it has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self.send, self.begun = send, False
+
+    async def __call__(self, message: Message) -> None:
+        """Send a part of the answer."""
         if message["type"] == "http.response.start":
+            self.begun = True
             headers = MutableHeaders(scope=message)
             headers.update(pages.HEADERS)
             headers.setdefault("cache-control", "no-store")
-        await send(message)
-
-    return sending
+        await self.send(message)
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
-    """Turn what went wrong into a sentence and a status."""
+    """Turn what went wrong into a sentence and a status; what nobody foresaw is logged under a number that is told."""
     reason, text, status = problem(error)
     request.app.state.service.metrics.refused.labels(reason).inc()
-    if status == 500:
-        log.error("request failed", exc_info=error, extra={"path": request.url.path})
     headers = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1"}, 503: {"retry-after": "1"}}
     content: dict[str, Any] = {"error": text}
+    if status == 500:
+        number = token_hex(6)
+        headers[500] = {"x-request-id": number}
+        about = {"request": number, "method": request.method, "path": request.url.path}
+        log.error("request failed", exc_info=error, extra=about)
     if hasattr(error, "expected"):
         content["expected"] = error.expected
     return JSONResponse(content, status, headers.get(status))

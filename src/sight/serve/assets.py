@@ -74,6 +74,7 @@ def main() -> None:
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
     from sight.export import export_fused
+    from sight.methods.sight import SIGHT
     from sight.train import train
 
     people = Synthetic(**PEOPLE)
@@ -87,22 +88,12 @@ def main() -> None:
         units=people.units,
         dataset=people.name,
     )
-    _lighten(export_fused(source, STATIC / "model.onnx"))
+    export_fused(source, STATIC / "model.onnx", SIGHT())
     part = _part(next(people.recordings(UNSEEN)))
     data, facts = pack(part)
     write_whole(STATIC / "recording.bin", data)
     write_whole(STATIC / "recording.json", json.dumps(facts | {"truth": _runs(part, people.classes)}).encode())
     write_whole(STATIC / "palette.css", colours().encode())
-
-
-def _lighten(path: Path) -> None:
-    """Drop the exporter's notes, which are larger than the model and name the folders of this machine."""
-    import onnx
-
-    model = onnx.load(path)
-    for node in model.graph.node:
-        del node.metadata_props[:]
-    write_whole(path, model.SerializeToString())
 
 
 def _part(recording: Recording) -> Recording:

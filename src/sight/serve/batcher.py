@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
@@ -164,5 +164,16 @@ class Batcher:
                 self.metrics.latency.observe(work.latency_ms / 1e3)
                 self.metrics.windows.inc(0 if outcome.duplicate else len(outcome.events))
                 for listener in self.listeners:
-                    listener(work, outcome)
-            work.deliver(work, outcome)
+                    with _logged("listener failed", work):
+                        listener(work, outcome)
+            with _logged("delivery failed", work):
+                work.deliver(work, outcome)
+
+
+@contextmanager
+def _logged(event: str, work: Work) -> Iterator[None]:
+    """Note what fails in telling one about a chunk, and go on: the chunk is durable, and others wait for theirs."""
+    try:
+        yield
+    except Exception:
+        log.exception(event, extra={"wearer": work.arrival.wearer})

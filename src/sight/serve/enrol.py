@@ -8,9 +8,9 @@ from typing import Any
 
 from sight import params, registry
 from sight.base import OutputAdapter
-from sight.serve.errors import BadRequest, Conflict, Damaged
+from sight.serve.errors import BadRequest, Conflict
 from sight.serve.models import Model, Models
-from sight.serve.resident import Resident, read_facts
+from sight.serve.resident import Resident
 
 #: Rates that a sensor may have, as multiples of the model's.
 SLOWEST, FASTEST = 0.1, 100.0
@@ -82,15 +82,6 @@ def resolved(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
             f"{method} adapts the network itself, which the service shares; take one such as sight or keel."
         )
     return adapter.settings()
-
-
-def listed(wearer: str, sealed: bytes) -> dict[str, Any]:
-    """Tell a wearer in a list; one whose facts are damaged is told with the reason."""
-    try:
-        facts = read_facts(wearer, sealed)
-    except Damaged as error:
-        return {"wearer": wearer, "model": "", "method": "", "refused": str(error)}
-    return {"wearer": wearer, **{key: facts[key] for key in ("model", "method", "rate_hz", "created")}}
 
 
 def _rate(rate_hz: float | None, model: Model) -> float:

@@ -8,12 +8,12 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import safetensors.numpy
 
 from sight.serve import codec
 from sight.serve.resident import Resident
 from sight.serve.store import Stored
+from sight.stream.events import as_json
 from sight.types import Array, Event
 
 README = """facts.json          how the wearer is served, and how far
@@ -30,7 +30,7 @@ def archive(facts: Mapping[str, Any], one: Resident, stored: Stored, events: Seq
         "README.txt": README.encode(),
         "facts.json": json.dumps({**facts, "picture": one.picture()}, indent=2).encode(),
         "state.safetensors": codec.pack_state(one.arrays(), one.header()),
-        "events.jsonl": "".join(json.dumps(_line(event, classes)) + "\n" for event in events).encode(),
+        "events.jsonl": "".join(json.dumps(as_json(event, classes)) + "\n" for event in events).encode(),
         "inputs.safetensors": bytes(safetensors.numpy.save(_inputs(one.wearer, stored))),
     }
     buffer = io.BytesIO()
@@ -38,19 +38,6 @@ def archive(facts: Mapping[str, Any], one: Resident, stored: Stored, events: Seq
         for name, content in files.items():
             packed.writestr(name, content)
     return buffer.getvalue()
-
-
-def _line(event: Event, classes: Sequence[str]) -> dict[str, Any]:
-    return {
-        "window": event.window,
-        "time_s": event.time_s,
-        "label": classes[int(event.q.argmax())],
-        "raw": classes[int(event.p.argmax())],
-        "q": event.q.tolist(),
-        "p": event.p.tolist(),
-        "gap_s": event.gap_s,
-        "diagnostics": {key: value if np.isfinite(value) else None for key, value in event.diagnostics.items()},
-    }
 
 
 def _inputs(wearer: str, stored: Stored) -> dict[str, Array]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from sight.serve import codec
 from sight.serve.batch import Ack, Batch, Chunk, Work, cut
-from sight.serve.enrol import agree, enrol, listed, started
+from sight.serve.enrol import agree, enrol, started
 from sight.serve.errors import (
     BadChunk,
     BadRequest,
@@ -36,6 +36,7 @@ from sight.serve.export import archive
 from sight.serve.limits import Limits, check_wearer
 from sight.serve.models import Models
 from sight.serve.resident import HUSHED, Resident, read_facts, resume
+from sight.serve.roll import Roll
 from sight.serve.store import Store, Stored
 from sight.types import Array, Event
 
@@ -100,7 +101,7 @@ class Keeper:
         self.snapshot_every, self.resident = snapshot_every, resident
         self.keep = max(keep, snapshot_every)
         self.store_s = 0.0
-        self._names = set(store.wearers())
+        self._roll = Roll(store, models)
         self._residents: OrderedDict[str, Resident] = OrderedDict()
 
     # --- samples --------------------------------------------------------------------------------------------------
@@ -123,6 +124,7 @@ class Keeper:
         else:
             for work in batch.answered:
                 batch.outcomes[work.at] = Ack(work.wearer, work.seq, work.events)
+                self._roll.note(work.wearer, work.events)
         for wearer in batch.spoiled:
             self._residents.pop(wearer, None)
         for at, seq, first in batch.repeated:
@@ -255,19 +257,18 @@ class Keeper:
             Nominal rate of the samples that will come; None is the model's.
         """
         check_wearer(wearer)
-        if wearer in self._names:
+        if wearer in self._roll:
             facts = self.facts(wearer)
             agree(facts, self.models, model, method, settings, rate_hz)
             return facts
-        if len(self._names) >= self.limits.wearers:
+        if len(self._roll) >= self.limits.wearers:
             raise LimitReached(f"Expected at most {self.limits.wearers} wearers; delete one, or raise the limit.")
         self._put(enrol(wearer, self.models, model, method, settings, rate_hz))
-        self._names.add(wearer)
         return self.facts(wearer)
 
     def wearers(self) -> list[dict[str, Any]]:
-        """List all wearers by name, with model and method."""
-        return [listed(wearer, facts) for wearer, facts in self.store.wearers().items()]
+        """List all wearers by name: how they are served, windows answered, last refined class, seconds of silence."""
+        return self._roll.rows()
 
     def facts(self, wearer: str) -> dict[str, Any]:
         """Tell how a wearer is served, and how far: last chunk, windows answered, time of the latest sample or None."""
@@ -316,7 +317,7 @@ class Keeper:
         self._known(wearer)
         self._residents.pop(wearer, None)
         self.store.delete(wearer)
-        self._names.discard(wearer)
+        self._roll.strike(wearer)
 
     def close(self) -> None:
         """Save everybody in memory, so that nothing has to be replayed, and release the store."""
@@ -332,7 +333,7 @@ class Keeper:
         return len(self._residents)
 
     def _known(self, wearer: str) -> None:
-        if wearer not in self._names:
+        if wearer not in self._roll:
             raise UnknownWearer(wearer)
 
     def _stored(self, wearer: str) -> Stored:
@@ -362,6 +363,7 @@ class Keeper:
         self.store.put(facts, one.snapshot(self.keep), clear=clear)
         one.snapped()
         self._residents[one.wearer] = one
+        self._roll.enter(one.wearer)
 
     def _make_room(self) -> None:
         """Save and let go of those longest unused, while there are too many."""

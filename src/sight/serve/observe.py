@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import traceback
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,15 +55,20 @@ class Metrics:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, what happened, and the fields given as ``extra``."""
+    """One JSON object a line: time, level, what happened, and the fields given as ``extra``.
+
+    Of an exception its kind and places are told, not its text, which may quote what somebody sent.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Write one record."""
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {"time": when, "level": record.levelname.lower(), "event": record.getMessage()}
         line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+        if record.exc_info and record.exc_info[0] is not None:
+            kind, _, places = record.exc_info
+            line["exception"] = f"{kind.__module__}.{kind.__qualname__}"
+            line["at"] = [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_tb(places)]
         return json.dumps(line, default=str)
 
 

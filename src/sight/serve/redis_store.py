@@ -144,6 +144,14 @@ class RedisStore:
             rows = self._redis.zrangebyscore(self._key("answers", wearer), f"({after}", "+inf", start=0, num=limit)
         return [_numbered(row) for row in rows]
 
+    def newest(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+        """Give the sequence number and answers of each wearer's latest chunk with windows, where there is one."""
+        with self._told():
+            pipe = self._redis.pipeline(transaction=False)
+            for wearer in wearers:
+                pipe.zrange(self._key("answers", wearer), -1, -1)
+            return {name: _numbered(rows[0]) for name, rows in zip(wearers, pipe.execute(), strict=True) if rows}
+
     def answer(self, wearer: str, seq: int) -> bytes | None:
         """Give the answers of one chunk; None where it had none or they are no longer kept."""
         key = self._key("answers", wearer)

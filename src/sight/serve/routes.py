@@ -17,7 +17,8 @@ from sight.serve.observe import log
 from sight.serve.problems import DENIED
 from sight.serve.service import Service
 from sight.serve.tokens import Token
-from sight.serve.wire import arrival, arrival_of, dumps, event_json, parse
+from sight.serve.wire import arrival, arrival_of, dumps, parse
+from sight.stream.events import as_json
 
 #: Seconds a body may take to arrive.
 BODY_S = 30.0
@@ -146,14 +147,13 @@ async def models(request: Request) -> schemas.ModelsOut:
     return schemas.ModelsOut(default=known.get().id, models=[schemas.ModelOut(**model.facts) for model in known])
 
 
-@v1.get("/wearers", summary="List wearers", responses=_errors(401, 403))
-async def wearers(request: Request, token: Annotated[Token, Depends(permits("read"))]) -> schemas.WearersOut:
-    """List the wearers that the token may see."""
+@v1.get("/wearers", summary="List wearers", response_model=schemas.WearersOut, responses=_errors(401, 403, 503))
+async def wearers(request: Request, token: Annotated[Token, Depends(permits("read"))]) -> Response:
+    """List the wearers that the token may see, with what each did last."""
     service = service_of(request)
     found = await service.batcher.call(service.keeper.wearers)
-    return schemas.WearersOut(
-        wearers=[schemas.WearerOut(**one) for one in found if token.permits("read", one["wearer"])]
-    )
+    shown = [one for one in found if token.permits("read", one["wearer"])]
+    return Response(dumps({"wearers": shown}), media_type=JSON)
 
 
 @v1.put(
@@ -220,7 +220,7 @@ async def samples(
     service.admit(token, chunk)
     work, ack = await service.batcher.send(chunk)
     latency_ms = round(work.latency_ms, 2)
-    events = [event_json(event, work.facts["classes"], latency_ms) for event in ack.events]
+    events = [as_json(event, work.facts["classes"], latency_ms) for event in ack.events]
     return Response(dumps({"seq": ack.seq, "duplicate": ack.duplicate, "events": events}), media_type=JSON)
 
 
@@ -252,7 +252,7 @@ async def events(
         return service.keeper.facts(wearer), service.keeper.events(wearer, after, limit)
 
     facts, found = await service.batcher.call(look)
-    return Response(dumps({"events": [event_json(event, facts["classes"]) for event in found]}), media_type=JSON)
+    return Response(dumps({"events": [as_json(event, facts["classes"]) for event in found]}), media_type=JSON)
 
 
 @v1.post(

@@ -150,10 +150,18 @@ class FactsOut(WearerOut):
     picture: PictureOut | None = None
 
 
+class ListedOut(WearerOut):
+    """A wearer in the list, and its latest."""
+
+    count: int | None = Field(description="Windows answered so far; null where what is stored is damaged.")
+    label: str | None = Field(description="Last refined class; null before the first window.")
+    idle_s: float | None = Field(description="Seconds since its last samples; null if none since the service started.")
+
+
 class WearersOut(BaseModel):
     """The wearers that the token may see."""
 
-    wearers: list[WearerOut]
+    wearers: list[ListedOut]
 
 
 class EventsOut(BaseModel):

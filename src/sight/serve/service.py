@@ -15,7 +15,8 @@ from sight.serve.observe import Metrics, log
 from sight.serve.problems import DENIED
 from sight.serve.tokens import ANYBODY, Token, TokenBook
 from sight.serve.watch import HISTORY, Hub
-from sight.serve.wire import Arrival, event_json
+from sight.serve.wire import Arrival
+from sight.stream.events import as_json
 
 #: Seconds that open sockets get to take their last answers.
 FAREWELL_S = 10.0
@@ -138,7 +139,7 @@ class Service:
         facts, events = await self.batcher.call(self._latest, wearer)
         self.hub.set_clock(wearer, facts.get("time_s"), facts["rate_hz"])
         shown = {key: facts[key] for key in ("classes", "channels", "units", "rate_hz", "window_s", "stride_s")}
-        history = [event_json(event, facts["classes"]) for event in events]
+        history = [as_json(event, facts["classes"]) for event in events]
         return {"type": "hello", "wearer": wearer, **shown, "method": facts["method"], "history": history}
 
     def _latest(self, wearer: str) -> tuple[dict[str, Any], list[Any]]:
@@ -152,7 +153,7 @@ class Service:
         self.hub.signal(wearer, work.arrival.values, work.time_s)
         latency_ms, classes = round(work.latency_ms, 2), work.facts["classes"]
         for event in ack.events:
-            shown = event_json(event, classes, latency_ms)
+            shown = as_json(event, classes, latency_ms)
             self.hub.tell(wearer, {"type": "event", "wearer": wearer, **shown}, window=event.window)
         if ack.events:
             self.hub.after_answers(wearer)
@@ -164,6 +165,9 @@ class Service:
             try:
                 picture = await self.batcher.call(self.keeper.picture, wearer)
             except KeeperError:  # deleted in between
+                return
+            except Exception:
+                log.exception("picture failed", extra={"wearer": wearer})
                 return
             self.hub.tell(wearer, {"type": "picture", "wearer": wearer, **picture})
 

@@ -1,7 +1,8 @@
 """The two sockets: ``/v1/ingest`` takes chunks and acknowledges them, ``/v1/watch`` shows one wearer at a time.
 
 Close codes: 1003 a kind of message that is not taken here, 1007 a message that cannot be read, 1008 a token that is
-missing, wrong or removed, 1009 a message that is too large, 1012 the service stops, 1013 too much at once.
+missing, wrong or removed, 1009 a message that is too large, 1011 something failed in the service, 1012 the service
+stops, 1013 too much at once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from sight.serve.schemas import AuthMessage, SamplesMessage, WatchMessage
 from sight.serve.service import Service
 from sight.serve.tokens import Token
 from sight.serve.watch import Watcher
-from sight.serve.wire import Arrival, arrival_of, dumps, event_json, parse, unpack
+from sight.serve.wire import Arrival, arrival_of, dumps, parse, unpack
+from sight.stream.events import as_json
 
 #: Seconds a client has to show its token, and to take its last answers when the service stops.
 AUTH_S, FAREWELL_S = 10.0, 5.0
@@ -71,7 +73,7 @@ class Connection(ABC):
             self._reader = asyncio.create_task(self._read() if welcome else _full())
             try:
                 ended, _ = await asyncio.wait({self._reader, writer}, return_when=asyncio.FIRST_COMPLETED)
-                code, reason = _end(self._reader if self._reader in ended else writer)
+                code, reason = self._end(ended)
                 if code == 1012:
                     await asyncio.wait_for(self._finish(), FAREWELL_S)
             except TimeoutError:
@@ -87,6 +89,18 @@ class Connection(ABC):
         """Read no further; answer what is under way, then close."""
         if self._reader is not None:
             self._reader.cancel()
+
+    def _end(self, ended: set[asyncio.Task[None]]) -> tuple[int, str]:
+        """Code and reason to close with, from how reading or writing ended; a failure tells more than a goodbye."""
+        if any(task.cancelled() for task in ended):
+            return 1012, "The service stops; come back in a moment."
+        errors = [error for task in ended if (error := task.exception()) is not None]
+        for error in errors:
+            if not isinstance(error, CloseError | WebSocketDisconnect):
+                log.error("socket failed", exc_info=error, extra={"path": self.path})
+                return 1011, "Something went wrong in the service; its log tells what."
+        closing = [(error.code, error.reason) for error in errors if isinstance(error, CloseError)]
+        return closing[0] if closing else (1000, "")
 
     async def _read(self) -> None:
         await self._authenticate()
@@ -195,13 +209,15 @@ class Ingest(Connection):
             self._refuse(arrival.wearer, arrival.seq, outcome)
             return
         latency_ms = round(work.latency_ms, 2)
-        events = [event_json(event, work.facts["classes"], latency_ms) for event in outcome.events]
+        events = [as_json(event, work.facts["classes"], latency_ms) for event in outcome.events]
         kind = {"type": "ack", "wearer": outcome.wearer, "seq": outcome.seq, "duplicate": outcome.duplicate}
         self._say(dumps(kind | {"events": events}))
 
     def _refuse(self, wearer: str, seq: int | None, error: Exception) -> None:
-        reason, text, _ = problem(error)
+        reason, text, status = problem(error)
         self.service.metrics.refused.labels(reason).inc()
+        if status == 500:
+            log.error("chunk failed", exc_info=error, extra={"wearer": wearer, "seq": seq})
         answer: dict[str, Any] = {"type": "error", "wearer": wearer, "seq": seq, "error": text}
         if isinstance(error, WrongSequence):
             answer["expected"] = error.expected
@@ -294,19 +310,6 @@ class Watch(Connection):
 
 async def _full() -> None:
     raise CloseError(1013, "The service is full or stopping; come back in a moment.")
-
-
-def _end(task: asyncio.Task[None]) -> tuple[int, str]:
-    """Code and reason to close with, from how reading or writing ended."""
-    if task.cancelled():
-        return 1012, "The service stops; come back in a moment."
-    error = task.exception()
-    if error is None or isinstance(error, WebSocketDisconnect):
-        return 1000, ""
-    if isinstance(error, CloseError):
-        return error.code, error.reason
-    log.error("socket failed", exc_info=error)
-    return 1011, "Something went wrong in the service; its log tells what."
 
 
 async def _closed(socket: WebSocket, code: int, reason: str) -> None:

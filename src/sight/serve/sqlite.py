@@ -43,7 +43,7 @@ class SqliteStore:
     Notes
     -----
     Content that leaves the store is overwritten with zeros. Deleting a wearer also writes the whole file anew and
-    empties the log, which takes some seconds for each gigabyte.
+    empties the log, which takes about a second for each 100 MB.
     """
 
     def __init__(self, path: str | Path, *, fsync: bool = False, patience_s: float = 5.0) -> None:
@@ -134,6 +134,13 @@ class SqliteStore:
                 "SELECT seq, events FROM answers WHERE wearer = ? AND window > ? ORDER BY window LIMIT ?",
                 (self._ids.get(wearer), after, limit),
             ).fetchall()
+
+    def newest(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+        """Give the sequence number and answers of each wearer's latest chunk with windows, where there is one."""
+        query = "SELECT seq, events FROM answers WHERE wearer = ? ORDER BY window DESC LIMIT 1"
+        with self._told():
+            found = ((name, self._base.execute(query, (self._ids.get(name),)).fetchall()) for name in wearers)
+            return {name: rows[0] for name, rows in found if rows}
 
     def answer(self, wearer: str, seq: int) -> bytes | None:
         """Give the answers of one chunk; None where it had none or they are no longer kept."""

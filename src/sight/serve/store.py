@@ -85,6 +85,9 @@ class Store(Protocol):
     def answers(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Give the sequence number and answers of at most `limit` chunks with windows above `after`, in order."""
 
+    def newest(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+        """Give the sequence number and answers of each wearer's latest chunk with windows, where there is one."""
+
     def answer(self, wearer: str, seq: int) -> bytes | None:
         """Give the answers of one chunk; None where it had none or they are no longer kept."""
 

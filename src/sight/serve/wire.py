@@ -17,7 +17,6 @@ A binary message of ``/v1/ingest`` is ``b"SGT1"`` and then one or more chunks, e
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sight.serve.limits import Limits, Refused, check_samples, check_wearer
 from sight.serve.schemas import Samples
-from sight.types import Array, Event
+from sight.types import Array
 
 MAGIC = b"SGT1"
 _HEAD = struct.Struct("<BBHIQd")
@@ -148,28 +147,6 @@ def parse(adapter: TypeAdapter[Any], text: str | bytes) -> Any:
 # --- out --------------------------------------------------------------------------------------------------------------
 
 
-def event_json(event: Event, classes: Sequence[str], latency_ms: float | None = None) -> dict[str, Any]:
-    """Turn an answer into what JSON knows; floats keep every bit."""
-    q, p = event.q.tolist(), event.p.tolist()
-    diagnostics = {key: _finite(value) for key, value in event.diagnostics.items()}
-    return {
-        "window": event.window,
-        "time_s": event.time_s,
-        "label": classes[q.index(max(q))],
-        "raw": classes[p.index(max(p))],
-        "q": q,
-        "p": p,
-        "gap_s": event.gap_s,
-        "surprise": diagnostics.get("surprise"),
-        "diagnostics": diagnostics,
-        "latency_ms": latency_ms,
-    }
-
-
 def dumps(content: Any) -> str:
     """Write compact JSON; what is not finite is a mistake of ours and raises."""
     return json.dumps(content, separators=(",", ":"), allow_nan=False)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

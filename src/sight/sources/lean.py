@@ -25,7 +25,7 @@ SAME = ("Identity", "BatchNormalization", "Relu", "LeakyRelu", "Gelu", "Sigmoid"
 def to_graph(
     module: nn.Module, given: tuple[Tensor, ...], inputs: Sequence[str], outputs: Sequence[str], **options: Any
 ) -> Any:
-    """Export a module as an ONNX model with these names, its convolutions widened.
+    """Export a module as an ONNX model with these names, its convolutions widened and nothing noted beside them.
 
     The exporter's optimiser stays off: it takes an addition of 1e-8 for one of nothing and drops it, and what relies on
     such a guard then divides by zero. onnxruntime optimises when it loads.
@@ -48,7 +48,15 @@ def to_graph(
             )
     finally:
         quiet.setLevel(level)
-    return widen(program.model_proto)  # type: ignore[union-attr]
+    return without_notes(widen(program.model_proto))  # type: ignore[union-attr]
+
+
+def without_notes(model: Any) -> Any:
+    """Drop what the exporter wrote about its own work, in place: long texts, some with folders of this machine."""
+    graph = model.graph
+    for noted in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        del noted.metadata_props[:]
+    return model
 
 
 class BinAverage(nn.Module):

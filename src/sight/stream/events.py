@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from sight.types import Event
 
 
-def as_json(event: Event, classes: Sequence[str], latency_ms: float = 0.0) -> dict[str, Any]:
-    """Return what JSON can hold of an event.
+def as_json(event: Event, classes: Sequence[str], latency_ms: float | None = None) -> dict[str, Any]:
+    """Return what JSON can hold of an event; floats keep every bit, and what is not finite is null.
 
     Parameters
     ----------
@@ -19,19 +20,21 @@ def as_json(event: Event, classes: Sequence[str], latency_ms: float = 0.0) -> di
     classes
         Names of the K classes.
     latency_ms
-        From the arrival of the last sample to the answer.
+        From the arrival of the last sample to the answer, where it is known.
     """
+    q, p = event.q.tolist(), event.p.tolist()
+    diagnostics = {name: float(value) if isfinite(value) else None for name, value in event.diagnostics.items()}
     return {
         "window": event.window,
         "time_s": event.time_s,
-        "label": classes[int(event.q.argmax())],
-        "raw": classes[int(event.p.argmax())],
-        "q": event.q.tolist(),
-        "p": event.p.tolist(),
+        "label": classes[q.index(max(q))],
+        "raw": classes[p.index(max(p))],
+        "q": q,
+        "p": p,
         "gap_s": event.gap_s,
-        "surprise": event.diagnostics.get("surprise"),
-        "diagnostics": dict(event.diagnostics),
-        "latency_ms": round(latency_ms, 3),
+        "surprise": diagnostics.get("surprise"),
+        "diagnostics": diagnostics,
+        "latency_ms": latency_ms,
     }
 
 

@@ -31,11 +31,11 @@ export class Wearers {
     if (focused) [...this.list.children].find((node) => node.dataset.wearer === focused)?.focus();
   }
 
-  #option({ wearer, method, label, idle_s: idle = null, count }, reachable) {
+  #option({ wearer, method, label, idle_s: idle = null, count, refused }, reachable) {
     const live = idle !== null && idle < QUIET_S;
     const quiet = idle === null ? null : `quiet for ${duration(idle)}`;
-    const said =
-      count === 0 ? "nothing yet" : live ? (label ?? "live") : [label, quiet].filter(Boolean).join(", ") || method;
+    const last = live ? (label ?? "live") : [label, quiet].filter(Boolean).join(", ") || method;
+    const said = refused ? "damaged" : count === 0 ? "nothing yet" : last;
     const dot = make("i", `dot ${live ? "live" : ""}`);
     const node = make("li", "", dot, make("span", "who", wearer), make("span", "soft", said));
     node.setAttribute("role", "option");
