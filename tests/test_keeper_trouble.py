@@ -133,7 +133,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("table", ["wearers.facts", "states.state", "inputs.samples"])
+@pytest.mark.parametrize("table", ["wearers.facts", "state_1.state", "inputs_1.samples"])
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damage_is_found_and_stays_with_its_wearer(keeper, model, tmp_path, table, kind):
     values = walk(1, 20)
@@ -145,8 +145,8 @@ def test_damage_is_found_and_stays_with_its_wearer(keeper, model, tmp_path, tabl
     spoil, told = DAMAGE[kind]
     where = {
         "wearers": "id = 1",
-        "states": "wearer = 1",
-        "inputs": "place = (SELECT max(place) FROM inputs WHERE place < 2 << 36)",
+        "state_1": "TRUE",
+        "inputs_1": "seq = (SELECT max(seq) FROM inputs_1)",
     }
     (content,) = base.execute(f"SELECT {column} FROM {name} WHERE {where[name]}").fetchone()
     base.execute(f"UPDATE {name} SET {column} = ? WHERE {where[name]}", (spoil(content),))
@@ -168,7 +168,7 @@ def test_damage_is_found_and_stays_with_its_wearer(keeper, model, tmp_path, tabl
 def test_damaged_answers_are_told(keeper):
     create(keeper, ["anna"])
     send(keeper, "anna", walk(1, 5))
-    keeper.store._base.execute("UPDATE answers SET events = substr(events, 1, 30)")
+    keeper.store._base.execute("UPDATE answers_1 SET events = substr(events, 1, 30)")
     with pytest.raises(Damaged, match="answers 1 are damaged"):
         keeper.events("anna")
     (row,) = keeper.wearers()
@@ -182,7 +182,7 @@ def test_damaged_answers_are_told(keeper):
 def test_a_state_in_anothers_place_is_noticed(keeper, tmp_path):
     create(keeper, ["anna", "ben"])
     base = keeper.store._base
-    base.execute("UPDATE states SET state = (SELECT state FROM states WHERE wearer = 2) WHERE wearer = 1")
+    base.execute("UPDATE state_1 SET state = (SELECT state FROM state_2)")
     again = killed(keeper, tmp_path / "killed")
     with pytest.raises(Damaged, match="anna"):
         again.facts("anna")
@@ -194,7 +194,7 @@ def test_a_hole_in_the_log_is_noticed(keeper, tmp_path):
     create(keeper, ["anna"])
     for at in range(4):
         send(keeper, "anna", walk(at, 1))
-    keeper.store._base.execute("DELETE FROM inputs WHERE place & 0xff = 2")
+    keeper.store._base.execute("DELETE FROM inputs_1 WHERE seq = 2")
     again = killed(keeper, tmp_path / "killed")
     with pytest.raises(Damaged, match="chunk 2 is missing"):
         again.facts("anna")
@@ -239,7 +239,7 @@ def test_a_sound_seal_around_nonsense_is_refused(keeper, tmp_path):
     create(keeper, ["anna", "ben"])
     for content in (b"", b"nonsense" * 4, codec.pack_state({}, {}), codec.pack_state({}, {"wearer": "anna"})):
         sealed = codec.seal(content, "anna", "state", 0)
-        keeper.store._base.execute("UPDATE states SET state = ? WHERE wearer = 1", (sealed,))
+        keeper.store._base.execute("UPDATE state_1 SET state = ?", (sealed,))
         keeper._residents.clear()
         with pytest.raises(Conflict, match="anna"):
             keeper.facts("anna")

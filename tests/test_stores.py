@@ -199,7 +199,7 @@ def test_foreign_files_are_refused(tmp_path):
     other = sqlite3.connect(tmp_path / "newer.db")
     other.execute("PRAGMA user_version = 7")
     other.close()
-    with pytest.raises(ValueError, match="version 7, this sight uses 1"):
+    with pytest.raises(ValueError, match="version 7, this sight uses 2"):
         SqliteStore(tmp_path / "newer.db")
 
 

@@ -11,20 +11,19 @@ from sight.serve.errors import StoreFailed
 from sight.serve.store import Entry, Snapshot, Stored
 
 #: Raised by one whenever an older `sight` could not use the tables of a newer one.
-SCHEMA = 1
-# Samples lie under one whole number, wearer and chunk together: a table with a compound key would put every row
-# beyond a quarter of a page onto pages of its own, and rows of one wearer should lie side by side.
-_TABLES = """
-CREATE TABLE IF NOT EXISTS wearers (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, facts BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS states (wearer INTEGER PRIMARY KEY, seq INTEGER NOT NULL, state BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS inputs (place INTEGER PRIMARY KEY, samples BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS answers (
-    wearer INTEGER, window INTEGER, seq INTEGER NOT NULL, events BLOB NOT NULL, PRIMARY KEY (wearer, window)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS answers_by_seq ON answers (wearer, seq);
-"""
-_SEQ_BITS = 36
-_MASK = (1 << _SEQ_BITS) - 1
+SCHEMA = 2
+_WEARERS = "CREATE TABLE IF NOT EXISTS wearers (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, facts BLOB NOT NULL)"
+# Every wearer has tables of its own. SQLite overwrites what is deleted, but when it divides a page, copies of rows stay
+# in the unused part of it until others need the room. A page belongs to one table and is overwritten whole when the
+# table goes: so no page that outlives a wearer has ever held a byte of it, however large the file.
+_TABLES = (
+    "CREATE TABLE state_{} (one INTEGER PRIMARY KEY, seq INTEGER NOT NULL, state BLOB NOT NULL)",
+    "CREATE TABLE inputs_{} (seq INTEGER PRIMARY KEY, samples BLOB NOT NULL)",
+    "CREATE TABLE answers_{} (window INTEGER PRIMARY KEY, seq INTEGER NOT NULL, events BLOB NOT NULL)",
+    "CREATE INDEX answers_{0}_by_seq ON answers_{0} (seq)",
+)
+#: Prepared statements kept: five for each wearer who sends.
+_STATEMENTS = 8192
 
 
 class SqliteStore:
@@ -42,8 +41,8 @@ class SqliteStore:
 
     Notes
     -----
-    Content that leaves the store is overwritten with zeros. Deleting a wearer also writes the whole file anew and
-    empties the log, which takes about a second for each 100 MB.
+    Content that leaves the store is overwritten with zeros. Deleting a wearer writes the list of the others anew and
+    empties the log; the file keeps its size, and what was freed is used again.
     """
 
     def __init__(self, path: str | Path, *, fsync: bool = False, patience_s: float = 5.0) -> None:
@@ -51,7 +50,13 @@ class SqliteStore:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             # The keeper is synchronous but may be called from a thread of its own.
-            self._base = sqlite3.connect(self.path, timeout=patience_s, isolation_level=None, check_same_thread=False)
+            self._base = sqlite3.connect(
+                self.path,
+                timeout=patience_s,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=_STATEMENTS,
+            )
             self._prepare()
             self._ids: dict[str, int] = dict(self._base.execute("SELECT name, id FROM wearers").fetchall())
         except sqlite3.DatabaseError as error:
@@ -69,7 +74,7 @@ class SqliteStore:
         version = self._base.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, SCHEMA):
             raise sqlite3.DatabaseError(f"its tables are of version {version}, this sight uses {SCHEMA}")
-        self._base.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+        self._base.executescript(f"BEGIN IMMEDIATE; {_WEARERS}; PRAGMA user_version = {SCHEMA}; COMMIT;")
 
     @property
     def facts(self) -> dict[str, str]:
@@ -83,83 +88,86 @@ class SqliteStore:
 
     def put(self, facts: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
         """Create a wearer or replace its facts and state, in one piece; `clear` drops its answers."""
+        known = self._ids.get(snapshot.wearer)
         with self._told(), self._transaction():
             made = self._base.execute(
                 "INSERT INTO wearers (name, facts) VALUES (?, ?) "
                 "ON CONFLICT (name) DO UPDATE SET facts = excluded.facts RETURNING id",
                 (snapshot.wearer, facts),
             )
-            wearer = made.fetchall()[0][0]
-            self._base.execute("REPLACE INTO states VALUES (?, ?, ?)", (wearer, snapshot.seq, snapshot.state))
-            self._base.execute("DELETE FROM inputs WHERE place BETWEEN ? AND ?", _span(wearer))
+            key = made.fetchall()[0][0]
+            if known is None:
+                for table in _TABLES:
+                    self._base.execute(table.format(key))
+            self._save(key, snapshot)
+            self._base.execute(f"DELETE FROM inputs_{key}")
             if clear:
-                self._base.execute("DELETE FROM answers WHERE wearer = ?", (wearer,))
-        self._ids[snapshot.wearer] = wearer
+                self._base.execute(f"DELETE FROM answers_{key}")
+        self._ids[snapshot.wearer] = key
 
     def commit(self, entries: Sequence[Entry], snapshots: Sequence[Snapshot] = ()) -> None:
         """Append a batch, then take snapshots, in one piece."""
-        ids = self._ids
         with self._told(), self._transaction():
-            self._base.executemany(
-                "INSERT INTO inputs VALUES (?, ?)", [(_place(ids[e.wearer], e.seq), e.inputs) for e in entries]
-            )
-            self._base.executemany(
-                "INSERT INTO answers VALUES (?, ?, ?, ?)",
-                [(ids[e.wearer], e.window, e.seq, e.answers) for e in entries if e.answers is not None],
-            )
+            for e in entries:
+                key = self._ids[e.wearer]
+                self._base.execute(f"INSERT INTO inputs_{key} VALUES (?, ?)", (e.seq, e.inputs))
+                if e.answers is not None:
+                    self._base.execute(f"INSERT INTO answers_{key} VALUES (?, ?, ?)", (e.window, e.seq, e.answers))
             for one in snapshots:
-                wearer = ids[one.wearer]
-                self._base.execute("REPLACE INTO states VALUES (?, ?, ?)", (wearer, one.seq, one.state))
-                self._base.execute("DELETE FROM inputs WHERE place BETWEEN ? AND ?", _span(wearer, one.seq))
-                self._base.execute("DELETE FROM answers WHERE wearer = ? AND window < ?", (wearer, one.oldest))
+                key = self._ids[one.wearer]
+                self._save(key, one)
+                self._base.execute(f"DELETE FROM inputs_{key} WHERE seq <= ?", (one.seq,))
+                self._base.execute(f"DELETE FROM answers_{key} WHERE window < ?", (one.oldest,))
+
+    def _save(self, key: int, one: Snapshot) -> None:
+        self._base.execute(f"REPLACE INTO state_{key} VALUES (1, ?, ?)", (one.seq, one.state))
 
     def load(self, wearer: str) -> Stored | None:
         """Give what resumes a wearer, inputs in order; None where there is no such wearer."""
-        if wearer not in self._ids:
+        key = self._ids.get(wearer)
+        if key is None:
             return None
-        key = self._ids[wearer]
         with self._told():
             facts = self._base.execute("SELECT facts FROM wearers WHERE id = ?", (key,)).fetchall()
-            states = self._base.execute("SELECT seq, state FROM states WHERE wearer = ?", (key,)).fetchall()
-            rows = self._base.execute(
-                "SELECT place, samples FROM inputs WHERE place BETWEEN ? AND ? ORDER BY place", _span(key)
-            ).fetchall()
+            states = self._base.execute(f"SELECT seq, state FROM state_{key}").fetchall()
+            inputs = self._base.execute(f"SELECT seq, samples FROM inputs_{key} ORDER BY seq").fetchall()
         seq, state = states[0] if states else (0, b"")
-        return Stored(facts[0][0], seq, state, [(place & _MASK, samples) for place, samples in rows])
+        return Stored(facts[0][0], seq, state, inputs)
 
     def answers(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Give the sequence number and answers of at most `limit` chunks with windows above `after`, in order."""
-        with self._told():
-            return self._base.execute(
-                "SELECT seq, events FROM answers WHERE wearer = ? AND window > ? ORDER BY window LIMIT ?",
-                (self._ids.get(wearer), after, limit),
-            ).fetchall()
+        return self._answers(wearer, "window > ? ORDER BY window LIMIT ?", after, limit)
 
     def newest(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
         """Give the sequence number and answers of each wearer's latest chunk with windows, where there is one."""
-        query = "SELECT seq, events FROM answers WHERE wearer = ? ORDER BY window DESC LIMIT 1"
-        with self._told():
-            found = ((name, self._base.execute(query, (self._ids.get(name),)).fetchall()) for name in wearers)
-            return {name: rows[0] for name, rows in found if rows}
+        found = ((name, self._answers(name, "TRUE ORDER BY window DESC LIMIT 1")) for name in wearers)
+        return {name: rows[0] for name, rows in found if rows}
 
     def answer(self, wearer: str, seq: int) -> bytes | None:
         """Give the answers of one chunk; None where it had none or they are no longer kept."""
+        rows = self._answers(wearer, "seq = ?", seq)
+        return rows[0][1] if rows else None
+
+    def _answers(self, wearer: str, where: str, *values: int) -> list[tuple[int, bytes]]:
+        key = self._ids.get(wearer)
+        if key is None:
+            return []
         with self._told():
-            rows = self._base.execute(
-                "SELECT events FROM answers WHERE wearer = ? AND seq = ?", (self._ids.get(wearer), seq)
-            ).fetchall()
-        return rows[0][0] if rows else None
+            return self._base.execute(f"SELECT seq, events FROM answers_{key} WHERE {where}", values).fetchall()
 
     def delete(self, wearer: str) -> None:
         """Remove every trace of a wearer, from the log too."""
-        key = self._ids.pop(wearer, 0)  # 0 is nobody: a deletion that failed halfway is finished by the next
+        key = self._ids.get(wearer)
         with self._told():
             with self._transaction():
-                self._base.execute("DELETE FROM inputs WHERE place BETWEEN ? AND ?", _span(key))
-                for table, column in (("states", "wearer"), ("answers", "wearer"), ("wearers", "id")):
-                    self._base.execute(f"DELETE FROM {table} WHERE {column} = ?", (key,))
-            # Rows are overwritten as they go, but where a page was split a copy may lie in the unused part of it.
-            self._base.execute("VACUUM")
+                if key is not None:
+                    for kind in ("state", "inputs", "answers"):
+                        self._base.execute(f"DROP TABLE {kind}_{key}")
+                others = self._base.execute("SELECT * FROM wearers WHERE name <> ? ORDER BY id", (wearer,)).fetchall()
+                self._base.execute("DELETE FROM wearers")  # all of it, for names of many share a page
+                self._base.executemany("INSERT INTO wearers VALUES (?, ?, ?)", others)
+            self._ids.pop(wearer, None)
+            # A deletion that failed before this is finished by the next.
             self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
@@ -185,12 +193,3 @@ class SqliteStore:
             raise StoreFailed(
                 f"The store {self.path.name} failed ({error}); send the chunk again, and look at its disk."
             ) from error
-
-
-def _place(wearer: int, seq: int) -> int:
-    return wearer << _SEQ_BITS | seq
-
-
-def _span(wearer: int, last: int = _MASK) -> tuple[int, int]:
-    """First and last place of a wearer's samples, up to a chunk."""
-    return _place(wearer, 0), _place(wearer, last)
