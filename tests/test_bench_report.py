@@ -104,8 +104,8 @@ def test_a_claim_that_fails_is_told_in_words():
     said = " ".join(findings.comparison(summarise(frame(rows())), "hapt"))
     assert "The paper's claim of a gain does not hold here." in said
     assert (
-        "SIGHT is number 3 of 3 here, behind Sticky with 56.2 points; on these pairs the paper prints it as number"
-        in said
+        "SIGHT is number 3 of 3 here, behind Sticky with +1.2 points against source-only; on these pairs the paper "
+        "prints it as number" in said
     )
     gains = {
         label: own if label != "SIGHT" else tuple(v + 3 + i / 9 for i, v in enumerate(POINTS["Sticky"]))

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from sight import registry
 from sight.cli import app
+from sight.sources import load
 from tests.conftest import ROOT, data_folder, require
 
 TINY = ["--option", "hours=0.1", "--option", "gaps_per_hour=0"]
@@ -226,6 +227,46 @@ def test_evaluate_scores_raw_against_refined_on_a_diary(onnx, table, tmp_path):
     assert all(0 <= row["accuracy"] <= 1 for row in scores.values())
     assert scores["none"]["windows"] > 150
     assert "source-only" in shown.output
+
+
+def test_evaluate_names_answers_that_wait_and_counts_the_wait(onnx, table, tmp_path):
+    words = ("evaluate", table / "day.csv", "-m", onnx, "--labels", table / "diary.csv", "--columns", COLUMNS)
+    shown = sight(*words, "--lag", "5", "--compare", "keel", "-o", tmp_path)
+    scores = json.loads((tmp_path / "scores.json").read_text())
+    assert list(scores) == ["none", "keel", "keel, lag 5"]
+    assert scores["keel, lag 5"]["delay_median_s"] >= 5 * load(onnx).card.stride_s
+    assert "keel, lag 5" in shown.output
+    assert "see the future" in shown.output
+    report = (tmp_path / "report.html").read_text("utf-8")
+    assert "keel, lag 5" in report
+    assert "its delay includes the wait" in report
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(("--lag", "2.5"), "lag of 0, 1, 2"), (("--method", "tent"), "no network")]
+)
+def test_evaluate_refuses_before_other_methods_have_run(onnx, table, tmp_path, words, told):
+    shown = CliRunner().invoke(
+        app, ["evaluate", str(table / "day.csv"), "-m", str(onnx), "--columns", COLUMNS, "-o", str(tmp_path), *words]
+    )
+    assert shown.exit_code == 2
+    assert told in shown.output
+    assert "sticky:" not in shown.output
+
+
+def test_a_listener_that_leaves_ends_a_command_quietly():
+    reader, writer = os.pipe()
+    os.close(reader)
+    words = [sys.executable, "-m", "sight", "cohort", "run", "--help"]
+    ended = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert ended.stderr == b""
+
+
+def test_export_of_an_export_names_what_it_wants(onnx):
+    shown = CliRunner().invoke(app, ["export", str(onnx), "--fused"], env={"COLUMNS": "300"})
+    assert shown.exit_code == 2
+    assert "give the .safetensors it was exported from" in shown.output
 
 
 def test_evaluate_takes_the_labels_of_a_dataset(model, tmp_path):

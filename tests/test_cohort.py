@@ -286,6 +286,11 @@ def test_the_page_of_a_person_is_written_on_demand(copied):
     told = sight("cohort", "page", out, "P5")
     assert "P5.html" in told
     assert "Activities of P5" in (out / "pages" / "P5.html").read_text("utf-8")
+    overview = (out / "overview.html").read_text("utf-8")
+    assert '<a href="pages/P5.html">P5</a>' in overview
+    assert 'href="pages/P1.html"' not in overview
+    assert "torn.npz" in overview
+    assert "Times tell no zone" in overview  # the words of a warning, not its flag alone
     assert "Did you mean 'P5'" in sight("cohort", "page", out, "P55", code=2)
     assert "There is no cohort" in sight("cohort", "page", out / "nowhere", "P5", code=2)
 

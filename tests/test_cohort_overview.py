@@ -36,6 +36,7 @@ def test_the_overview_opens_silently_at_any_width(opened, cohort, width, scheme)
 
 def test_the_overview_is_filtered_and_sorted(opened, cohort):
     page = opened(cohort / "overview.html")
+    assert page.inner_text("#folder") == str(cohort)
     page.fill("#name", "SITE")
     assert page.evaluate(SHOWN) == ["site-P3", "site-P4"]
     page.fill("#name", "")

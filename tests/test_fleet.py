@@ -25,6 +25,7 @@ from sight.cli import app  # noqa: E402
 from sight.cohort.fleet import block as blocks  # noqa: E402
 from sight.cohort.fleet import java  # noqa: E402
 from sight.cohort.fleet.answers import finished_files, read_answers  # noqa: E402
+from sight.cohort.fleet.arriving import VALUES, check  # noqa: E402
 from sight.cohort.fleet.model import load  # noqa: E402
 from sight.cohort.fleet.shard import Rows, advance  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
@@ -300,3 +301,53 @@ def test_only_files_of_finished_triggers_are_read(tmp_path):
     assert read_answers(tmp_path)["wearer"].to_pylist() == ["a", "b c", "d"]
     with pytest.raises(FileNotFoundError, match="no answers"):
         finished_files(tmp_path / "answers")
+
+
+# --- what is refused before a file is consumed ------------------------------------------------------------------------
+
+
+def arrived(folder, kind, file_format="json"):
+    folder.mkdir()
+    row = {"wearer": "w", "window": 0, "time_s": 0.0} | {name: [0.0] for name in VALUES[kind]}
+    if file_format == "json":
+        (folder / "0.json").write_text(json.dumps({"wearer": "w"}) + "\n" + json.dumps(row) + "\n")
+    else:
+        pq.write_table(pa.Table.from_pylist([row]), folder / "0.parquet")
+    return str(folder)
+
+
+@pytest.mark.parametrize("file_format", ["json", "parquet"])
+@pytest.mark.parametrize("kind", VALUES)
+def test_rows_of_another_kind_name_the_right_one(tmp_path, kind, file_format):
+    rows, out = arrived(tmp_path / "rows", kind, file_format), str(tmp_path / "out")
+    for wrong in VALUES.keys() - {kind}:
+        with pytest.raises(ValueError, match=rf"Rows of kind {wrong} .* has no .*; give --kind {kind}\."):
+            check(rows, out, kind=wrong, file_format=file_format)
+    assert not (tmp_path / "out").exists()
+    check(rows, out, kind=kind, file_format=file_format)
+    check(rows, out, kind=kind, file_format=file_format)
+
+
+def test_files_of_another_format_are_named(tmp_path):
+    out = str(tmp_path / "out")
+    for holds, told in (("json", "parquet"), ("parquet", "json")):
+        rows = arrived(tmp_path / holds, "windows", holds)
+        with pytest.raises(ValueError, match=f"format {told}, got 0.{holds}.*give --format {holds}"):
+            check(rows, out, kind="windows", file_format=told)
+    (tmp_path / "json" / "0.json").write_text("time,x\n")
+    with pytest.raises(ValueError, match="JSON object in each line, got none"):
+        check(str(tmp_path / "json"), out, kind="windows", file_format="json")
+    (tmp_path / "parquet" / "0.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(ValueError, match="no whole Parquet file"):
+        check(str(tmp_path / "parquet"), out, kind="windows", file_format="parquet")
+
+
+def test_an_output_folder_keeps_its_kind_and_format(tmp_path):
+    rows, out = tmp_path / "rows", str(tmp_path / "out")
+    rows.mkdir()
+    check(str(rows), out, kind="features", file_format="json")
+    with pytest.raises(ValueError, match="begun with --kind features, got samples"):
+        check(str(rows), out, kind="samples", file_format="json")
+    with pytest.raises(ValueError, match="begun with --format json, got parquet"):
+        check(str(rows), out, kind="features", file_format="parquet")
+    check("s3a://rows", "s3a://out", kind="samples", file_format="json")

@@ -217,6 +217,11 @@ def test_models_stand_side_by_side_and_a_wearer_moves(client):
     assert [one["p"] for one in after] == [one.p.tolist() for one in raw[len(before["events"]) :]]
     wrong = client.put("/v1/wearers/d", json={"method": "sigth"})
     assert (wrong.status_code, "sight" in wrong.json()["error"]) == (422, True)
+    wrong = client.put("/v1/wearers/d", json={"rate": 10})
+    assert wrong.json()["error"] == (
+        "Expected JSON as /openapi.json tells it; rate: there is no such field; "
+        "known are model, method, settings, rate_hz."
+    )
 
 
 def test_a_wearer_is_read_exported_reset_and_deleted(client):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import websockets
 
+from sight.datasets.synthetic import Synthetic
 from sight.registry import method
 from sight.serve.tokens import TokenBook
 from sight.serve.wire import Arrival, pack
@@ -120,11 +121,26 @@ def test_the_demo_runs_offline_within_half_a_minute_and_is_quick_the_second_time
 def test_the_page_of_the_docs_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     text = (ROOT / "docs" / "serve.md").read_text("utf-8")
     program = re.search(r"```python\n(.*?)```", text, re.S)[1]
-    assert len(program.strip().splitlines()) <= 12
+    assert sum(bool(line) for line in program.splitlines()) <= 12
     child = Child(tmp_path, "-m", str(onnx_model()))
-    child.ready()
-    exec(program.replace("127.0.0.1:8000", f"127.0.0.1:{child.port}"), {})
-    shown = capsys.readouterr().out.split()
-    assert len(shown) > 5
-    assert set(shown) <= set(" ".join(load(onnx_model()).classes).split())
+    client = child.ready()
+    here = program.replace("127.0.0.1:8000", f"127.0.0.1:{child.port}")
+    for times in (1, 2):  # the second goes on after the first
+        exec(here, {})
+        shown = capsys.readouterr().out.split()
+        assert len(shown) > 5
+        assert set(shown) <= set(" ".join(load(onnx_model()).classes).split())
+        assert client.get("/v1/wearers/lab-07").json()["seq"] == 12 * times
     assert child.stop() == 0
+
+
+def test_the_commands_of_the_docs_fit_the_demo():
+    text = (ROOT / "docs" / "serve.md").read_text("utf-8")
+    body = json.loads(re.search(r"-d '(\{\"seq\".*?\})'", text)[1])
+    assert {len(row) for row in body["values"]} == {len(Synthetic().channels)}
+
+
+def test_a_new_token_alone_goes_to_standard_output(tmp_path):
+    shown = command("token", "add", "--data", tmp_path)
+    assert TokenBook(tmp_path / "tokens.json").find(shown.stdout.removesuffix("\n")) is not None
+    assert "shown this once" in shown.stderr

@@ -140,7 +140,12 @@ def test_a_view_that_fails_is_logged_and_told_to_its_watcher_alone(client, monke
 def test_replayed_wearers_go_on_where_they_were(client):
     values = walk(9, 60)
     recording = Recording(
-        values=values, time_s=np.arange(600) / RATE_HZ, channels=("x", "y", "z"), unit="g", rate_hz=RATE_HZ
+        values=values,
+        time_s=np.arange(600) / RATE_HZ,
+        channels=("x", "y", "z"),
+        unit="g",
+        rate_hz=RATE_HZ,
+        labels=np.repeat([1, -1, 0], 200),
     )
 
     done = client.service.metrics.chunks.labels("false")._value
@@ -157,6 +162,11 @@ def test_replayed_wearers_go_on_where_they_were(client):
         return client.get("/v1/wearers/demo").json()
 
     assert 20 <= replay(20)["seq"] < 60
+    with client.websocket_connect("/v1/watch") as socket:
+        socket.send_json({"type": "watch", "wearer": "demo"})
+        hello = until(socket, "hello")[-1]
+    first, second = hello["classes"][:2]
+    assert hello["truth"] == {"round_s": 59.9 + 60, "starts": [[0, second], [20, None], [40, first]]}
     assert replay(90)["seq"] >= 90
     events = client.get("/v1/wearers/demo/events").json()["events"]
     starts = [one["time_s"] for one in events]

@@ -14,6 +14,7 @@ import pytest
 from sight.evaluate import run
 from sight.methods.keel import Keel
 from sight.methods.sticky import Sticky
+from sight.metrics import score_result
 from sight.smooth import backward, smoothed
 from sight.testing import ToySource, toy_stream
 from tests.conftest import ROOT
@@ -117,3 +118,29 @@ def test_the_page_shows_what_was_measured(shown, lag):
     cells = re.search(rf"^\| {shown} \| (.*) \|$", page, re.MULTILINE)[1].split(" | ")
     stored = [float(value) for key, value in rows[lag].items() if key not in ("lag", "figure")]
     assert [float(cell) for cell in cells] == pytest.approx(stored, abs=0.0501)
+
+
+def test_a_result_that_waits_says_so_in_name_and_delay():
+    windows = toy_stream(n=200)
+    now = run(Keel().bind(ToySource()), windows)
+    later, whole = smoothed(now, 5), smoothed(now)
+    assert [(one.lag, one.label) for one in (now, later, whole)] == [
+        (0, "keel"),
+        (5, "keel, lag 5"),
+        (math.inf, "keel, whole recording"),
+    ]
+    plain = replace(later, facts={})  # the same answers, as if they had come at once
+    before, after = (score_result(one)["refined"] for one in (plain, later))
+    for name in ("delay_mean_s", "delay_median_s", "delay_p90_s"):
+        assert after[name] == pytest.approx(before[name] + 5 * windows.stride_s)
+        assert math.isnan(score_result(whole)["refined"][name])
+    assert after["changes_missed"] == before["changes_missed"]
+    assert score_result(later)["raw"]["delay_median_s"] == score_result(now)["raw"]["delay_median_s"]
+
+
+def test_a_wait_that_cannot_be_is_refused_before_anything_runs():
+    heard = []
+    for method, lag, told in ((Keel(), 2.5, "lag of 0, 1, 2"), (Sticky(), 5, "answers of keel to smooth, got sticky")):
+        with pytest.raises(ValueError, match=told):
+            run(method.bind(ToySource()), toy_stream(n=20), lag=lag, on_answers=lambda *facts: heard.append(facts))
+    assert heard == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -279,6 +280,27 @@ def test_a_file_is_replayed_as_a_device(path, rows, expected, tmp_path):
     began = time.monotonic()
     stream(path, *words, "--speed", 20)
     assert time.monotonic() - began >= 700 / 10 / 20
+
+
+def test_a_replay_goes_on_where_the_state_ended(path, rows, tmp_path):
+    tables = [tmp_path / "begin.csv", tmp_path / "day.csv"]
+    for table, count in zip(tables, (400, len(rows)), strict=True):
+        with table.open("w", newline="") as file:
+            csv.writer(file).writerows([["t", *NAMES], *rows[:count]])
+    words = ("--columns", "time=t,x=x,y=y,z=z", "--rate", 10, "--speed", 0)
+    whole, _ = stream(path, "--replay", tables[1], *words, "--state", tmp_path / "whole")
+    first, _ = stream(path, "--replay", tables[0], *words, "--state", tmp_path / "parts")
+    rest, told = stream(path, "--replay", tables[1], *words, "--state", tmp_path / "parts")
+    plain = [[(event["window"], event["time_s"], event["q"]) for event in events] for events in (whole, first + rest)]
+    assert rest
+    assert plain[0] == plain[1]
+    assert "replay goes on at " in told
+    assert f"{len(rest)} windows" in told
+    assert 250 < int(re.search(r"(\d+) samples", told)[1]) <= 300  # of this run, not of the first
+    again, told = stream(path, "--replay", tables[1], *words, "--state", tmp_path / "parts")
+    assert again == []
+    assert "has seen the recording up to its end" in told
+    assert "0 windows" in told
 
 
 def mosquitto(port, folder, anonymous="true"):

@@ -255,6 +255,14 @@ def test_the_pace_of_a_replay_is_that_of_the_device():
         list(replay(part(None), speed=-1))
 
 
+def test_a_replay_that_goes_on_neither_repeats_nor_waits_for_what_was_seen():
+    began = time.monotonic()
+    left = [samples.time_s.tolist() for samples in replay(part(None), speed=10, after_s=3.0)]
+    assert left == [[4.0]]
+    assert time.monotonic() - began < 0.4
+    assert list(replay(part(None), after_s=4.0)) == []
+
+
 def test_a_replayed_wearer_is_answered_as_adapt_answers(tmp_path):
     import pyarrow.parquet as pq
 

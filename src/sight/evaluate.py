@@ -11,7 +11,7 @@ import numpy as np
 from sight._version import __version__
 from sight.base import Adapter, OutputAdapter
 from sight.registry import method as make_method
-from sight.smooth import smoothed
+from sight.smooth import require_smoothable, smoothed
 from sight.sources.features import FeatureSource
 from sight.types import Array, Result, SourceStats, Windows
 
@@ -95,6 +95,7 @@ def run(
         Windows after its own that an answer of the result has seen, infinity for all, as `sight.smooth.smoothed` has
         it; `on_answers` hears those given at once.
     """
+    require_smoothable(adapter.name, lag)
     pieces: list[tuple[Array, Array, dict[str, Array]]] = []
     for piece in stretches(windows.gap_before_s, adapter.chunk or at_once):
         _tell_gap(adapter, windows.gap_before_s, piece)

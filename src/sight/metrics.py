@@ -28,6 +28,7 @@ def score(
     time_s: Array,
     stride_s: float,
     gap_before_s: Array | None = None,
+    wait_s: float = 0.0,
 ) -> Scores:
     """Compute every metric of one stream.
 
@@ -43,6 +44,8 @@ def score(
         Start of each window, and seconds missing before it.
     stride_s
         Distance between two windows; it turns counts into hours.
+    wait_s
+        Seconds that every answer waited for windows after its own; they are part of the delays.
 
     Notes
     -----
@@ -81,7 +84,7 @@ def score(
         "support": table.sum(axis=1).tolist(),
         "confusion": table.tolist(),
     }
-    found |= delay_summary(transition_delays(truth, answer, time_s, gap_before_s))
+    found |= delay_summary(transition_delays(truth, answer, time_s, gap_before_s), wait_s)
     return found | segment_errors(truth, answer, len(classes), gap_before_s).summary()
 
 
@@ -89,7 +92,7 @@ def score_result(result: Result) -> dict[str, Scores]:
     """Score what the source alone answered ("raw") and what the method made of it ("refined")."""
     windows = result.windows
 
-    def scored(q: Array) -> Scores:
+    def scored(q: Array, lag: float = 0.0) -> Scores:
         return score(
             windows.label,
             q,
@@ -97,9 +100,10 @@ def score_result(result: Result) -> dict[str, Scores]:
             time_s=windows.time_s,
             stride_s=windows.stride_s,
             gap_before_s=windows.gap_before_s,
+            wait_s=lag * windows.stride_s,
         )
 
-    return {"raw": scored(result.p), "refined": scored(result.q)}
+    return {"raw": scored(result.p), "refined": scored(result.q, result.lag)}
 
 
 # --- from the confusion matrix: rows are truth, columns are answers ------------------------------------------------
@@ -248,16 +252,23 @@ def transition_delays(truth: Array, answer: Array, time_s: Array, gap_before_s: 
     return np.asarray(delay[follows])
 
 
-def delay_summary(delays: Array) -> dict[str, float]:
-    """Mean, median and 90th percentile over the changes that were noticed, and how many were not."""
+def delay_summary(delays: Array, wait_s: float = 0.0) -> dict[str, float]:
+    """Mean, median and 90th percentile over the changes that were noticed, and how many were not.
+
+    Notes
+    -----
+    Answers that waited come so much later; those that saw the whole recording come when it is over, which is no delay
+    of a change: their delays are NaN.
+    """
     noticed = delays[~np.isnan(delays)]
+    wait_s = wait_s if np.isfinite(wait_s) else np.nan
     middle, late = np.percentile(noticed, [50, 90]) if len(noticed) else (np.nan, np.nan)
     return {
         "changes": float(len(delays)),
         "changes_missed": float(len(delays) - len(noticed)),
-        "delay_mean_s": _mean(noticed),
-        "delay_median_s": float(middle),
-        "delay_p90_s": float(late),
+        "delay_mean_s": _mean(noticed) + wait_s,
+        "delay_median_s": float(middle) + wait_s,
+        "delay_p90_s": float(late) + wait_s,
     }
 
 

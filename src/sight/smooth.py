@@ -39,8 +39,7 @@ def backward(q: Array, change: Array, lag: float = math.inf) -> Array:
     >>> backward(np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([0.1, 0.1])).round(2).tolist()
     [[0.86, 0.14], [0.9, 0.1]]
     """
-    if not (lag >= 0 and (math.isinf(lag) or lag == int(lag))):
-        raise ValueError(f"Expected a lag of 0, 1, 2, ... windows or infinity, got {lag}.")
+    _check_lag(lag)
     beliefs, change = q.astype(np.float64), np.asarray(change, np.float64)[:, None]
     last = len(q) - 1
     if lag < last:
@@ -83,6 +82,21 @@ def rule_of(lag: float) -> str:
     return "whole recording" if math.isinf(lag) else f"lag {int(lag)}"
 
 
+def require_smoothable(method: str, lag: float) -> None:
+    """Refuse a lag that is no number of windows, and a method whose answers cannot wait, before anything has run."""
+    _check_lag(lag)
+    if lag and method not in CHANGES:
+        raise ValueError(
+            f"Expected answers of {' or '.join(CHANGES)} to smooth, got {method}; "
+            f"other methods keep no model of changes."
+        )
+
+
+def _check_lag(lag: float) -> None:
+    if not (lag >= 0 and (math.isinf(lag) or lag == int(lag))):
+        raise ValueError(f"Expected a lag of 0, 1, 2, ... windows or infinity, got {lag}.")
+
+
 def smoothed(result: Result, lag: float = math.inf) -> Result:
     """Let the answers of a result wait for `lag` windows after their own, or for the whole recording.
 
@@ -91,11 +105,7 @@ def smoothed(result: Result, lag: float = math.inf) -> Result:
     What the filter learned (hazard, lean) stays as it was at each window; only the belief looks ahead. A gap counts as
     a change by as much as it made the belief fade. Works for methods that are hidden Markov filters: keel.
     """
-    if result.method not in CHANGES:
-        raise ValueError(
-            f"Expected answers of {' or '.join(CHANGES)} to smooth, got {result.method}; "
-            f"other methods keep no model of changes."
-        )
+    require_smoothable(result.method, lag)
     change = np.asarray(result.trace[CHANGES[result.method]], np.float64)
     half_life_s = result.settings["gap_half_life_s"]
     kept = 1.0 if half_life_s is None else 2 ** (-result.windows.gap_before_s / half_life_s)

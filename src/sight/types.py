@@ -6,6 +6,7 @@ stream, ``C`` channels, ``T`` samples of a window, ``K`` classes, ``D`` features
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -198,6 +199,19 @@ class Result:
     facts: Facts = field(default_factory=dict)
 
     @property
+    def lag(self) -> float:
+        """Windows after its own that an answer has seen: 0 where it came at once, infinity for the whole recording."""
+        rule = str(self.facts.get("rule", ""))
+        if rule == "whole recording":
+            return math.inf
+        return float(rule.removeprefix("lag ")) if rule.startswith("lag ") else 0.0
+
+    @property
+    def name(self) -> str:
+        """Name of the method, and what its answers waited for where they did."""
+        return f"{self.method}, {self.facts['rule']}" if self.lag else self.method
+
+    @property
     def label(self) -> str:
-        """Name of the method as tables show it; a star marks one that its authors did not publish whole."""
-        return f"{self.method} *" if self.facts.get("completed") else self.method
+        """Name as tables show it; a star marks a method that its authors did not publish whole."""
+        return f"{self.name} *" if self.facts.get("completed") else self.name

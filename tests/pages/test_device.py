@@ -136,6 +136,12 @@ def test_closing_and_opening_goes_on_and_forget_forgets(opened, reference):
     later = saved_answers(again)
     assert [int(line["window"]) for line in later] == list(range(seen, len(reference[1])))
     compare(later, (reference[0], reference[1][seen:]))
+    again.get_by_role("button", name="Reset").click()
+    expect(again.get_by_role("status")).to_contain_text("Reset")
+    again.close()
+    again = device(opened, context=page.context)
+    expect(again.get_by_role("status")).to_contain_text("A new wearer")
+    play(again)
     again.get_by_role("button", name="Forget").click()
     expect(again.get_by_role("status")).to_contain_text("Forgotten")
     assert again.locator("#count").inner_text() == "0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -39,6 +40,10 @@ def test_the_picture_is_what_the_service_says(opened, service, anna):
     shown = [float(text.replace("-.", "-0.") if text.startswith("-") else text) for text in cells]
     assert shown == pytest.approx(facts["picture"]["similarity"][2], abs=0.0051)
     assert page.locator("#count").inner_text() == str(facts["picture"]["count"])
+    bars = page.locator("#habit .bar").evaluate_all("all => all.map((bar) => +bar.style.getPropertyValue('--share'))")
+    assert bars == pytest.approx(facts["picture"]["habit"], abs=1e-6)  # a full bar is everything
+    expect(page.locator("#habit-note")).to_contain_text("short memory")
+    expect(page.locator("#likeness-note")).to_contain_text("as this wearer has shaped them")
 
 
 def test_arrows_switch_the_wearer_and_search_finds_one(opened, anna, bela):
@@ -52,10 +57,12 @@ def test_arrows_switch_the_wearer_and_search_finds_one(opened, anna, bela):
     assert until(lambda: windows_shown(page), bela.at // 50 - 1) == bela.at // 50 - 1
     assert page.url.endswith("#bela")
     expect(page.locator("#wearers [aria-selected=true]")).to_have_count(1)
-    page.get_by_role("searchbox", name="Find a wearer").fill("ann")
-    expect(options).to_have_count(1)
-    page.keyboard.press("ArrowDown")
-    expect(page.locator("#name")).to_have_text("anna")
+    search = page.get_by_role("searchbox", name="Find a wearer")
+    for part, key, found in (("ann", "ArrowDown", "anna"), ("bel", "Enter", "bela"), ("ann", "Enter", "anna")):
+        search.fill(part)
+        expect(options).to_have_count(1)
+        page.keyboard.press(key)
+        expect(page.locator("#name")).to_have_text(found)
     anna.live(20)
     assert until(lambda: windows_shown(page), anna.at // 50 - 1) == anna.at // 50 - 1
     assert page.heard == []
@@ -130,7 +137,7 @@ def test_a_service_with_tokens_asks_for_one(opened, plain, tmp_path):
     own = Service(tmp_path, plain)
     command = [sys.executable, "-m", "sight", "serve", "token", "add", "--data", str(tmp_path)]
     said = subprocess.run([*command, "--scopes", "ingest,read,admin"], capture_output=True, text=True, check=True)
-    own.token = max(said.stdout.split(), key=len)
+    own.token = said.stdout.strip()
     own.start()
     try:
         Life(own, "emma", "W08").live(20)
@@ -138,7 +145,12 @@ def test_a_service_with_tokens_asks_for_one(opened, plain, tmp_path):
         field = page.get_by_role("textbox", name="Token")
         field.fill("wrong")
         page.get_by_role("button", name="Open").click()
-        expect(page.locator("#gate-note")).not_to_be_empty()
+        expect(page.locator("#gate-note")).to_contain_text("does not know this token")
+        weak = subprocess.run([*command, "--scopes", "ingest"], capture_output=True, text=True, check=True)
+        page.wait_for_timeout(1100)  # until the service looks at its tokens again
+        field.fill(weak.stdout.strip())
+        page.keyboard.press("Enter")
+        expect(page.locator("#gate-note")).to_contain_text("ask for one with the scope read")
         assert "emma" not in page.inner_text("body")
         field.fill(own.token)
         page.keyboard.press("Enter")
@@ -156,6 +168,9 @@ def test_nobody_there_yet_is_told_what_to_do(opened, plain, tmp_path):
         page = opened("/", of=own)
         expect(page.locator("#curl")).to_contain_text(f"curl -X PUT {own.url}/v1/wearers/me")
         expect(page.locator("#view")).to_be_hidden()
+        row = json.loads(re.search(r"-d '(.*)'", page.locator("#curl").inner_text())[1])["values"][0]
+        assert own.ask("/v1/models")["models"][0]["channels"] == [f"{p}_{a}" for p in ("acc", "gyr") for a in "xyz"]
+        assert len(row) == 6
         Life(own, "me", "W09").live(20)
         assert until(lambda: windows_shown(page), 19) == 19
         assert page.heard == []
@@ -172,6 +187,7 @@ def test_the_demo_moves_by_itself(opened, tmp_path):
         expect(options).to_have_count(3, timeout=30_000)
         assert until(lambda: windows_shown(page) > 20, True, 30)
         expect(options.first).to_have_attribute("aria-label", re.compile("live"))
+        expect(page.locator("#score")).to_have_text(re.compile(r"\d+ % raw, \d+ % refined"))
         assert page.heard == []
     finally:
         own.kill()

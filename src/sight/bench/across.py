@@ -82,17 +82,14 @@ class Across:
     def difference(self, label: str, other: str, against: Across | None = None) -> Apart:
         """Mean over settings of the difference of two methods, the other maybe under other conditions.
 
-        NaN unless both were run on all settings.
+        Over the runs that both have; NaN unless both were run on all settings.
         """
         rival = against or self
         if (label, other, rival) in self._known:
             return self._known[label, other, rival]
         if label not in self.whole or other not in rival.whole or set(rival.summaries) != set(self.summaries):
             return Apart(*[float("nan")] * 3)
-        parts = [
-            (summary.by_target[label] - rival.summaries[shown].by_target[other]).dropna()
-            for shown, summary in self.summaries.items()
-        ]
+        parts = [summary.apart(label, other, rival.summaries[shown]) for shown, summary in self.summaries.items()]
         people = [
             [f"{self.corpora[shown]}/{person}" for person in part.index]
             for shown, part in zip(self.summaries, parts, strict=True)
@@ -127,10 +124,15 @@ class Across:
 
     @cached_property
     def best_in(self) -> Any:
-        """Number of settings in which each method gains most; source-only is best where nobody gains."""
+        """Number of settings in which each method gains most on its own runs; source-only is best if nobody does."""
         found = self.figure("delta")
         found.loc[list(self.baselines)] = 0.0
         return found.eq(found.max(axis=0), axis=1).sum(axis=1)
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is but one setting, so that nothing is a mean over several."""
+        return len(self.summaries) == 1
 
 
 def over(rows: Any, shown: Mapping[str, str], metric: str | None = None) -> Across:

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sight.bench.across import TRIVIAL, Across
-from sight.bench.forms import DASH, Cell, Table, interval, marked, number
+from sight.bench.catalogue import SUITE
+from sight.bench.coverage import fewer, never, uneven
+from sight.bench.forms import Cell, Table, interval, marked, number
 from sight.bench.summary import HARM
+from sight.bench.tables import COMPLETED
 
 
 def gains(across: Across, name: str, title: str, *, metric: str = "macro-F1", folded: bool = False) -> Table:
@@ -25,43 +28,57 @@ def gains(across: Across, name: str, title: str, *, metric: str = "macro-F1", fo
         cells = marked([number(v, sign=True) for v in table["delta"]], table["delta"])
         ends = table[["low", "high"]].itertuples(index=False)
         columns.append([cell._replace(below=interval(*pair)) for cell, pair in zip(cells, ends, strict=True)])
-    overall = marked([number(mean[label], sign=True) for label in order], mean[order])
-    columns.append([c._replace(below=interval(*across.gain(k)[1:])) for c, k in zip(overall, order, strict=True)])
+    if not across.alone:
+        columns.append(_overall(across, mean[order]))
     harmed = np.array([100 * across.harmed(label) for label in order])
     columns.append(marked([number(v) for v in harmed], np.where(whole[order], -harmed, np.nan)))
     columns.append([Cell(str(int(across.best_in[label]))) for label in order])
     columns.append(marked([number(ranks[label]) for label in order], -ranks.where(whole)[order]))
     columns.append([Cell(str(int(n))) for n in by["settings"][order]])
-    heads = ["Method", *across.summaries, "Mean", "Harmed (%)", "Best in", "Rank", "Settings"]
+    heads = [
+        "Method",
+        *across.summaries,
+        *([] if across.alone else ["Mean"]),
+        "Harmed (%)",
+        "Best in",
+        "Rank",
+        "Settings",
+    ]
     rows, heading = list(zip(*columns, strict=True)), metric.capitalize() if folded else ""
     note = _note(across, metric)
     return Table(name=name, title=title, heads=heads, rows=rows, note=note, heading=heading, folded=folded)
 
 
+def _overall(across: Across, mean: Any) -> list[Cell]:
+    cells = marked([number(value, sign=True) for value in mean], mean)
+    return [cell._replace(below=interval(*across.gain(k)[1:])) for cell, k in zip(cells, mean.index, strict=True)]
+
+
 def _note(across: Across, metric: str) -> str:
     said = (
-        f"Difference of {metric} to source-only in points, paired over target subjects, with 95 % bootstrap interval; "
-        "in the mean a person drawn counts in every setting that has them. Harmed: share of runs (source, target, "
-        f"seed) that lose more than {HARM:g} points. Best in: settings in which it is highest. Rank is averaged "
-        "over people, then settings, among the methods run there. Methods run on more settings come first"
+        f"Difference of {metric} to source-only on the same runs in points, paired over target subjects, with 95 % "
+        "bootstrap interval; in the mean a person drawn counts in every setting that has them. Harmed: share of runs "
+        f"(source, target, seed) that lose more than {HARM:g} points. Best in: settings in which its difference, on "
+        "its own runs, is highest. Rank is averaged over people, then settings, among the methods run there. Methods "
+        "run on more settings come first."
     )
-    return f"{said}. {' '.join(missing(across))}".strip()
+    return explained(across, said, uneven(across), across.starred.values())
 
 
-def missing(across: Across) -> Iterator[str]:
-    """Say which methods were not run on which settings."""
-    absent = across.figure("mean").isna()
-    for label in absent.index[absent.any(axis=1)]:
-        where = ", ".join(str(shown) for shown in absent.columns[absent.loc[label]])
-        yield f"{across.starred[label]} was not run on {where} ({DASH}) and has no mean."
+def explained(across: Across, said: str, more: Sequence[str], shown: Iterable[str]) -> str:
+    """Write a note: what is said, the star where a name that is shown or told has one, and what more is to know."""
+    names, text = {name for label, name in across.starred.items() if name != label}, " ".join(more)
+    star = bool(names & set(shown)) or any(name in text for name in names)
+    return " ".join([said, *([COMPLETED] if star else []), *more])
 
 
 def absent(across: Across, wanted: Iterable[str]) -> Iterator[str]:
-    """Say which settings of a suite are not there, and which methods are missing where."""
+    """Say which settings of a suite are not there, and which methods are missing where or have fewer runs."""
     without = [shown for shown in wanted if shown not in across.summaries]
     if without:
         yield f"No results yet on {', '.join(without)}; means are over the other {len(across.summaries)} settings."
-    yield from missing(across)
+    yield from never(across, "table-main", f"the {SUITE} settings")
+    yield from uneven(across)
 
 
 class Beside(NamedTuple):
@@ -102,12 +119,20 @@ def beside(
     """
     order = [label for label in across.whole if labels is None or label in labels]
     columns = [[Cell(across.starred[label]) for label in order]]
+    seeds = across.figure("seeds").loc[order]
+    full = seeds.eq(seeds.max()).all(axis=1)  # a level over fewer runs is not to be held against the others'
     for column, factor, more, digits in (BESIDE[head] for head in heads):
         values = factor * average(across, column).loc[order]
-        columns.append(marked([number(v, digits) for v in values], values if more else -values))
+        columns.append(marked([number(v, digits) for v in values], (values if more else -values).where(full)))
     note = (
-        "Mean over settings, for methods run on all of them. Wrong windows by kind are in percent of all windows; "
-        "delay: windows until a change is answered (median of a stream), of those answered at all."
+        f"{'' if across.alone else 'Mean over settings, for methods run on all of them. '}Wrong windows by kind are in "
+        "percent of all windows; delay: windows until a change is answered (median of a stream), of those "
+        "answered at all."
+    )
+    if not full.all():
+        note += " Each line is over the runs of its method; those with fewer seeds are never marked best."
+    note = explained(
+        across, note, [*fewer(seeds, across.starred, paired=False)], [across.starred[label] for label in order]
     )
     rows, heading = list(zip(*columns, strict=True)), "Accuracy, readings, errors as segments"
     return Table(name=name, title=title, heads=["Method", *heads], rows=rows, note=note, heading=heading, folded=True)
@@ -139,10 +164,17 @@ def overview(across: Across, *, ours: str, base: str, authors: str, own: str) ->
             for head, (label, gain) in zip(picks, best, strict=True)
         ]
         rows.append([Cell(str(shown)), Cell(number(level)), *cells])
-    level = float(levels.mean())
-    means = [_level(level, gain) for gain in np.mean(kept, axis=0)]
-    rows.append([Cell("**Mean**"), Cell(number(level)), *means])
-    return Table(name="overview", title="Macro-F1", heads=["Setting", base, *picks], rows=rows)
+    if not across.alone:
+        level = float(levels.mean())
+        means = [_level(level, gain) for gain in np.mean(kept, axis=0)]
+        rows.append([Cell("**Mean**"), Cell(number(level)), *means])
+    note = (
+        "Means over people, difference to source-only on the method's own runs in brackets; the best trivial filter "
+        "and the best rival are chosen on each setting by that difference, with hindsight."
+    )
+    named = [cell.below for row in rows for cell in row]
+    note = explained(across, note, uneven(across), named)
+    return Table(name="overview", title="Macro-F1", heads=["Setting", base, *picks], rows=rows, note=note)
 
 
 def _best(gains: Any, labels: Sequence[str]) -> tuple[str, float]:

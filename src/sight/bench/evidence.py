@@ -11,6 +11,7 @@ import numpy as np
 from sight.bench import paper, stats
 from sight.bench.across import Across, Apart, over
 from sight.bench.catalogue import short, suite
+from sight.bench.coverage import listed
 from sight.bench.forms import interval, number
 
 BASE, OURS, AUTHORS, KEEL, STICKY, EMA = "Source-only", "SIGHT", "SIGHT, authors' code", "Keel", "Sticky", "EMA"
@@ -41,6 +42,11 @@ class Evidence:
     def nine(self) -> dict[str, str]:
         """Settings of the suite, and how tables call them."""
         return suite()
+
+    @property
+    def judged(self) -> int:
+        """Count the settings of the suite with results of the main comparison."""
+        return len(set(self.rows.loc[self.rows["experiment"] == "table-main", "setting"]) & set(self.nine))
 
     @property
     def settings(self) -> dict[str, str]:
@@ -100,18 +106,6 @@ def points(apart: Apart, digits: int = 1) -> str:
     return f"{number(apart.mean, digits, sign=True)} {interval(apart.low, apart.high)}".strip()
 
 
-def listed(words: Iterable[str]) -> str:
-    """Join words as people do.
-
-    Examples
-    --------
-    >>> listed("abc"), listed("ab"), listed([])
-    ('a, b and c', 'a and b', 'none')
-    """
-    *most, last = list(words) or ["none"]
-    return f"{', '.join(most)} and {last}" if most else last
-
-
 def on(found: Mapping[str, Apart], verdict: str) -> str:
     """Name the settings with a verdict.
 
@@ -122,6 +116,22 @@ def on(found: Mapping[str, Apart], verdict: str) -> str:
     """
     own = [shown for shown, apart in found.items() if apart.verdict == verdict]
     return f"all {len(own)} settings" if len(own) == len(found) > 2 else listed(own) if own else "no setting"
+
+
+def several(count: int, what: str) -> str:
+    """Write a count with its noun.
+
+    Examples
+    --------
+    >>> several(1, "setting"), several(1200, "seed")
+    ('1 setting', '1,200 seeds')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def of_average(found: Across) -> str:
+    """Say that a figure is a mean over settings, where there are several."""
+    return "" if found.alone else " on average"
 
 
 def outcome(found: Mapping[str, Apart], gains: str = "gains", loses: str = "loses", open_: str = "is level") -> str:
@@ -152,7 +162,7 @@ def counted(found: Mapping[str, Apart]) -> str:
     verdicts = ["level" if apart.verdict in ("open", "unknown") else apart.verdict for apart in found.values()]
     kinds = [kind for kind in ("better", "worse", "level") if kind in verdicts]
     if len(kinds) == 1:
-        return f"{kinds[0]} on all {len(verdicts)}"
+        return f"{kinds[0]} on all {len(verdicts)}" if len(verdicts) > 1 else kinds[0]
     first, *rest = kinds
     said = [f"{first} on {verdicts.count(first)} of {len(verdicts)}"]
     return ", ".join([*said, *(f"{kind} on {verdicts.count(kind)}" for kind in rest)])

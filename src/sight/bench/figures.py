@@ -122,13 +122,16 @@ def sensitivity(summary: Summary, defaults: Mapping[str, float]) -> str:
 def conditions(summaries: Mapping[str, Summary]) -> str:
     """Macro-F1 of each method under several conditions, such as orders of the stream or networks."""
     cases, first = list(summaries), next(iter(summaries.values()))
-    values = np.array([[s.table["mean"].get(label, np.nan) for s in summaries.values()] for label in first.table.index])
+    labels = list(dict.fromkeys(label for s in summaries.values() for label in s.table.index))
+    values = np.array([[s.table["mean"].get(label, np.nan) for s in summaries.values()] for label in labels])
     places = _apart(values[:, -1], values)
     with canvas(2.6 + 1.2 * len(cases), 3.4) as (figure, axes):
-        for at, (label, own) in enumerate(zip(first.table.index, values, strict=True)):
+        for at, (label, own) in enumerate(zip(labels, values, strict=True)):
             ours, base = str(label).startswith("SIGHT"), label == first.baseline
             colour = ACCENT if ours else SOFT if base else COLOURS[at % len(COLOURS)][0]
             axes.plot(own, "--" if base else "o-", color=colour, lw=2 if ours else 1.2, ms=4, zorder=3 if ours else 2)
+            if not np.isfinite(places[at]):
+                continue  # not run under the last condition: a line without a name would have no place for it
             axes.annotate(label, (len(cases) - 0.92, places[at]), va="center", color=colour, annotation_clip=False)
         axes.set_xticks(range(len(cases)), cases)
         axes.set_xlim(-0.15, len(cases) - 0.15)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sight.bench.coverage import fewer
 from sight.bench.figures import _class_means
 from sight.bench.forms import interval, number
 from sight.bench.rows import details
@@ -34,7 +35,7 @@ def comparison(summary: Summary, where: str) -> Iterator[str]:
 def _gain(summary: Summary, where: str) -> str:
     row, base = summary.table.loc[OURS], summary.baseline
     said = f"On {where}, source-only reaches {number(summary.table.at[base, 'mean'])} points of macro-F1 and SIGHT "
-    said += f"{number(row['mean'])}: {_points(row['delta'], row['low'], row['high'])}"
+    said += f"{number(row['mean'])}, over pairs; over people {_points(row['delta'], row['low'], row['high'])}"
     if np.isfinite(row["paper_delta"]):
         said += f"; the paper prints {number(row['paper_delta'], sign=True)} on these pairs"
     if not np.isfinite(row["low"]):
@@ -47,11 +48,11 @@ def _gain(summary: Summary, where: str) -> str:
 
 
 def _place(summary: Summary) -> str:
-    order = summary.table["mean"].sort_values(ascending=False, kind="stable")
+    order = summary.table["delta"].fillna(0.0).sort_values(ascending=False, kind="stable")
     place = list(order.index).index(OURS) + 1
     here = f"SIGHT is the best of {len(order)} here" if place == 1 else f"SIGHT is number {place} of {len(order)} here"
     if place > 1:
-        here += f", behind {order.index[0]} with {number(order.iloc[0])} points"
+        here += f", behind {order.index[0]} with {_points(order.iloc[0], np.nan, np.nan)} against source-only"
     printed = summary.table["paper"].dropna()
     if OURS not in printed.index:
         return f"{here}; the paper finds it best on its own main datasets."
@@ -60,15 +61,18 @@ def _place(summary: Summary) -> str:
 
 
 def _readings(summary: Summary) -> Iterator[str]:
-    best = {READING_NAMES[name]: summary.table[name].idxmax() for name in READINGS}
+    best = {READING_NAMES[name]: summary.table[name.replace("macro_f1", "gain")].idxmax() for name in READINGS}
     if len(set(best.values())) > 1:
         listed = ", ".join(f"{label} over {name}" for name, label in best.items())
         yield f"Which method is best depends on the reading of macro-F1: {listed}."
 
 
 def _incomplete(summary: Summary) -> Iterator[str]:
-    most = int(summary.table["trials"].max())
-    for label, count in summary.table["trials"].items():
+    there = summary.runs.notna()
+    yield from fewer(summary.table[["seeds"]], {str(label): str(label) for label in summary.table.index})
+    for label, own in there.items():
+        of_its_seeds = there[there.index.get_level_values("seed").isin(own[own].index.get_level_values("seed"))]
+        most, count = len(of_its_seeds), int(own.sum())
         if count < most:
             yield f"{label} failed on {most - count} of {most} trials; its figures are over the others."
 
@@ -111,7 +115,7 @@ def conditions(summaries: Mapping[str, Summary], *, ordered: bool) -> Iterator[s
 def _worth(summaries: Mapping[str, Summary]) -> Iterator[str]:
     first, last = next(iter(summaries.values())), list(summaries.values())[-1]
     told = [
-        f"{label} {number(first.table.at[label, 'mean'] - last.table.at[label, 'mean'], sign=True)}"
+        f"{label} {number(first.apart(label, label, last).mean(), sign=True)}"
         for label in first.table.index
         if label != first.baseline and label in last.table.index
     ]

@@ -11,8 +11,22 @@ from pathlib import Path
 import numpy as np
 
 from sight.bench import overview, story_keel, story_sight
+from sight.bench.across import Across
 from sight.bench.catalogue import SUITE, settings
-from sight.bench.evidence import AUTHORS, KEEL, ORDERS, OURS, REPORTS, STICKY, Evidence, points
+from sight.bench.coverage import listed, never, uneven
+from sight.bench.evidence import (
+    AUTHORS,
+    KEEL,
+    ORDERS,
+    OURS,
+    REPORTS,
+    STICKY,
+    Evidence,
+    of_average,
+    outcome,
+    points,
+    several,
+)
 from sight.bench.forms import number
 from sight.bench.rows import read
 from sight.bench.summary import HARM
@@ -29,7 +43,7 @@ CHAPTERS: dict[str, Chapter] = {
     "Segments and delay": story_sight.segments,
     "Cost": story_sight.cost,
     "Keel: why another method": story_keel.why,
-    "Keel on the nine settings": story_keel.results,
+    "Keel on {where}": story_keel.results,
     "What each part of Keel earns": story_keel.parts,
     "Where there is nothing to follow": story_keel.stress,
     "Where Keel loses": story_keel.losses,
@@ -58,8 +72,16 @@ def write(evidence: Evidence) -> Page:
     parts.append("\n".join(wrapped(f"- {line}") for line in short(evidence)))
     for title, chapter in CHAPTERS.items():
         blocks = [wrapped(block.strip()) for block in chapter(evidence)]
-        parts += [f"## {title}", *blocks] if blocks else []
+        parts += [f"## {title.format(where=where(evidence))}", *blocks] if blocks else []
     return Page(text="\n\n".join(parts) + "\n", figures=figures(evidence), readme=readme(evidence))
+
+
+def where(evidence: Evidence) -> str:
+    """Name what the main comparison was run on: the suite, some of it, or a setting beside it."""
+    if not evidence.judged:
+        return listed(evidence.across("table-main").summaries)
+    part = "" if evidence.judged == len(evidence.nine) else f"{evidence.judged} of "
+    return f"{part}the {SUITE} settings"
 
 
 def _head(evidence: Evidence) -> Iterator[str]:
@@ -67,22 +89,29 @@ def _head(evidence: Evidence) -> Iterator[str]:
     people, corpora = rows.drop_duplicates(["dataset", "target"]).shape[0], rows["dataset"].nunique()
     methods = len(evidence.across("table-main", everywhere=True).methods) - 1
     yield wrapped(
-        f"Written by `make docs` from `benchmarks/results`: {len(rows):,} rows, {methods} methods beside source-only, "
-        f"{people} target people of {corpora} corpora, {rows['seed'].nunique()} seeds. S is one source person, P "
-        "several, pooled. Differences are points of macro-F1 over classes in truth or answers, paired over target "
-        "people, with 95 % bootstrap intervals over them. A method *gains* or *loses* where the interval leaves zero "
-        "out, and is *level* where these people show no difference. Words are chosen by the numbers, and change with "
-        "them. Names of settings lead to their reports."
+        f"Written by `make docs` from `benchmarks/results`: {several(len(rows), 'row')}, {several(methods, 'method')} "
+        f"beside source-only, {people} target people of {corpora} {'corpus' if corpora == 1 else 'corpora'}, "
+        f"{several(rows['seed'].nunique(), 'seed')}. S is one source person, P "
+        "several, pooled. Differences are points of macro-F1 over classes in truth or answers, on the same runs "
+        "(source, target, seed), paired over target people, with 95 % bootstrap intervals over them. A method *gains* "
+        "or *loses* where the interval leaves zero out, and is *level* where these people show no difference. Words "
+        "are chosen by the numbers, and change with them. Names of settings lead to their reports."
     )
     if len(missing) < len(evidence.nine) - 1:
         yield f"[All methods on all of the {SUITE} settings, with intervals]({REPORTS}/{SUITE}/report.md)"
     if missing:
         yield wrapped(f"No results yet on {', '.join(evidence.nine[name] for name in missing)}.")
+    nine = evidence.across("table-main")
+    if said := [*never(nine, "table-main", where(evidence)), *uneven(nine)]:
+        yield wrapped(" ".join(said))
 
 
 def wrapped(block: str) -> str:
     """Break lines of prose as the other pages do; tables, images and headings stay."""
-    if block.startswith(("|", "!", "#", "**")):
+    if block.startswith("**"):  # a table under its title, with a note or without
+        table, gap, note = block.rpartition("\n\n")
+        return f"{table}{gap}{wrapped(note)}" if table else block
+    if block.startswith(("|", "!", "#")):
         return block
     indent = "  " if block.startswith("- ") else ""
     return textwrap.fill(block, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
@@ -91,50 +120,53 @@ def wrapped(block: str) -> str:
 def short(evidence: Evidence) -> Iterator[str]:
     """Say the outcome in a few lines."""
     nine, every = evidence.across("table-main"), evidence.across("table-main", everywhere=True)
-    count = len(nine.summaries)
-    verdicts = [apart.verdict for apart in nine.each(OURS).values()]
+    count, average = len(nine.summaries), of_average(nine)
     printed = {shown: every.summaries[shown].table.at[OURS, "paper_delta"] for shown in every.each(OURS)}
-    beside = "; ".join(
-        f"on {shown} {points(every.each(OURS)[shown])} where the paper prints {number(value, sign=True)}"
+    beside = "".join(
+        f"{'' if every.alone else f'; on {shown} {points(every.each(OURS)[shown])}'}, where the paper prints "
+        f"{number(value, sign=True)}"
         for shown, value in printed.items()
         if np.isfinite(value)
     )
-    yield (
-        f"SIGHT gains on {verdicts.count('better')} of {count} settings and loses on {verdicts.count('worse')}: "
-        f"{points(nine.gain(OURS))} on average{f'; {beside}' if beside else ''}."
-    )
+    yield f"SIGHT {_tally(nine)}: {points(nine.gain(OURS))}{average}{beside}."
     sticky = nine.difference(STICKY, OURS)
     words = {"better": "does better", "worse": "does worse", "open": "matches it", "unknown": "is hard to tell from it"}
-    yield f"A two-line sticky filter {words[sticky.verdict]}: {points(sticky)} against SIGHT, on average."
+    yield f"A two-line sticky filter {words[sticky.verdict]}: {points(sticky)} against SIGHT{average}."
     straight, mixed = (evidence.across("order", order=name) for name in ("chronological", "shuffled"))
     if straight.summaries:
         yield f"Chronological order is worth {points(straight.difference(OURS, OURS, mixed))} points to SIGHT."
-    own = nine.gains.loc[KEEL]
-    first = int(nine.best_in[KEEL])
+    own, first = nine.gains.loc[KEEL], int(nine.best_in[KEEL])
+    least = "" if nine.alone else f", at least {number(own.min(), sign=True)} ({own.idxmin()})"
+    best = f"on {first} of {count} settings" if count > 1 else f"on {own.index[0]}" if first else "nowhere"
     yield (
-        f"Keel, our own method, gains {points(nine.gain(KEEL))} on average, at least {number(own.min(), sign=True)} "
-        f"({own.idxmin()}), is the best of all on {first} of {count}, and costs more than {HARM:g} points in "
-        f"{number(100 * nine.harmed(KEEL))} % of runs (SIGHT {number(100 * nine.harmed(OURS))} %)."
+        f"Keel, our own method, gains {points(nine.gain(KEEL))}{average}{least}, gains most of all methods {best}, "
+        f"each on its own runs, and costs more than {HARM:g} points in {number(100 * nine.harmed(KEEL))} % of runs "
+        f"(SIGHT {number(100 * nine.harmed(OURS))} %)."
     )
+
+
+def _tally(nine: Across) -> str:
+    """Count where SIGHT gains and loses, or say it where there is one setting."""
+    each = nine.each(OURS)
+    if nine.alone:
+        return outcome(each)
+    verdicts = [apart.verdict for apart in each.values()]
+    return f"gains on {verdicts.count('better')} of {len(verdicts)} settings and loses on {verdicts.count('worse')}"
 
 
 def readme(evidence: Evidence) -> str:
     """Write the table of the README with a sentence of reading."""
     nine = evidence.across("table-main")
-    verdicts = [apart.verdict for apart in nine.each(OURS).values()]
-    return "\n".join(
-        [
-            *story_keel.overview(nine).markdown().strip().splitlines()[2:],
-            "",
-            wrapped(
-                "Macro-F1 in points, difference to source-only in brackets; the best trivial filter and the best rival "
-                "are chosen on each setting, with hindsight. S: one source person, P: several. SIGHT gains on "
-                f"{verdicts.count('better')} of {len(verdicts)} settings and loses on {verdicts.count('worse')} "
-                f"({points(nine.gain(OURS))} on average); Keel is at {points(nine.gain(KEEL))}. Where each gains and "
-                "loses, and against whom: [docs/findings.md](docs/findings.md)."
-            ),
-        ]
+    table = story_keel.overview(nine)
+    *lines, note = table.markdown().strip().splitlines()[2:]
+    open_ = evidence.judged < len(evidence.nine)
+    said = (
+        f"Macro-F1 in points. {note} S: one source person, P: several. SIGHT {_tally(nine)} "
+        f"({points(nine.gain(OURS))}{of_average(nine)}); Keel is at {points(nine.gain(KEEL))}."
+        f"{f' What Keel set out to reach is open until all of the {SUITE} settings are there.' if open_ else ''} Where "
+        "each gains and loses, and against whom: [docs/findings.md](docs/findings.md)."
     )
+    return "\n".join([*lines, wrapped(said)])
 
 
 def figures(evidence: Evidence) -> dict[str, str]:

@@ -62,9 +62,10 @@ def _ranked(table: Any) -> Any:
 def _board(found: Across, name: str, title: str) -> Section:
     board = boards.gains(found, name, title)
     section = Section(name=name, title=title, tables=[board])
-    gains, count = found.mean_gains, len(found.summaries)
+    gains, shown = found.mean_gains, list(found.summaries)
     if gains:
         best = max(gains, key=lambda label: gains[label].mean)
         over_all = f"{number(gains[best].mean, sign=True)} {interval(*gains[best][1:])}".strip()
-        section.said = [f"Over {count} setting{'s' * (count > 1)}, {best} gains most on average: {over_all} points."]
+        where, average = (f"On {shown[0]}", "") if found.alone else (f"Over {len(shown)} settings", " on average")
+        section.said = [f"{where}, {best} gains most{average}: {over_all} points."]
     return section

@@ -34,10 +34,11 @@ class Summary:
     ----------
     table
         One line a method, in the order of the plan, index its label. Scores in points of 100; ``delta`` and what
-        follows it against source-only, paired by target; ``harmed`` of ``runs`` (source, target, seed) lose more
-        than `HARM` points to it. ``mean`` is over runs, ``person_mean`` over people, as differences are.
-    by_target
-        Targets by methods: mean over seeds and sources, in points.
+        follows it against source-only, on the same runs (source, target, seed), averaged by target; ``harmed`` of
+        ``runs`` lose more than `HARM` points to it. ``mean`` is over runs, ``person_mean`` over people, as
+        differences are; ``seeds`` says how many a method was run with, ``gain_*`` the difference in each reading.
+    runs
+        Runs by methods, in points, NaN where a method was not run; index sources, target, seed.
     people, seeds
         How many targets and seeds there are.
     stride_s
@@ -45,7 +46,7 @@ class Summary:
     """
 
     table: Any
-    by_target: Any
+    runs: Any
     people: int
     seeds: int
     stride_s: float = 1.0
@@ -58,8 +59,14 @@ class Summary:
 
     def difference(self, label: str, other: str) -> tuple[float, float, float]:
         """Mean difference of two methods over people, and its interval."""
-        apart = (self.by_target[label] - self.by_target[other]).dropna().to_numpy()
+        apart = self.apart(label, other).to_numpy()
         return float(apart.mean()) if len(apart) else float("nan"), *stats.bootstrap_interval(apart)
+
+    def apart(self, label: str, other: str, rival: Summary | None = None) -> Any:
+        """Difference of two methods for each target over the runs that both have, the other maybe of a rival."""
+        runs = (rival or self).runs[other].reindex(self.runs.index)
+        # The last bits of a difference are noise, and must not decide how it is printed.
+        return (self.runs[label] - runs).dropna().groupby("target", sort=False).mean().round(9)
 
 
 def grids(table: Any) -> dict[str, dict[float, str]]:
@@ -84,19 +91,25 @@ def summarise(rows: Any, metric: str | None = None) -> Summary:
     rows = rows.assign(points=100 * rows[metric or METRIC_OF_KIND.get(rows["kind"].iloc[0], METRIC)])
     order = rows.sort_values("place", kind="stable").drop_duplicates("label")
     labels = order["label"].tolist()
-    by_target = rows.pivot_table(index="target", columns="label", values="points", sort=False)[labels]
+    runs = _runs(rows, "points").reindex(columns=labels)
+    by_target = runs.groupby("target", sort=False).mean()
     table = order.set_index("label")[["method", "completed", "needs", "settings"]].copy()
     table["trials"] = rows.groupby("label").size()
+    table["seeds"] = rows.groupby("label")["seed"].nunique()
     table["mean"], table["sd"] = _over_seeds(rows, labels)
     table["person_mean"] = by_target.mean()
     averages = rows.groupby("label")[[name for name in (*READINGS, *FIGURES) if name in rows]].mean()
     for name in averages:
         table[name] = averages[name] * (100 if name in READINGS else 1)
-    table["rank"] = stats.average_ranks(by_target.to_numpy())
     stride_s, seeds = float(rows["stride_s"].iloc[0]), rows["seed"].nunique()
-    found = Summary(table=table, by_target=by_target, people=len(by_target), seeds=seeds, stride_s=stride_s)
+    found = Summary(table=table, runs=runs, people=len(by_target), seeds=seeds, stride_s=stride_s)
+    # Methods may lack runs: levels would then compare unlike runs, gains on each one's own runs do not.
+    for name in (name for name in READINGS if name in rows):
+        gained = _gained(_runs(rows, name).reindex(columns=labels), found.baseline)
+        table[name.replace("macro_f1", "gain")] = 100 * gained.mean()
+    table["rank"] = stats.average_ranks(_gained(runs, found.baseline).round(9).to_numpy())
     _against_baseline(found)
-    _harm(found, rows)
+    _harm(found)
     _beside_paper(found, rows)
     return found
 
@@ -123,7 +136,7 @@ def _against_baseline(found: Summary) -> None:
     for line, label in zip(lines, table.index, strict=True):
         if base is None or label == base:
             continue
-        apart = (found.by_target[label] - found.by_target[base]).dropna().to_numpy()
+        apart = found.apart(label, base).to_numpy()
         if len(apart):
             p = stats.signed_rank(apart) if len(apart) >= stats.FEWEST else np.nan
             line[:] = [apart.mean(), *stats.bootstrap_interval(apart), p, *stats.record(apart)]
@@ -131,10 +144,19 @@ def _against_baseline(found: Summary) -> None:
     table["p"] = stats.holm(table["p"].to_numpy(float))
 
 
-def _harm(found: Summary, rows: Any) -> None:
+def _runs(rows: Any, column: str) -> Any:
+    """One figure, runs (sources, target, seed) by methods."""
+    return rows.pivot_table(index=["sources", "target", "seed"], columns="label", values=column, sort=False)
+
+
+def _gained(runs: Any, base: str | None) -> Any:
+    """Targets by methods: mean difference to source-only over the runs of each; the level itself without one."""
+    return (runs if base is None else runs.sub(runs[base], axis=0)).groupby("target", sort=False).mean()
+
+
+def _harm(found: Summary) -> None:
     """Count runs, a source model on a person, that lose more than `HARM` points to source-only."""
-    runs = rows.pivot_table(index=["sources", "target", "seed"], columns="label", values="points")
-    base = found.baseline
+    runs, base = found.runs, found.baseline
     apart = runs.sub(runs[base], axis=0) if base is not None else runs * np.nan
     found.table["runs"], found.table["harmed"] = apart.notna().sum(), (apart < -HARM).sum()
 

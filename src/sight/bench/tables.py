@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from sight.bench.coverage import fewer
 from sight.bench.forms import DASH, Cell, Table, interval, marked, number, probability, spread
 from sight.bench.summary import HARM, Summary
 
@@ -54,12 +56,12 @@ def labelled(summary: Summary) -> list[str]:
 
 def scores(summary: Summary, name: str, title: str) -> Table:
     """Macro-F1 in three readings, difference to source-only with its interval, test, wins, rank, the paper's."""
-    t = summary.table
+    t, full = summary.table, _full(summary)
     heads = ["Method", "Needs", "Macro-F1", "Δ", "p", "Won/lev./lost", "Rank", "F1 truth", "F1 all", "Accuracy"]
     columns = [
         [Cell(label) for label in labelled(summary)],
         [Cell(needs(text)) for text in t["needs"]],
-        marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"]),
+        marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"].where(full)),
         [
             Cell(number(d, sign=True), below=interval(*i))
             for d, *i in t[["delta", "low", "high"]].itertuples(index=False)
@@ -67,8 +69,8 @@ def scores(summary: Summary, name: str, title: str) -> Table:
         [Cell(probability(p)) for p in t["p"]],
         [Cell(_record(*r)) for r in t[["wins", "ties", "losses"]].itertuples(index=False)],
         marked([number(r) for r in t["rank"]], -t["rank"]),
-        *(marked([number(v) for v in t[key]], t[key]) for key in ("macro_f1_truth", "macro_f1_all")),
-        marked([number(100 * v) for v in t["accuracy"]], t["accuracy"]),
+        *(marked([number(v) for v in t[key]], t[key].where(full)) for key in ("macro_f1_truth", "macro_f1_all")),
+        marked([number(100 * v) for v in t["accuracy"]], t["accuracy"].where(full)),
     ]
     if t["paper"].notna().any():
         heads += ["Paper", "Paper Δ"]
@@ -82,11 +84,24 @@ def scores(summary: Summary, name: str, title: str) -> Table:
 def _score_note(summary: Summary) -> str:
     seeds = f"± is the standard deviation over {summary.seeds} seeds; " if summary.seeds > 1 else "one seed; "
     said = (
-        f"Macro-F1 over classes in truth or answers, in points, mean over pairs; {seeds}Δ against source-only, paired "
-        f"over {summary.people} target subjects, with 95 % bootstrap interval; p of Wilcoxon's signed-rank test after "
-        f"Holm; rank 1 is best. F1 truth averages over classes in truth, F1 all over every class. "
+        f"Macro-F1 over classes in truth or answers, in points, mean over pairs; {seeds}Δ against source-only on the "
+        f"same runs, paired over {summary.people} target subjects, with 95 % bootstrap interval; p of Wilcoxon's "
+        f"signed-rank test after Holm; rank 1 is best. F1 truth averages over classes in truth, F1 all over "
+        "every class. "
     )
-    return said + NEEDS + (f" {COMPLETED}" if summary.table["completed"].any() else "")
+    return " ".join([said + NEEDS, *([COMPLETED] if summary.table["completed"].any() else []), *_uneven(summary)])
+
+
+def _full(summary: Summary) -> Any:
+    """Tell which methods have every seed: a level over fewer is not to be held against the others'."""
+    return summary.table["seeds"] == summary.seeds
+
+
+def _uneven(summary: Summary, *, paired: bool = True) -> Iterator[str]:
+    if not _full(summary).all():
+        names = dict(zip(summary.table.index, labelled(summary), strict=True))
+        yield from fewer(summary.table[["seeds"]], names, paired=paired)
+        yield "Levels of methods with fewer seeds are never marked best."
 
 
 def segment_table(summary: Summary, name: str, title: str) -> Table:
@@ -101,16 +116,15 @@ def segment_table(summary: Summary, name: str, title: str) -> Table:
         "Over-filled": "frames_overfill",
     }
     events = {"Events missed": "events_deleted", "Events inserted": "events_inserted"}
+    missed, full = 100 * t["changes_missed"] / t["changes"].where(t["changes"] > 0), _full(summary)
+
+    def least(values: Any, digits: int = 1, factor: float = 1) -> list[Cell]:
+        return marked([number(factor * v, digits) for v in values], -values.where(full))
+
     columns = [[Cell(label) for label in labelled(summary)]]
-    columns += [marked([number(100 * v) for v in t[key]], -t[key]) for key in shares.values()]
-    columns += [marked([number(v) for v in t[key]], -t[key]) for key in events.values()]
-    columns += [marked([number(v) for v in t["delay_median_s"]], -t["delay_median_s"])]
-    missed = 100 * t["changes_missed"] / t["changes"].where(t["changes"] > 0)
-    columns += [marked([number(v) for v in missed], -missed)]
-    columns += [
-        marked([number(v, 3) for v in t["ece"]], -t["ece"]),
-        marked([number(v) for v in t["time_use_mae_min"]], -t["time_use_mae_min"]),
-    ]
+    columns += [least(t[key], factor=100) for key in shares.values()]
+    columns += [least(t[key]) for key in (*events.values(), "delay_median_s")]
+    columns += [least(missed), least(t["ece"], 3), least(t["time_use_mae_min"])]
     columns += [[Cell(number(v / 1024)) for v in t["state_bytes"]]]
     tail = ["Delay (s)", "Changes missed (%)", "Calibration error", "Time use (min/day)", "State (KiB)"]
     note = (
@@ -118,6 +132,7 @@ def segment_table(summary: Summary, name: str, title: str) -> Table:
         "the next three by the answered one. Events per stream. Delay until a true change is answered (median), and "
         "changes never answered. Time use: mean error a class and day."
     )
+    note = " ".join([note, *_uneven(summary, paired=False)])
     heads, rows = ["Method", *shares, *events, *tail], list(zip(*columns, strict=True))
     heading = "Errors as segments, delay, calibration"
     return Table(name=name, title=title, heads=heads, rows=rows, note=note, heading=heading, folded=True)
@@ -129,7 +144,7 @@ def alone(summary: Summary, name: str, title: str) -> Table:
     ends = t[["delta", "low", "high"]].itertuples(index=False)
     columns = [
         [Cell(label) for label in labelled(summary)],
-        marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"]),
+        marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"].where(_full(summary))),
         [Cell(number(d, sign=True), below=interval(*i)) for d, *i in ends],
         [Cell(_record(*r)) for r in t[["wins", "ties", "losses"]].itertuples(index=False)],
         [Cell(number(100 * h / n if n else np.nan)) for h, n in t[["harmed", "runs"]].itertuples(index=False)],
@@ -141,6 +156,7 @@ def alone(summary: Summary, name: str, title: str) -> Table:
         f"windows, Δ against source-only paired over {summary.people} target subjects, with 95 % bootstrap interval. "
         f"Harmed: share of runs that lose more than {HARM:g} points. Balanced accuracy averages over streams."
     )
+    note = " ".join([note, *_uneven(summary)])
     return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=note)
 
 
@@ -179,11 +195,14 @@ def _case(pair: str) -> str:
 
 def cross_table(summaries: dict[str, Summary], name: str, title: str) -> Table:
     """Show methods under several conditions, such as networks or orders of the stream."""
-    first = next(iter(summaries.values()))
-    columns, heads = [[Cell(label) for label in labelled(first)]], ["Method"]
+    names = {label: name for s in summaries.values() for label, name in zip(s.table.index, labelled(s), strict=True)}
+    columns, heads = [[Cell(name) for name in names.values()]], ["Method"]
     for case, summary in summaries.items():
-        t = summary.table.reindex(first.table.index)
-        cells = marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"])
+        t = summary.table.reindex(list(names))
+        cells = marked(
+            [spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)],
+            t["mean"].where(t["seeds"] == summary.seeds),
+        )
         heads += [case, "Δ"]
         columns += [
             cells,
@@ -196,6 +215,8 @@ def cross_table(summaries: dict[str, Summary], name: str, title: str) -> Table:
             heads.append("Paper")
             columns.append([Cell(number(v)) for v in t["paper"]])
     note = "Macro-F1 in points, and its difference to source-only with 95 % bootstrap interval over target subjects."
+    told = (sentence for summary in summaries.values() for sentence in _uneven(summary))
+    note = " ".join([note, *dict.fromkeys(told)])
     return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=note)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -52,6 +53,9 @@ class Friendly(TyperGroup):
         """Run the command, and say in one sentence what was wrong with its input."""
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:  # whoever listened has heard enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
         except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
             if os.environ.get("SIGHT_DEBUG"):
                 raise

@@ -69,9 +69,15 @@ def evaluate(
 
       sight evaluate hapt:5 -m hapt.safetensors --compare ema,sticky,sticky-learned
     """
+    from sight.smooth import require_smoothable
     from sight.sources import load
 
     source = load(model)
+    # Everything that can be refused is refused before anything has run.
+    require_smoothable(method, lag)
+    others = [name for name in map(str.strip, compare.split(",")) if name and (name != method or lag)]
+    adapter = make_adapter(method, settings, preset).bind(source)
+    beside = [make_adapter(name).bind(source) for name in others]
     found = find(target)
     if len(found) != 1:
         raise ValueError(f"Expected one recording to evaluate, got {len(found)} in {target}; name one of them.")
@@ -95,9 +101,8 @@ def evaluate(
         )
     if not (windows.label >= 0).any():
         raise ValueError(f"{item.name} carries no labels; give them with --labels diary.csv or --label-column NAME.")
-    others = [name.strip() for name in compare.split(",") if name.strip() and name.strip() != method]
-    results = [run_shown(make_adapter(name).bind(source), windows, name) for name in others]
-    result = run_shown(make_adapter(method, settings, preset).bind(source), windows, method, lag)
+    results = [run_shown(one, windows, one.name) for one in beside]
+    result = run_shown(adapter, windows, method, lag)
     write_scores(result, results, out, info(item, source, model, windows), title=f"{item.name}: raw against refined")
 
 
@@ -105,10 +110,13 @@ def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any
     """Print the table, and write all files and the scores beside them."""
     from sight.metrics import score_result
     from sight.outputs import write_json, write_outputs
+    from sight.report.tables import WAITED
 
-    scored = {one.method: score_result(one) for one in (*others, result)}
-    rows = {"none": scored[result.method]["raw"]} | {name: found["refined"] for name, found in scored.items()}
-    print_scores(rows, title, {one.method: one.label for one in (*others, result)})
+    scored = {one.name: score_result(one) for one in (*others, result)}
+    rows = {"none": scored[result.name]["raw"]} | {name: found["refined"] for name, found in scored.items()}
+    print_scores(rows, title, {one.name: one.label for one in (*others, result)})
+    if result.lag:
+        console.print(WAITED, style="dim", highlight=False)
     written = write_outputs(result, out, info=facts | {"title": title}, others=others)
     scores = write_json(out / "scores.json", rows)
     console.print(f"Report: [bold]{written['report.html']}[/]  scores: {scores}", soft_wrap=True)
@@ -121,7 +129,8 @@ def print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str, 
     for _, heading, _ in SHOWN:
         table.add_column(heading, justify="right")
     best = {
-        key: (max if index < 3 else min)(row[key] for row in rows.values()) for index, (key, _, _) in enumerate(SHOWN)
+        key: (max if index < 3 else min)((row[key] for row in rows.values() if not math.isnan(row[key])), default=None)
+        for index, (key, _, _) in enumerate(SHOWN)
     }
     for name, row in rows.items():
         label = "source-only" if name == "none" else labels[name]

@@ -47,6 +47,11 @@ def export(
     out = out or model.with_suffix(".fused.onnx" if fused else ".int8.onnx" if int8 else ".onnx")
     if out.suffix != ".onnx":
         raise ValueError(f"Expected an output that ends with .onnx, got {out.name!r}; rename it.")
+    if model.suffix == ".onnx":
+        raise ValueError(
+            f"Expected a checkpoint (.safetensors), got {model.name}, which is exported already; give the .safetensors "
+            f"it was exported from."
+        )
     source = TorchSource.load(model)
     if fused:
         from sight.export import export_fused

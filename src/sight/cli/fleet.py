@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sight import registry
-from sight.cli._shared import console
+from sight.cli._shared import console, errors
 
 
 def fleet(
@@ -45,7 +45,9 @@ def fleet(
 
       .venv-spark/bin/sight fleet arriving/ -m model.onnx -o fleet/ --every 10
 
-      .venv-spark/bin/sight fleet arriving/ -m new.onnx -o fleet/ --kind windows --conf spark.master=local[2]
+      .venv-spark/bin/sight fleet packets/ -m model.onnx -o fleet/ --kind samples --format json
+
+      .venv-spark/bin/sight fleet arriving/ -m new.onnx -o fleet/ --conf spark.master=local[2]
     """
     from sight.cohort.fleet.java import require_spark
     from sight.cohort.fleet.job import Stream, run
@@ -76,6 +78,8 @@ def fleet(
     require_spark()
     total = run(plan, stream, on_trigger=_tell)
     told = ", ".join(f"{count} {name}" for name, count in total.items() if count)
+    if total["invalid"] and not total["answered"]:
+        errors.print(f"No row could be used; do they hold {kind} that fit the model?", highlight=False, soft_wrap=True)
     console.print(f"Done: {told or 'no rows'}; answers: {stream.out}/answers", soft_wrap=True, highlight=False)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from sight.cli._shared import console
+from sight.cli._shared import console, errors
 
 if TYPE_CHECKING:
     from sight.serve.service import Service
@@ -199,7 +199,7 @@ def add_token(
 
     text, made = TokenBook(data / "tokens.json").add(_words(scopes), _words(wearers))
     console.print(f"{text}", highlight=False, soft_wrap=True)
-    console.print(f"This is token {made.id}; it is shown this once.", style="dim", highlight=False)
+    errors.print(f"This is token {made.id}; it is shown this once.", style="dim", highlight=False)
 
 
 @token.command("list")

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from itertools import chain
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from sight import registry
 from sight.cli._inputs import Reading, find, recordings
 from sight.cli._shared import console, errors, make_adapter
 from sight.cli.adapt import Columns, MaxGap, Method, Model, Options, Preset, Settings, Zone
-from sight.types import Event
+from sight.types import Event, Recording
 
 if TYPE_CHECKING:
     from sight.stream.events import Tally
@@ -80,21 +81,22 @@ def stream(
     if sum(way is not None for way in (serial, mqtt, replay)) > 1:
         raise ValueError("Expected one of --serial, --mqtt and --replay, got several; choose one.")
     source: Any = load(model)
-    lines, samples = Lines(card_of(source).channels, tell=_tell), None
+    lines, recorded = Lines(card_of(source).channels, tell=_tell), None
     if replay is not None:
         reading = Reading(columns=columns, unit=unit or "g", tz=tz, rate_hz=rate, options=tuple(option or ()))
-        rate, samples = _replayed(replay, source, reading, speed)
+        rate, recorded = _recorded(replay, source, reading)
         unit = None
     session = _session(source, make_adapter(method, settings, preset), rate, unit, max_gap, state)
-    tally = Tally()
+    tally, before = Tally(), dict(session.facts)
     with Stop() as stop:
-        chunks = stop.until(samples or _read(lines, serial, baud, mqtt))
+        samples = _read(lines, serial, baud, mqtt) if recorded is None else _replayed(recorded, session, speed)
+        chunks = stop.until(samples)
         show = _shown(source.classes, tally, as_json or not console.is_terminal)
         try:
             follow(session, chunks, show, keep=_keep(session, state), every=save_every)
         except BrokenPipeError:  # whoever listened has heard enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    _summary(session, tally, lines, state)
+    _summary({name: count - before[name] for name, count in session.facts.items()}, tally, lines, state)
 
 
 def _session(
@@ -135,15 +137,28 @@ def _read(lines: Lines, serial: str | None, baud: int, mqtt: str | None) -> Iter
     return (samples for some in split(blocks) for samples in lines.read(some))
 
 
-def _replayed(target: str, source: Any, reading: Reading, speed: float) -> tuple[float, Iterator[Samples]]:
-    from sight.stream.replay import replay
-
+def _recorded(target: str, source: Any, reading: Reading) -> tuple[float, Iterator[Recording]]:
     found = find(target)
     if len(found) != 1 or str(found[0].path).endswith(".npz"):
         raise ValueError(f"Expected one recording to replay, got {target!r}; choose one file that holds samples.")
     every = recordings(found[0], source.card, reading)
     first = next(every)
-    return first.rate_hz, (samples for one in chain([first], every) for samples in replay(one, speed=speed))
+    return first.rate_hz, chain([first], every)
+
+
+def _replayed(every: Iterator[Recording], session: Session, speed: float) -> Iterator[Samples]:
+    """Send what the session has not seen, and say where that begins if it has seen anything."""
+    from sight.stream.replay import replay
+
+    seen_s, begun = session.windower.last_s, False
+    for one in every:
+        for samples in replay(one, speed=speed, after_s=seen_s):
+            if not begun and isfinite(seen_s):
+                _tell(f"replay goes on at {seen_s:.1f} s.")
+            begun = True
+            yield samples
+    if not begun:
+        _tell(f"the state has seen the recording up to its end ({seen_s:.1f} s); another needs a state of its own.")
 
 
 def _shown(classes: tuple[str, ...], tally: Tally, as_lines: bool) -> Callable[[Event, float], None]:
@@ -170,9 +185,10 @@ def _pretty(event: Event, classes: tuple[str, ...]) -> str:
     return line + (f"  [cyan]after a gap of {event.gap_s:.1f} s[/]" if event.gap_s else "")
 
 
-def _summary(session: Session, tally: Tally, lines: Lines, state: Path | None) -> None:
-    dropped = {name: count for name, count in session.facts.items() if name != "samples" and count}
-    told = [str(tally), f"{session.facts['samples']} samples"]
+def _summary(facts: dict[str, int], tally: Tally, lines: Lines, state: Path | None) -> None:
+    """Tell what this run amounted to, whatever was before it."""
+    dropped = {name: count for name, count in facts.items() if name != "samples" and count}
+    told = [str(tally), f"{facts['samples']} samples"]
     if dropped:
         told.append("dropped: " + ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in dropped.items()))
     if lines.malformed:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
+from urllib.parse import quote
 
 from sight._version import __version__
 from sight.cohort.store import Store
@@ -135,8 +136,10 @@ def _list(store: Store, rows: Sequence[Row], classes: Sequence[str]) -> Html:
     legend.append(tag("li", tag("i", class_="swatch hatch"), tag("span", "no data"), class_="entry"))
     legend.append(tag("li", tag("i", class_="swatch hatch pale"), tag("span", "not worn (pale)"), class_="entry"))
     how = (
-        "Each line runs from the first to the last window of its recording. The full report of one: ",
-        tag("code", "sight cohort page FOLDER NAME"),
+        "Each line runs from the first to the last window of its recording. A name leads to the full "
+        "report where there is one; make it with ",
+        # The script puts the folder in: a file that names its own place would not be the same bytes elsewhere.
+        tag("code", "sight cohort page ", tag("span", "FOLDER", id="folder"), " NAME"),
     )
     return tag(
         "section",
@@ -169,33 +172,39 @@ def _tools(rows: Sequence[Row]) -> Html:
 
 def _line(store: Store, row: Row) -> Html:
     name = row["recording"]
-    paths = json.loads(store.facts(name).read_text("utf-8"))["thumbnail"]
-    drawing = tag(
-        "svg",
-        *(tag("path", d=d, class_=kind) for kind, d in paths.items()),
-        viewBox=f"0 0 {COLUMNS} 1",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=f"Classes of {name} over time",
-    )
+    facts = json.loads(store.facts(name).read_text("utf-8"))
     share = row["wear_hours"] / row["recorded_hours"] if row["recorded_hours"] else 0.0
     told = f"{duration(3600 * row['recorded_hours'])}, {percent(share)} worn"
-    flags = [tag("span", flag.replace("_", " "), class_="flag") for flag in row["flags"].split()]
+    flags = [tag("span", flag.replace("_", " "), class_="flag", title=MEANING[flag]) for flag in row["flags"].split()]
+    shown = tag("a", name, href=f"pages/{quote(name)}.html") if store.page(name).is_file() else name
+    remarks = facts["stream"]["facts"].get("warnings", ())
     return tag(
         "li",
         tag(
             "div",
-            tag("b", name),
+            tag("b", shown),
             tag("span", join(filter(None, (str(row["first_date"] or ""), told)), " · "), class_="soft"),
+            *(tag("span", remark, class_="remark") for remark in remarks),
             class_="who",
         ),
-        drawing,
+        _drawing(name, facts["thumbnail"]),
         tag("div", *flags, class_="flags"),
         data_flags=row["flags"],
         data_wear=row["wear_hours"],
         data_share=f"{share:.4f}",
         data_changed=row["changed_share"],
         data_unsure=row["low_confidence_share"],
+    )
+
+
+def _drawing(name: str, paths: Mapping[str, str]) -> Html:
+    return tag(
+        "svg",
+        *(tag("path", d=d, class_=kind) for kind, d in paths.items()),
+        viewBox=f"0 0 {COLUMNS} 1",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=f"Classes of {name} over time",
     )
 
 

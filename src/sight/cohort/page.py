@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
+from sight.cohort.overview import write_overview
 from sight.cohort.store import Store
 from sight.cohort.tables import read_result
 from sight.ops import choices
@@ -12,7 +14,7 @@ from sight.report import write_report
 
 
 def write_page(out: Path, name: str) -> Path:
-    """Write `pages/NAME.html` and return its path.
+    """Write `pages/NAME.html`, let the overview lead to it, and return its path.
 
     Parameters
     ----------
@@ -31,6 +33,14 @@ def write_page(out: Path, name: str) -> Path:
     model = json.loads(store.settings.read_text("utf-8"))["model"]
     told = {key: facts[key] for key in ("subject", "file", "dataset", "content") if facts[key]}
     result = read_result(store.windows(name), facts)
-    return write_report(
-        store.root / "pages" / f"{name}.html", result, title=f"Activities of {name}", facts=told | {"model": model}
-    )
+    written = write_report(store.page(name), result, title=f"Activities of {name}", facts=told | {"model": model})
+    write_overview(store, store.names(), _failures(store))
+    return written
+
+
+def _failures(store: Store) -> list[tuple[str, str, str]]:
+    if not store.failures.exists():
+        return []
+    with store.failures.open(encoding="utf-8", newline="") as stream:
+        _, *rows = csv.reader(stream)
+    return [(name, file, error) for name, file, error in rows]

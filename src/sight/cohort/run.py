@@ -236,9 +236,8 @@ def _entry(done: Done) -> dict[str, Any]:
 
 
 def _write_failures(store: Store, failures: Sequence[tuple[str, str, str]]) -> None:
-    path = store.root / "failures.csv"
     if not failures:
-        path.unlink(missing_ok=True)
+        store.failures.unlink(missing_ok=True)
         return
 
     def write(draft: Path) -> None:
@@ -246,4 +245,4 @@ def _write_failures(store: Store, failures: Sequence[tuple[str, str, str]]) -> N
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerows([("recording", "file", "error"), *failures])
 
-    store.write(path, write)
+    store.write(store.failures, write)

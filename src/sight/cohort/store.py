@@ -40,6 +40,15 @@ class Store:
         """Facts of a recording; written last, so a recording that has them is finished."""
         return self.root / "facts" / f"{name}.json"
 
+    def page(self, name: str) -> Path:
+        """Full report of a recording, where somebody has asked for it."""
+        return self.root / "pages" / f"{name}.html"
+
+    @property
+    def failures(self) -> Path:
+        """Recordings that could not be read; not there where all could."""
+        return self.root / "failures.csv"
+
     @property
     def summary(self) -> Path:
         """Tables over all recordings."""
@@ -91,6 +100,7 @@ class Store:
         """Remove what an earlier content of a recording left."""
         self.facts(name).unlink(missing_ok=True)
         self.windows(name).unlink(missing_ok=True)
+        self.page(name).unlink(missing_ok=True)
 
     @contextmanager
     def opened(self) -> Iterator[IO[str]]:

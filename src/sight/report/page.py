@@ -41,7 +41,8 @@ def page(
     else:
         body.append(tag("p", "The recording holds no window, so there is nothing to show.", class_="lead"))
     if table:
-        body.append(_section("Methods side by side", tables.methods_table(table), tables.reading_note(table)))
+        note = tables.reading_note(table, waited=any(one.result.lag for one in (summary, *others)))
+        body.append(_section("Methods side by side", tables.methods_table(table), note))
     body += [_details(summary, facts), _footer()]
     return _document(title, join(body), len(summary.classes))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,11 @@ READINGS = (
     "Macro-F1 is read in three ways, which differ for wearers who never do some activity. Truth: mean over the "
     "classes that occur in the labels. Union: over classes in labels or answers, so that one spurious answer of an "
     "absent class adds a zero. All: over every class the model knows, absent ones counting as zero."
+)
+#: Said under a table where answers of a method have seen windows after their own.
+WAITED = (
+    "Answers with a lag see the future: each has waited for so many windows after its own, and its delay includes the "
+    "wait; those of the whole recording come when it is over and have no delay."
 )
 
 
@@ -91,12 +97,12 @@ def _card(name: str, value: str, note: str) -> Html:
 def score_rows(summary: Summary, truth: Array, others: Sequence[Summary]) -> list[Row]:
     """Score the source alone, the other methods, and the method of the report, which comes last."""
     w = summary.result.windows
-    answers = [("raw", summary.result.p)] + [(s.result.label, s.result.q) for s in (*others, summary)]
-    return [
-        {"method": name}
-        | score(truth, q, classes=summary.classes, time_s=w.time_s, stride_s=w.stride_s, gap_before_s=w.gap_before_s)
-        for name, q in answers
-    ]
+    answers = [("raw", summary.result.p, 0.0)]
+    answers += [(one.label, one.q, one.lag) for one in (s.result for s in (*others, summary))]
+    scored = partial(
+        score, truth, classes=summary.classes, time_s=w.time_s, stride_s=w.stride_s, gap_before_s=w.gap_before_s
+    )
+    return [{"method": name} | scored(q, wait_s=lag * w.stride_s) for name, q, lag in answers]
 
 
 def methods_table(rows: Sequence[Row]) -> Html:
@@ -156,8 +162,9 @@ def _flat(facts: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
             yield f"{path}{key}", f"{plain:g}" if isinstance(plain, float) else figure(plain)
 
 
-def reading_note(rows: Sequence[Row]) -> Html:
+def reading_note(rows: Sequence[Row], *, waited: bool = False) -> Html:
     """Explain what stands in the table of methods."""
     starred = any(str(row["method"]).endswith("*") for row in rows)
     star = " * Completed by us: the authors' code is not public." if starred else ""
-    return tag("p", term("macro-F1", "Macro-F1"), READINGS.removeprefix("Macro-F1") + star, class_="note")
+    wait = f" {WAITED}" if waited else ""
+    return tag("p", term("macro-F1", "Macro-F1"), READINGS.removeprefix("Macro-F1") + star + wait, class_="note")

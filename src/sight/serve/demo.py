@@ -88,6 +88,8 @@ class Replay:
         facts = await service.batcher.call(service.keeper.create, wearer)
         latest_s = -1.0 if facts["time_s"] is None else facts["time_s"]
         pieces, round_s = _pieces(recording, self.chunk_s), float(recording.time_s[-1]) + PAUSE_S
+        if recording.labels is not None:
+            service.truths[wearer] = {"round_s": round_s, "starts": _starts(recording, facts["classes"])}
         loop = asyncio.get_running_loop()
         due, turn = loop.time(), max(0, int(latest_s // round_s))
         while True:
@@ -103,6 +105,13 @@ class Replay:
                     log.warning("demo wearer ends", extra={"wearer": wearer, "error": str(error)})
                     return
             turn += 1
+
+
+def _starts(recording: Recording, classes: Sequence[str]) -> list[tuple[float, str | None]]:
+    """Tell when each class begins; None where nobody knows."""
+    labels = np.asarray(recording.labels)
+    first = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist()]
+    return [(float(recording.time_s[i]), classes[labels[i]] if labels[i] >= 0 else None) for i in first]
 
 
 def _pieces(recording: Recording, chunk_s: float) -> Sequence[slice]:

@@ -42,6 +42,11 @@ class Service:
         Bounds on what clients send.
     guarded
         Whether a token is needed even while the book is empty.
+
+    Attributes
+    ----------
+    truths
+        What wearers of the demo really do, for those who watch: seconds of a round and, in it, starts with classes.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Service:
         self.batcher = Batcher(keeper, self.metrics, queue=self.limits.queue)
         self.batcher.listeners.append(self._publish)
         self.hub = Hub(self._send_picture)
+        self.truths: dict[str, dict[str, Any]] = {}
         self.wearer_pace = Pace(self.limits.chunks_per_s)
         self.connection_pace = Pace(self.limits.connection_chunks_per_s, burst_s=1.0)
         self.ready = False
@@ -140,7 +146,8 @@ class Service:
         self.hub.set_clock(wearer, facts.get("time_s"), facts["rate_hz"])
         shown = {key: facts[key] for key in ("classes", "channels", "units", "rate_hz", "window_s", "stride_s")}
         history = [as_json(event, facts["classes"]) for event in events]
-        return {"type": "hello", "wearer": wearer, **shown, "method": facts["method"], "history": history}
+        told = {"method": facts["method"], "history": history, "truth": self.truths.get(wearer)}
+        return {"type": "hello", "wearer": wearer, **shown, **told}
 
     def _latest(self, wearer: str) -> tuple[dict[str, Any], list[Any]]:
         facts = self.keeper.facts(wearer)

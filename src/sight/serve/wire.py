@@ -139,9 +139,19 @@ def parse(adapter: TypeAdapter[Any], text: str | bytes) -> Any:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where = ".".join(str(part) for part in first["loc"][:4])[:80]
         said = first["msg"].splitlines()[0][:160]
+        if first["type"] == "extra_forbidden":
+            said = f"there is no such field; known are {', '.join(_fields(adapter, str(first['loc'][0])))}"
         raise Refused(
-            "json", f"Expected JSON as the documentation tells it; {where + ': ' if where else ''}{said}."
+            "json", f"Expected JSON as /openapi.json tells it; {where + ': ' if where else ''}{said}."
         ) from None
+
+
+def _fields(adapter: TypeAdapter[Any], kind: str) -> list[str]:
+    """Name the fields of a request; where it has several kinds, those of one kind."""
+    schema = adapter.json_schema()
+    if "discriminator" in schema:
+        schema = schema["$defs"][schema["discriminator"]["mapping"][kind].rpartition("/")[2]]
+    return list(schema["properties"])
 
 
 # --- out --------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -11,7 +12,9 @@ from sight.stream.lines import Samples
 from sight.types import Recording
 
 
-def replay(recording: Recording, *, speed: float = 1.0, chunk_s: float = 0.2) -> Iterator[Samples]:
+def replay(
+    recording: Recording, *, speed: float = 1.0, chunk_s: float = 0.2, after_s: float = -math.inf
+) -> Iterator[Samples]:
     """Yield a recording's samples as a device would send them.
 
     Parameters
@@ -22,6 +25,8 @@ def replay(recording: Recording, *, speed: float = 1.0, chunk_s: float = 0.2) ->
         How much faster than life; 0 does not wait at all.
     chunk_s
         Seconds of signal sent at once.
+    after_s
+        Samples up to this time are left out: a stream that goes on has them already.
 
     Notes
     -----
@@ -34,15 +39,19 @@ def replay(recording: Recording, *, speed: float = 1.0, chunk_s: float = 0.2) ->
     ...                       rate_hz=10)
     >>> [len(samples.values) for samples in replay(recording, speed=0, chunk_s=0.4)]
     [4, 4, 2]
+    >>> [samples.time_s[0].item() for samples in replay(recording, speed=0, chunk_s=0.4, after_s=0.5)]
+    [0.6]
     """
     if speed < 0:
         raise ValueError(f"Expected a speed of 0 or more, got {speed:g}; 0 does not wait at all.")
     size = max(round(chunk_s * recording.rate_hz), 1)
+    later = recording.time_s > after_s
+    begin = int(later.argmax()) if later.any() else len(later)
     began = time.monotonic()
-    for first in range(0, len(recording.values), size):
+    for first in range(begin, len(recording.values), size):
         chunk = slice(first, first + size)
         if speed:
-            sent = min(first + size, len(recording.values))
+            sent = min(first + size, len(recording.values)) - begin
             time.sleep(max(began + sent / recording.rate_hz / speed - time.monotonic(), 0.0))
         yield Samples(recording.values[chunk], recording.time_s[chunk])
 

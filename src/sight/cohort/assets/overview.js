@@ -27,6 +27,10 @@
     if (key !== "name") sorted.sort((a, b) => b.node.dataset[key] - a.node.dataset[key] || a.place - b.place);
     list.append(...sorted.map((row) => row.node));
   }
+  if (location.protocol === "file:") {
+    const folder = decodeURIComponent(location.pathname).replace(/\/[^/]*$/, "");
+    document.getElementById("folder").textContent = /^[\w./-]+$/.test(folder) ? folder : `"${folder}"`;
+  }
   name.addEventListener("input", show);
   flag.addEventListener("change", show);
   order.addEventListener("change", sort);

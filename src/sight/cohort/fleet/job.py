@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from sight.cohort.fleet import block as blocks
+from sight.cohort.fleet.arriving import VALUES, check
 from sight.cohort.fleet.model import Plan, load
 from sight.cohort.fleet.shard import ANSWERED, INVALID, LATE, Rows, advance
 
-#: Columns of the input beyond who, which and when; see docs/fleet.md.
-VALUES = {"features": ("z", "p"), "windows": ("x",), "samples": ("samples",)}
 ANSWER = "wearer string, window long, time_s double, class string, q array<float>, surprise float, model string"
+#: Number of the open file that every process writes its errors to.
+STDERR = 2
 #: What is counted of every trigger.
 COUNTED = (ANSWERED, LATE, INVALID, "carried", "reset")
 
@@ -33,7 +35,7 @@ class Stream:
     rows, file_format
         Folder of arriving files, and "parquet" or "json".
     out
-        Folder of the results: ``answers``, ``checkpoint`` and ``progress.jsonl``.
+        Folder of the results: ``answers``, ``checkpoint``, ``progress.jsonl``, and what Spark says in ``spark.log``.
     partitions
         Tasks that share the shards in every trigger; fixed for the life of a checkpoint.
     every_s
@@ -146,7 +148,25 @@ def session(stream: Stream) -> Any:
     builder = SparkSession.builder
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _heard_by(stream):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _heard_by(stream: Stream) -> Iterator[None]:
+    """Let Java, and the workers it starts, inherit a log for their errors instead of the terminal."""
+    if "://" in stream.out:
+        yield
+        return
+    sys.stderr.flush()
+    terminal = os.dup(STDERR)
+    with (Path(stream.out) / "spark.log").open("ab") as log:
+        os.dup2(log.fileno(), STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(terminal, STDERR)
+        os.close(terminal)
 
 
 def start(spark: Any, plan: Plan, stream: Stream) -> Any:
@@ -185,21 +205,21 @@ def run(plan: Plan, stream: Stream, on_trigger: Callable[[dict[str, Any]], None]
     on_trigger
         Called with the facts of each finished trigger, which also go to ``progress.jsonl`` in a local output folder.
     """
-    load(plan)  # a mistake in the model or the settings shows before Spark starts
+    load(plan)  # a mistake in the model, the settings or the files shows before Spark starts
+    check(stream.rows, stream.out, kind=plan.kind, file_format=stream.file_format)
     from pyspark.errors import PySparkException
 
-    spark = session(stream)
     total = dict.fromkeys(COUNTED, 0)
     try:
-        for facts in triggers(start(spark, plan, stream)):
-            total = {name: total[name] + facts[name] for name in COUNTED}
-            _log(stream, facts)
-            if on_trigger is not None:
-                on_trigger(facts)
+        with session(stream) as spark:
+            for facts in triggers(start(spark, plan, stream)):
+                total = {name: total[name] + facts[name] for name in COUNTED}
+                _log(stream, facts)
+                if on_trigger is not None:
+                    on_trigger(facts)
     except PySparkException as error:
-        raise ChildProcessError(f"The stream stopped: {reason(str(error))}") from error
-    finally:
-        spark.stop()
+        more = "" if "://" in stream.out else f" (all that Spark says of it: {stream.out}/spark.log)"
+        raise ChildProcessError(f"The stream stopped: {reason(str(error))}{more}") from error
     return total
 
 

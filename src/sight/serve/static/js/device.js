@@ -2,7 +2,7 @@
 
 import { byId, bytes, calm, duration, percent, quantile, throttled } from "./dom.js";
 import { fetched, loadEngine } from "./fused.js";
-import { forgetAll, recall, remember } from "./keep.js";
+import { forgetAll, forgetOne, recall, remember } from "./keep.js";
 import { asksFirst, available, listen, plan } from "./motion.js";
 import { OnDevice } from "./ondevice.js";
 import { loadRecording } from "./recording.js";
@@ -49,6 +49,8 @@ async function use(data, name) {
   page.wearer = await OnDevice.open(data);
   const { model, savedMs } = page.wearer;
   byId("model-name").textContent = `${name}, ${model.facts.method}`;
+  byId("habit-note").textContent = words.habitNote(model.facts.method);
+  byId("held").textContent = duration(model.card.window_s);
   words.legend(byId("legend"), model.classes);
   words.signalLegend(
     byId("signal-legend"),
@@ -160,6 +162,7 @@ async function hear(run) {
 async function reset() {
   await stop();
   page.wearer.reset();
+  await forgetOne(page.wearer.model.key).catch(() => {}); // a browser without storage has stored nothing
   say("Reset: a new wearer, the recording from its start.");
   draw();
 }
@@ -239,10 +242,7 @@ function facts() {
   byId("score").textContent = score();
 }
 
-function score() {
-  const shares = page.wearer.score();
-  return shares ? `${percent(shares[0])} raw, ${percent(shares[1])} refined` : "–";
-}
+const score = () => words.right(page.wearer.past.events);
 
 byId("start").addEventListener("click", () => (page.run ? stop() : start()));
 byId("reset").addEventListener("click", reset);

@@ -12,11 +12,16 @@ export const token = {
 
 export class Unauthorised extends Error {}
 
+export const REFUSALS = {
+  401: "The service does not know this token: it was cut short, mistyped or removed. Enter it again.",
+  403: "The service knows this token, but it does not permit looking on: ask for one with the scope read.",
+};
+
 export async function ask(path) {
   const headers = token.get() ? { authorization: `Bearer ${token.get()}` } : {};
   const answer = await fetch(path, { headers });
   const content = await answer.json().catch(() => ({}));
-  if ([401, 403].includes(answer.status)) throw new Unauthorised(content.error ?? "The service asks for a token.");
+  if (answer.status in REFUSALS) throw new Unauthorised(REFUSALS[answer.status]);
   if (!answer.ok) throw new Error(content.error ?? `The service answered ${answer.status}; try again.`);
   return content;
 }

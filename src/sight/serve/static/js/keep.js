@@ -20,4 +20,5 @@ function ask(mode, act) {
 
 export const recall = (key) => ask("readonly", (table) => table.get(key));
 export const remember = (key, value) => ask("readwrite", (table) => table.put(value, key));
+export const forgetOne = (key) => ask("readwrite", (table) => table.delete(key));
 export const forgetAll = () => ask("readwrite", (table) => table.clear());

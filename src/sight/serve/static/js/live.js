@@ -1,8 +1,8 @@
 // The live page: one wearer at a time, everything about it moving.
 
 import { byId, calm, make, quantile, throttled } from "./dom.js";
-import { Feed, Unauthorised, ask, token } from "./feed.js";
-import { Past } from "./past.js";
+import { Feed, REFUSALS, Unauthorised, ask, token } from "./feed.js";
+import { Past, truthAt } from "./past.js";
 import { showPicture } from "./picture.js";
 import { Timeline, transitions } from "./timeline.js";
 import { Wearers } from "./wearers.js";
@@ -14,6 +14,8 @@ const lanes = [
   { name: "raw", pick: (event) => event.raw },
   { name: "refined", pick: (event) => event.label },
 ];
+
+const truth = { name: "truth", pick: (event) => event.truth };
 
 const page = {
   wearer: null,
@@ -37,7 +39,7 @@ async function refresh() {
       all = answer.wearers ?? answer;
     byId("gate").hidden = true;
     wearers.show(all.map((row) => (row.wearer === page.wearer ? { ...row, ...own() } : row)));
-    empty(!all.length);
+    await empty(!all.length);
     const asked = decodeURIComponent(location.hash.slice(1));
     const first = all.find(({ wearer }) => wearer === asked) ?? all[0];
     if (first && page.wearer === null) watch(first.wearer);
@@ -59,14 +61,27 @@ function own() {
     : {};
 }
 
-function empty(yes) {
+async function empty(yes) {
   byId("empty").hidden = !yes;
   byId("view").hidden = yes;
-  byId("curl").textContent = [
-    `curl -X PUT ${location.origin}/v1/wearers/me -H 'content-type: application/json' -d '{}'`,
-    `curl ${location.origin}/v1/wearers/me/samples -H 'content-type: application/json' \\`,
-    `     -d '{"values": [[0.01, -0.98, 0.12]]}'   # one row a sample, in the model's channels`,
-  ].join("\n");
+  if (!yes || byId("curl").textContent) return;
+  const known = await ask("/v1/models"),
+    model = known.models.find(({ id }) => id === known.default);
+  byId("curl").textContent = advice(model).join("\n");
+}
+
+// Commands that a new wearer's model takes as they stand.
+function advice({ channels, units, rate_hz: rate }) {
+  const me = `${location.origin}/v1/wearers/me`,
+    key = token.get() ? ["  -H 'authorization: Bearer TOKEN'"] : [],
+    row = `[${channels.map(() => "0.0").join(", ")}]`,
+    json = "  -H 'content-type: application/json'";
+  const command = (...lines) => lines.join(" \\\n");
+  return [
+    command(`curl -X PUT ${me}`, ...key),
+    command(`curl ${me}/samples`, ...key, json, `  -d '{"values": [${row}, ${row}]}'`),
+    `# one row a sample, ${rate} a second: ${channels.map((name, c) => `${name} (${units[c]})`).join(", ")}`,
+  ];
 }
 
 function locked(reason) {
@@ -93,9 +108,12 @@ function watch(wearer) {
 const heard = {
   hello(message) {
     page.facts = message;
-    page.past.add(message.history);
+    page.past.add(message.history.map(withTruth));
+    lanesFor(message);
     words.legend(byId("legend"), message.classes);
     byId("about").textContent = about(message);
+    byId("habit-note").textContent = words.habitNote(message.method);
+    byId("likeness-note").textContent = words.likenessNote(message.method);
     groups();
     signalLegend();
     picture(message.wearer);
@@ -103,7 +121,7 @@ const heard = {
   },
   event(message) {
     page.heardMs = Date.now();
-    page.past.add([message]);
+    page.past.add([withTruth(message)]);
     if (message.latency_ms !== null) page.latencies.push(message.latency_ms);
     if (page.latencies.length > LATENCIES) page.latencies.shift();
   },
@@ -111,6 +129,18 @@ const heard = {
   picture: (message) => showPicture(message, page.facts.classes),
   error: (message) => notice(message.error),
 };
+
+// Of the demo's wearers the service knows what they really do, round after round.
+function withTruth(event) {
+  const { truth: known, window_s: windowS } = page.facts;
+  return known ? { ...event, truth: truthAt(known.starts, (event.time_s + windowS / 2) % known.round_s) } : event;
+}
+
+function lanesFor({ truth: known }) {
+  const wanted = known ? [truth, ...lanes] : lanes;
+  if (timeline.lanes.length !== wanted.length) timeline.setLanes(wanted);
+  for (const node of document.querySelectorAll(".with-truth")) node.hidden = !known;
+}
 
 const about = ({ method, channels, rate_hz: rate, window_s: windowS, stride_s: strideS }) =>
   `${method} · ${channels.length} channels at ${rate} Hz · windows of ${windowS} s every ${strideS} s`;
@@ -147,7 +177,7 @@ async function fill() {
         path = `/v1/wearers/${encodeURIComponent(wearer)}/events`;
       const from = Math.max(after, after + limit - 1000);
       const { events } = await ask(`${path}?after=${from}&limit=${after + limit - from}`);
-      if (wearer === page.wearer) page.past.fill(events);
+      if (wearer === page.wearer) page.past.fill(events.map(withTruth));
     }
   } catch (error) {
     notice(error.message);
@@ -161,12 +191,12 @@ function connection(state, seconds, reason) {
   const said = {
     connected: "connected",
     connecting: "connecting …",
-    refused: "the token is missing or wrong",
+    refused: "the token was refused",
     waiting: `no connection; next try in ${Math.max(1, Math.round(seconds))} s`,
   }[state];
   if (byId("connection").textContent !== said) byId("connection").textContent = said;
   byId("connection").dataset.state = state;
-  if (state === "refused") locked(said);
+  if (state === "refused") locked(REFUSALS[401]);
   if (reason) notice(reason);
 }
 
@@ -193,6 +223,7 @@ function draw() {
   const [typical, slow] = [0.5, 0.95].map((share) => quantile(page.latencies, share));
   byId("latency").textContent = typical === null ? "–" : `${typical.toFixed(1)} ms`;
   byId("latency-slow").textContent = slow === null ? "–" : `${slow.toFixed(1)} ms`;
+  byId("score").textContent = words.right(shown);
   byId("quiet").hidden = past.events.length > 0;
   tell();
 }

@@ -99,13 +99,6 @@ export class OnDevice {
     this.#begin();
   }
 
-  // Shares of right answers, raw and refined, where the truth is known; or null.
-  score() {
-    const known = this.past.events.filter((event) => event.truth);
-    if (!known.length) return null;
-    return ["raw", "label"].map((name) => known.filter((event) => event[name] === event.truth).length / known.length);
-  }
-
   csv() {
     const { classes } = this.model,
       shares = ["p", "q"].flatMap((kind) => classes.map((name) => `${kind}_${name}`));

@@ -3,6 +3,16 @@
 const EVENTS = 8000,
   SAMPLES = 46_000;
 
+// What the wearer did at a moment, from the starts of each activity: [[seconds, class], ...].
+export const truthAt = (starts, timeS) => starts.findLast(([start]) => start <= timeS)?.[1] ?? null;
+
+// Shares of right answers, raw and refined, where the truth is known; or null.
+export function score(events) {
+  const known = events.filter((event) => event.truth);
+  if (!known.length) return null;
+  return ["raw", "label"].map((name) => known.filter((event) => event[name] === event.truth).length / known.length);
+}
+
 export class Past {
   constructor() {
     this.events = [];

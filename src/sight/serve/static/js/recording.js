@@ -1,6 +1,7 @@
 // The bundled recording: samples in 16 bits, steps that are powers of two, stretches between gaps.
 
 import { fetched } from "./fused.js";
+import { truthAt } from "./past.js";
 
 export async function loadRecording(base) {
   const [facts, data] = await Promise.all([
@@ -31,8 +32,6 @@ class Recording {
 
   // What the wearer did at a moment.
   truthAt(timeS) {
-    let found = null;
-    for (const [start, name] of this.truth) if (start <= timeS) found = name;
-    return found;
+    return truthAt(this.truth, timeS);
   }
 }

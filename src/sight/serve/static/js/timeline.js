@@ -4,8 +4,10 @@ import uPlot from "../vendor/uPlot.esm.js";
 import { clock, colourOf, css, onScheme } from "./dom.js";
 
 const NARROW = 560;
+// The last label of the time axis is centred on its tick, and so may reach over the edge by half its width.
 const BAND = 34,
-  AXIS = 26;
+  AXIS = 26,
+  HALF_LABEL = 24;
 const SYNC = uPlot.sync("timeline");
 
 export class Timeline {
@@ -67,7 +69,7 @@ export class Timeline {
         y: false,
         points: { show: false },
       },
-      padding: [6, 10, kind === "surprise" ? 0 : 6, 0],
+      padding: [6, HALF_LABEL, kind === "surprise" ? 0 : 6, 0],
     };
     const plot = new uPlot({ ...common, ...options }, data(), this.root);
     plot.sight = { data };

@@ -8,10 +8,7 @@ export class Wearers {
   constructor(list, search, choose) {
     Object.assign(this, { list, search, choose, all: [], chosen: null });
     search.addEventListener("input", () => this.#draw());
-    search.addEventListener(
-      "keydown",
-      (event) => event.key === "ArrowDown" && (event.preventDefault(), this.#focus(0)),
-    );
+    search.addEventListener("keydown", (event) => this.#seek(event));
     list.addEventListener("click", (event) => this.#pick(event.target.closest("[role=option]")));
     list.addEventListener("keydown", (event) => this.#key(event));
   }
@@ -44,6 +41,14 @@ export class Wearers {
     node.tabIndex = reachable ? 0 : -1;
     node.dataset.wearer = wearer;
     return node;
+  }
+
+  // Enter takes the first that was found, the arrow also goes there.
+  #seek(event) {
+    if (event.key === "Enter") this.#pick(this.list.children[0]);
+    if (event.key !== "ArrowDown") return;
+    event.preventDefault();
+    this.#focus(0);
   }
 
   #key(event) {

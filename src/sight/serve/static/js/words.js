@@ -1,6 +1,7 @@
 // What the drawings show, as text and plain elements; both pages use it.
 
 import { clock, entry, kindOf, make, percent } from "./dom.js";
+import { score } from "./past.js";
 
 export function legend(node, classes) {
   node.replaceChildren(...classes.map((name, k) => make("li", "", entry(name, k))));
@@ -51,22 +52,43 @@ export function rows(body, events, count = 12) {
   );
 }
 
-// One labelled bar for each class; `text` turns a share into words.
-export function bars(node, classes, shares, text) {
-  const most = Math.max(...shares, 1e-9);
+// What a picture of habits tells depends on what the method keeps.
+const HABITS = {
+  sight: "How often each class came lately: SIGHT’s short memory.",
+  keel: "How much of this life each class has had, from the first window on, as Keel counts it.",
+};
+export const habitNote = (method) =>
+  HABITS[method] ?? "This method keeps no habits; these are the refined answers of the day.";
+
+export function likenessNote(method) {
+  const whose = method === "sight" ? "as this wearer has shaped them" : "the model’s own, the same for every wearer";
+  return `Cosine between the prototypes of two classes, ${whose}: the stronger the colour, the easier they are confused.`;
+}
+
+// One labelled bar for each class, as long as its part of the whole; `text` turns an amount into words.
+export function bars(node, classes, amounts, text) {
+  const whole = Math.max(
+    amounts.reduce((a, b) => a + b, 0),
+    1e-9,
+  );
   node.replaceChildren(
     ...classes.map((name, k) => {
       const bar = make("span", `bar ${kindOf(k)}`);
-      bar.style.setProperty("--share", shares[k] / most);
+      bar.style.setProperty("--share", amounts[k] / whole);
       return make(
         "li",
         "",
         make("span", "name", name),
         make("span", "track", bar),
-        make("span", "number", text(shares[k])),
+        make("span", "number", text(amounts[k])),
       );
     }),
   );
+}
+
+export function right(events) {
+  const shares = score(events);
+  return shares ? `${percent(shares[0])} raw, ${percent(shares[1])} refined` : "–";
 }
 
 export function summary(events, changes) {
