@@ -226,7 +226,7 @@ def examine(wearer: Wearer, model: Any, base: str) -> dict[str, Any]:
     session, expected = Session(model.source, method(wearer.kind)), []
     for seq in range(1, wearer.last + 1):
         expected += [bare(as_json(event, model.card.classes)) for event in session.push(wearer.chunk(seq))]
-    facts = httpx.get(f"{base}/v1/wearers/{wearer.name}").json()
+    facts = httpx.get(f"{base}/v1/wearers/{wearer.name}", timeout=PATIENCE_S).json()
     stored: list[dict[str, Any]] = []
     while True:
         asked = {"after": stored[-1]["window"] if stored else -1, "limit": 2000}
@@ -304,7 +304,8 @@ def run(kills: int, store: str, wearers: int, seed: int, model: Path | None) -> 
                 for i in range(wearers)
             ]
             for one in people:
-                httpx.put(f"{base}/v1/wearers/{one.name}", json={"method": one.kind}).raise_for_status()
+                made = httpx.put(f"{base}/v1/wearers/{one.name}", json={"method": one.kind}, timeout=PATIENCE_S)
+                made.raise_for_status()
             asyncio.run(torment(service, redis, people, kills, seed))
             loaded = Models.load([model]).get()
             reports = [examine(one, loaded, base) for one in people]
