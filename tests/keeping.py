@@ -27,6 +27,8 @@ from sight.types import Event
 #: Rate of the toy model.
 RATE_HZ = 10
 
+METHODS = ("sight", "keel")
+
 
 def toy_model(name: str, version: str, classes: int = 5, seed: int = 0) -> Model:
     """A model of three channels at 10 Hz, windows of 2 s every second; numpy only."""

@@ -17,17 +17,14 @@ import pytest
 from typer.testing import CliRunner
 
 from sight import registry
-from sight.bench import analyses
 from sight.bench.catalogue import experiments, load_experiment, load_setting, narrow
-from sight.bench.plan import Trial, Variant
+from sight.bench.plan import Variant
 from sight.bench.report import write_report
 from sight.bench.rows import read, write
 from sight.bench.runner import run, steps
-from sight.bench.worker import make, ordered
+from sight.bench.worker import make
 from sight.cli import app
 from sight.methods.sight import SIGHT
-from sight.testing import ToySource, toy_stream
-from tests.layouts import ANNOTATIONS, capture_lines, harth_table, overlapping, ucihar
 
 TINY = """
 dataset = "synthetic"
@@ -45,13 +42,6 @@ def tiny(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bench")
     (folder / "tiny.toml").write_text(TINY)
     return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SIGHT_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def bench(*arguments: str):
@@ -301,171 +291,3 @@ def test_a_subject_who_is_not_there_fails_alone(tiny, tmp_path):
     rows, failures = run(experiment, load_setting(str(tmp_path / "people.toml")), tiny / "runs", engine="serial")
     assert {row["target"] for row in rows} == {"W02", "W03"}
     assert all("has no subject 'W09'" in failure.error for failure in failures)
-
-
-# --- orders and analyses -------------------------------------------------------------------------------------------
-
-
-def trial(order: str, seed: int = 0) -> Trial:
-    return Trial(sources=("A",), target="B", seed=seed, encoder="cnn", order=order)
-
-
-def test_orders_of_a_stream():
-    windows = toy_stream(ToySource(), n=100)
-    windows.gap_before_s[50] = 30
-    first = windows.x[:, 0, 0]
-    joined = ordered(windows, trial("chronological"))
-    assert (joined.x == windows.x).all()
-    assert not joined.gap_before_s.any()
-    assert np.diff(joined.time_s) == pytest.approx(windows.stride_s)
-    assert ordered(windows, trial("chronological"), use_gaps=True).gap_before_s[50] == 30
-    blocks = ordered(windows, trial("blocks"))
-    place = np.array([int(np.flatnonzero(first == value)[0]) for value in blocks.x[:, 0, 0]])
-    assert sorted(place.tolist()) == list(range(100))
-    jumps = np.flatnonzero(np.diff(place) != 1) + 1
-    assert set(place[[0, *jumps]] % 32) == {0}  # only whole blocks of 32 move
-    assert (blocks.label == windows.label[place]).all()
-    shuffled = ordered(windows, trial("shuffled"))
-    assert sorted(shuffled.x[:, 0, 0].tolist()) == sorted(first.tolist())
-    assert np.mean(np.diff(shuffled.label) != 0) > np.mean(np.diff(windows.label) != 0)
-    assert (ordered(windows, trial("shuffled")).x == shuffled.x).all()
-    assert (ordered(windows, trial("shuffled", seed=1)).x != shuffled.x).any()
-
-
-def bound_stream(n: int = 300, noise: float = 0.3):
-    source = ToySource()
-    windows = toy_stream(source, n=n, noise=noise)
-    return SIGHT().bind(source), windows, source.encode(windows.x)
-
-
-def test_geometry_against_a_plain_loop():
-    adapter, windows, (z, p) = bound_stream()
-    found = analyses.geometry(adapter, windows, (z, p))
-    again = SIGHT().bind(adapter.source)
-    inside, change, routed = [], [], []
-    belief = again.refine(z[:1], p[:1])[0]
-    for t in range(1, len(z)):
-        bank = again.prototypes_ / np.linalg.norm(again.prototypes_, axis=1, keepdims=True)
-        expected = bank.T @ belief
-        expected = expected / np.linalg.norm(expected)
-        feature = z[t] / np.linalg.norm(z[t])
-        same = windows.label[t] == windows.label[t - 1]
-        (inside if same else change).append(float(feature @ expected))
-        if not same:
-            towards = [(feature - expected) @ (mu - expected) / np.linalg.norm(mu - expected) for mu in bank]
-            routed.append(int(np.argmax(towards)) == windows.label[t])
-        belief = again.refine(z[t : t + 1], p[t : t + 1])[0]
-    assert found["changes"] == len(change) > 3
-    assert found["similarity_inside"] == pytest.approx(np.mean(inside), abs=1e-5)
-    wins = np.mean([(a > b) + 0.5 * (a == b) for a in inside for b in change])
-    assert found["auc"] == pytest.approx(wins, abs=1e-3)
-    assert found["routing_top1"] == pytest.approx(np.mean(routed))
-    assert sum(found["histogram_inside"]) == len(inside)
-
-
-def test_prototypes_of_a_wearer_who_differs_come_nearer():
-    adapter, windows, (z, p) = bound_stream(n=600)
-    shifted = z + 2 * np.abs(z).mean()
-    found = analyses.prototypes(adapter.clone(eta_mu=0.2, omega_mu=0.0), windows, (shifted, p))
-    first, last = np.array(found["first"]), np.array(found["last"])
-    several = np.array(found["segments"]) >= 2
-    assert (np.isfinite(first) == several).all()
-    assert (last[several] > first[several]).all()
-    frozen = analyses.prototypes(adapter.clone(prototypes="off"), windows, (shifted, p))
-    assert np.array(frozen["first"])[several] == pytest.approx(np.array(frozen["source"])[several], abs=1e-5)
-
-
-def test_motivation_counts_transitions_and_peaks_at_the_change():
-    adapter, windows, encoded = bound_stream()
-    found = analyses.motivation(adapter, windows, encoded)
-    expected = np.zeros((5, 5), int)
-    for before, now in zip(windows.label[:-1], windows.label[1:], strict=True):
-        expected[before, now] += 1
-    assert found["transitions_true"] == expected.tolist()
-    mean = np.array(found["deviation_sum"]) / np.maximum(found["deviation_count"], 1)
-    assert mean.argmax() == analyses.AROUND
-    assert found["deviation_count"][analyses.AROUND] == found["changes"]
-    assert found["towards_new"] > found["towards_old"]
-
-
-def test_each_class_is_a_stream_of_its_own():
-    adapter, windows, (z, p) = bound_stream(noise=2.0)
-    windows.label[:7] = -1
-    found = analyses.classes(adapter, windows, (z, p))
-    right = []
-    for k in np.unique(windows.label[7:]):
-        own = windows.label == k
-        right.append(SIGHT().bind(adapter.source).refine(z[own], p[own]).argmax(axis=1) == k)
-    assert found["accuracy"] == pytest.approx(np.concatenate(right).mean())
-    assert found["balanced_accuracy"] == pytest.approx(np.mean([own.mean() for own in right]))
-    assert found["streams"] == len(right) > 3
-    assert found["accuracy"] < 1  # or the comparison would prove little
-
-
-def test_analyses_of_prototypes_need_some():
-    adapter, windows, encoded = bound_stream(n=20)
-    with pytest.raises(TypeError, match="keeps prototypes"):
-        analyses.geometry(registry.method("ema").bind(adapter.source), windows, encoded)
-
-
-# --- corpora that a user must bring: small files in the official layout ---------------------------------------------
-
-
-def write_harth(root: Path) -> None:
-    (root / "harth").mkdir()
-    for who in ("S006", "S032"):
-        harth_table(np.tile(np.repeat([1, 6, 7, 8, 13], 150), 2)).to_csv(root / "harth" / f"{who}.csv", index=False)
-
-
-def write_capture24(root: Path) -> None:
-    folder = root / "capture24"
-    folder.mkdir()
-    pd.DataFrame({"annotation": list(ANNOTATIONS), "label:Walmsley2020": list(ANNOTATIONS.values())}).to_csv(
-        folder / "annotation-label-dictionary.csv", index=False
-    )
-    for who in ("P002", "P025"):
-        spans = [(annotation, 20, 0) for annotation in ANNOTATIONS]
-        capture_lines([("", 15, 0), *spans, ("", 10, 60)]).to_csv(folder / f"{who}.csv.gz", index=False)
-
-
-def write_uschad(root: Path) -> None:
-    from scipy.io import savemat
-
-    for who in (1, 3):
-        folder = root / "USC-HAD" / f"Subject{who}"
-        folder.mkdir(parents=True)
-        for activity in range(1, 13):
-            savemat(
-                folder / f"a{activity}t1.mat",
-                {"sensor_readings": RNG.normal(size=(300, 6)), "activity_number": str(activity)},
-            )
-
-
-def write_ucihar(root: Path) -> None:
-    def rows(who: int):
-        return [(who, activity, overlapping(4, RNG.normal(size=(9, 320)).round(6))) for activity in range(1, 7)]
-
-    ucihar(root, {"train": rows(1), "test": rows(16)})
-
-
-@pytest.mark.parametrize("name", ["harth", "capture24", "uschad", "ucihar"])
-def test_corpora_of_the_paper_run_unchanged_on_official_files(name, tmp_path, monkeypatch):
-    monkeypatch.setenv("SIGHT_DATA", str(tmp_path))
-    globals()[f"write_{name}"](tmp_path)
-    out = tmp_path / "runs"
-    where = ["--dataset", name, "--limit", "1", "--seeds", "0", "--engine", "serial", "-o", str(out)]
-    for experiment in ("table-main", "ablation", "order", "stress", "geometry", "prototypes", "motivation"):
-        narrowed = ["--methods", "none,sticky,sight,keel"] if experiment in ("table-main", "order") else []
-        told = bench("run", experiment, *where, *narrowed)
-        assert told.exit_code == 0, told.output
-    page = write_report([out], tmp_path / "report")
-    table = (tmp_path / "report" / "tables" / f"table-main_{name}.md").read_text()
-    assert "Paper" in table  # its figures stand beside ours, for this very pair
-    assert [line.split(" | ")[0] for line in table.splitlines()[4:8]] == [
-        *("| Source-only", "| Sticky", "| SIGHT, authors' code", "| SIGHT"),
-    ]
-    assert {path.stem for path in (tmp_path / "report" / "figures").iterdir()} == {
-        f"{experiment}_{name}"
-        for experiment in ("table-main", "ablation", "order", "stress", "geometry", "prototypes", "motivation")
-    }
-    assert "Source-only" in page.read_text()

@@ -1,8 +1,8 @@
 """What a process of the benchmark does: trains a source, answers a trial, keeps each row.
 
 A row is the answer of one method on one trial. It lies in a file of its own, named after all that decides it (the
-data, the source model, the order of the stream, the method, its settings and its code) and written whole. So a run that
-was killed goes on where it stopped, and experiments share the rows they have in common.
+data, the source model, the order of the stream, the method, its settings, its code and that of the scores) and written
+whole. So a run that was killed goes on where it stopped, and experiments share the rows they have in common.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import inspect
 import json
 import platform
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sight import kernels, registry
+from sight import registry
 from sight._version import __version__
 from sight.bench.analyses import ANALYSES
 from sight.bench.models import Recipe, batch_for, content, source_model
@@ -33,6 +34,10 @@ from sight.types import Array, Windows
 
 #: Windows that stay together when a stream is shuffled in blocks.
 BLOCK = 32
+
+#: The package, and what of it turns answers into scores.
+HOME = Path(__file__).parents[1]
+SCORES = ("evaluate.py", "smooth.py", "metrics.py", "segments.py", "bench/analyses.py")
 
 Row = dict[str, Any]
 
@@ -102,7 +107,7 @@ class _Stage:
         setting, kind = self.job.setting, self.job.experiment.kind
         stream = (self.target_data, self.target.stride_s, self.trial.order, setting.use_gaps, BLOCK)
         method = (variant.method, adapter.settings(), _code(type(adapter)), *([variant.lag] if variant.lag else []))
-        name = key(kind, self.model_name, stream, method, __version__)
+        name = key(kind, self.model_name, stream, method, _scores_code(), __version__)
         return self.job.out / "rows" / name[:2] / f"{name}.json"
 
     def source(self) -> Any:
@@ -273,12 +278,20 @@ def _told(error: Exception) -> str:
 def _code(cls: type) -> str:
     """Hash the file that holds a class, and the kernels if it uses them: what somebody goes on writing is run anew."""
     try:
-        code = Path(inspect.getsourcefile(cls) or "").read_bytes()
+        own = Path(inspect.getsourcefile(cls) or "")
+        shared = sorted((HOME / "kernels").glob("*.py")) if b"sight.kernels" in own.read_bytes() else []
+        return _hash([own, *shared])
     except (OSError, TypeError):
         return ""
-    if b"sight.kernels" in code:
-        code += b"".join(path.read_bytes() for path in sorted(Path(kernels.__file__).parent.glob("*.py")))
-    return hashlib.blake2b(code, digest_size=6).hexdigest()
+
+
+@cache
+def _scores_code() -> str:
+    return _hash(HOME / name for name in SCORES)
+
+
+def _hash(files: Iterable[Path]) -> str:
+    return hashlib.blake2b(b"".join(file.read_bytes() for file in files), digest_size=6).hexdigest()
 
 
 def _versions() -> dict[str, str]:

@@ -19,26 +19,7 @@ from sight.serve.keeper import (
 )
 from sight.serve.models import Models
 from sight.serve.sqlite import SqliteStore
-from tests.keeping import alone, create, killed, same, send, toy_model, toy_models, walk
-
-
-@pytest.fixture(scope="module")
-def models():
-    return toy_models()
-
-
-@pytest.fixture
-def model(models):
-    return models.get("toy@1")
-
-
-@pytest.fixture
-def keeper(models, tmp_path):
-    """Takes no snapshot for so long that all samples are in the log."""
-    keeper = Keeper(models, SqliteStore(tmp_path / "store.db"), snapshot_every=10**6)
-    yield keeper
-    keeper.close()
-
+from tests.keeping import alone, create, killed, same, send, toy_model, walk
 
 # --- chunks ----------------------------------------------------------------------------------------------------------
 
