@@ -11,13 +11,11 @@ from __future__ import annotations
 import csv
 import itertools
 import json
-import os
 import sys
 from pathlib import Path
 
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
-
 import numpy as np
+from trainings import corpus_of, share
 
 CORPORA = {"hapt-total": range(10), "wisdm": range(10)}  # positions of the source's people
 SEEDS = (0,)
@@ -30,12 +28,8 @@ COST = 0.05
 
 def answer(task: tuple[str, int, int], folder: Path, out: Path) -> str:
     """Train a source without one class and store what each score says of everybody else's windows."""
-    import torch
-    from train_encode import corpus_of
-
     from sight.train import train
 
-    torch.set_num_threads(1)
     corpus, left_out, seed = task
     facts, x, y = corpus_of(folder, corpus)
     edges = np.r_[0, np.cumsum(facts["counts"])]
@@ -90,33 +84,13 @@ def filtered(z: np.ndarray, p: np.ndarray, source, edges: np.ndarray) -> tuple[n
     return q, change
 
 
-def worker(queue, done, folder: Path, out: Path) -> None:
-    """Take tasks until there are none."""
-    while (task := queue.get()) is not None:
-        try:
-            done.put(answer(task, folder, out))
-        except Exception as error:
-            done.put(f"FAILED {task}: {error!r}")
-
-
 def answers(folder: Path, out: Path, workers: int) -> None:
     """Share the trainings among processes and print each as it ends."""
-    import torch.multiprocessing as mp
-
     out.mkdir(parents=True, exist_ok=True)
     counts = {corpus: len(json.loads((folder / f"{corpus}.json").read_text())["classes"]) for corpus in CORPORA}
     todo = [(corpus, k, seed) for seed in SEEDS for corpus in ("wisdm", "hapt-total") for k in range(counts[corpus])]
-    context = mp.get_context("spawn")
-    queue, done = context.SimpleQueue(), context.SimpleQueue()
-    for task in [*todo, *[None] * workers]:
-        queue.put(task)
-    people = [context.Process(target=worker, args=(queue, done, folder, out)) for _ in range(workers)]
-    for person in people:
-        person.start()
-    for i in range(len(todo)):
-        print(i + 1, len(todo), done.get(), flush=True)
-    for person in people:
-        person.join()
+    for i, told in enumerate(share(answer, todo, folder, out, workers=workers), start=1):
+        print(i, len(todo), told, flush=True)
 
 
 def score(windows: Path, stored: Path, results: Path) -> None:

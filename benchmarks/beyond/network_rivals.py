@@ -14,15 +14,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-import torch
-import torch.multiprocessing as mp
-from train_encode import corpus_of, tasks
+from trainings import corpus_of, share, tasks
 
 METHODS = ("none", "keel", "tent", "sar", "eata", "note", "rotta", "rem", "accup", "oftta", "tca")
 
 
-def one(task: tuple, facts: dict, x: np.ndarray, y: np.ndarray, targets: int) -> list[list]:
-    """Train one source; return rows (setting, source, target, method, macro-F1 in points)."""
+def one(task: tuple, folder: Path, targets: int) -> tuple[str, list[list]]:
+    """Train one source; tell how long it took, and rows (setting, source, target, method, macro-F1 in points)."""
     from sight import metrics
     from sight.evaluate import run
     from sight.registry import method
@@ -30,7 +28,9 @@ def one(task: tuple, facts: dict, x: np.ndarray, y: np.ndarray, targets: int) ->
     from sight.train import train
     from sight.types import Windows
 
+    began = time.time()
     corpus, kind, people, seed = task
+    facts, x, y = corpus_of(folder, corpus)
     edges = np.r_[0, np.cumsum(facts["counts"])]
     own = np.concatenate([np.arange(edges[i], edges[i + 1]) for i in people])
     source = train(
@@ -62,19 +62,7 @@ def one(task: tuple, facts: dict, x: np.ndarray, y: np.ndarray, targets: int) ->
         answer = run(method(name, preset="sight-paper").bind(source), stream).q.argmax(axis=1)
         score = 100 * metrics.macro_f1_union(metrics.confusion(y[part], answer, len(facts["classes"])))
         rows.append([f"{corpus}_{kind}", facts["subjects"][people[0]], facts["subjects"][i], name, round(score, 2)])
-    return rows
-
-
-def worker(queue: mp.SimpleQueue, done: mp.SimpleQueue, folder: Path, targets: int) -> None:
-    """Take tasks until there are none; a failure is told, and the others go on."""
-    torch.set_num_threads(1)
-    while (task := queue.get()) is not None:
-        began = time.time()
-        try:
-            rows = one(task, *corpus_of(folder, task[0]), targets)
-            done.put((f"{task[0]} {task[1]} {task[2][0]} {time.time() - began:.0f} s", rows))
-        except Exception as error:
-            done.put((f"FAILED {task[:3]}: {error!r}", []))
+    return f"{corpus} {kind} {people[0]} {time.time() - began:.0f} s", rows
 
 
 def main() -> None:
@@ -82,18 +70,11 @@ def main() -> None:
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
     workers, targets = (int(value) for value in (*sys.argv[3:5], *("16", "8")[len(sys.argv[3:5]) :]))
     todo = [task for task in tasks(folder) if task[3] == 0]
-    context = mp.get_context("spawn")
-    queue, done = context.SimpleQueue(), context.SimpleQueue()
-    for task in [*todo, *[None] * workers]:
-        queue.put(task)
-    for _ in range(workers):
-        context.Process(target=worker, args=(queue, done, folder, targets), daemon=True).start()
     out.mkdir(parents=True, exist_ok=True)
     with (out / "network_rivals.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["setting", "source", "target", "method", "macro_f1"])
-        for _ in todo:
-            told, rows = done.get()
+        for told, rows in share(one, todo, folder, targets, workers=workers):
             print(told, flush=True)
             writer.writerows(rows)
             file.flush()

@@ -8,28 +8,13 @@ that is linear in the features can see of them, for research; OUT/answers, the l
 from __future__ import annotations
 
 import itertools
-import json
-import lzma
-import os
 import sys
 import time
 from pathlib import Path
 
-os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
-
 import numpy as np
-import torch
-import torch.multiprocessing as mp
+from trainings import corpus_of, share, tasks
 
-HAPT = (["1", "2", "3", "4", "5", "7", "8", "9"], [range(10), range(10, 20)])
-SETTINGS = {  # corpus: single sources by name, pooled sources by position among the subjects
-    "wisdm": (["1600", "1603", "1606", "1610"], [range(10), range(12, 22)]),
-    "hugadb": (["1", "4", "8", "13"], [range(8), range(8, 17)]),
-    "extrasensory": ([], [range(7), range(7, 14)]),
-    "hapt-total": HAPT,
-    "hapt-body": HAPT,
-}
-SEEDS = (0, 1, 2)
 METHODS = {
     "none": {},
     "ema": {},
@@ -57,30 +42,12 @@ METHODS = {
 STRESSED = ("sticky", "sight", "keel")
 
 
-def tasks(folder: Path) -> list[tuple[str, str, list[int], int]]:
-    """List (corpus, "S" or "P", positions of the source's people, seed), the longest trainings first."""
-    found = []
-    for corpus, (single, pooled) in SETTINGS.items():
-        subjects = json.loads((folder / f"{corpus}.json").read_text())["subjects"]
-        for seed in SEEDS:
-            found += [(corpus, "P", list(group), seed) for group in pooled]
-            found += [(corpus, "S", [subjects.index(name)], seed) for name in single]
-    return sorted(found, key=lambda task: (task[1] == "S", not task[0].startswith(("extra", "wisdm", "hugadb"))))
-
-
-def corpus_of(folder: Path, name: str) -> tuple[dict, np.ndarray, np.ndarray]:
-    """Unpack a corpus: its facts, windows (N, C, T) and labels (N,)."""
-    facts = json.loads((folder / f"{name}.json").read_text())
-    raw = lzma.decompress((folder / f"{name}.bin.xz").read_bytes())
-    x = np.frombuffer(raw, np.float16).reshape(facts["shape"]).astype(np.float32)
-    return facts, np.clip(x, -65504, 65504), np.concatenate(facts["labels"]).astype(np.int64)
-
-
-def one(task: tuple, facts: dict, x: np.ndarray, y: np.ndarray, out: Path) -> str:
+def one(task: tuple, folder: Path, out: Path) -> str:
     """Train one source, let every method answer everybody else, and keep what came of it."""
     from sight.train import train
 
     corpus, kind, people, seed = task
+    facts, x, y = corpus_of(folder, corpus)
     began = time.time()
     edges = np.r_[0, np.cumsum(facts["counts"])]
     rows = np.concatenate([np.arange(edges[i], edges[i + 1]) for i in people])
@@ -176,19 +143,6 @@ def streams(order: str, rows: np.ndarray, y: np.ndarray, seed: int) -> list[np.n
     return [rows]
 
 
-def worker(queue: mp.SimpleQueue, done: mp.SimpleQueue, folder: Path, out: Path) -> None:
-    """Take tasks until there are none; a failure is told, and the others go on."""
-    torch.set_num_threads(1)
-    cache: dict = {}
-    while (task := queue.get()) is not None:
-        try:
-            if task[0] not in cache:
-                cache[task[0]] = corpus_of(folder, task[0])
-            done.put(one(task, *cache[task[0]], out))
-        except Exception as error:
-            done.put(f"FAILED {task[:2]} {task[3]}: {error!r}")
-
-
 def main() -> None:
     """Share the tasks among processes and print each as it ends."""
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
@@ -198,17 +152,8 @@ def main() -> None:
     todo = tasks(folder)
     if len(sys.argv) > 4:
         todo = [task for task in todo if task[0] in sys.argv[4].split(",")]
-    context = mp.get_context("spawn")
-    queue, done = context.SimpleQueue(), context.SimpleQueue()
-    for task in [*todo, *[None] * workers]:
-        queue.put(task)
-    people = [context.Process(target=worker, args=(queue, done, folder, out)) for _ in range(workers)]
-    for person in people:
-        person.start()
-    for i in range(len(todo)):
-        print(i + 1, len(todo), done.get(), flush=True)
-    for person in people:
-        person.join()
+    for i, told in enumerate(share(one, todo, folder, out, workers=workers), start=1):
+        print(i, len(todo), told, flush=True)
 
 
 if __name__ == "__main__":

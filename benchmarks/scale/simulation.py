@@ -87,7 +87,7 @@ def live(cell: Cell, faults: Faults, hours: float = 6.0, seed: int = 0) -> dict[
         took, driver_died = 0.0, True
         while driver_died:
             busy = cell.fixed_s + _batch(cell, faults, windows * share, rng)
-            driver_died = rng.random() < -np.expm1(-busy * faults.driver_deaths_per_day / 86400)
+            driver_died = _dies(busy, faults.driver_deaths_per_day, rng)
             took += busy if not driver_died else busy * rng.random() + faults.restart_s
         now += took
         lengths.append(took)
@@ -112,12 +112,17 @@ def live(cell: Cell, faults: Faults, hours: float = 6.0, seed: int = 0) -> dict[
 def _batch(cell: Cell, faults: Faults, windows: Any, rng: Any) -> float:
     """Return how long the tasks of a trigger take on the cores, each taken by the first free one."""
     seconds = windows * cell.core_s_per_window * _noise(faults, len(windows), rng)
-    died = rng.random(len(seconds)) < -np.expm1(-seconds * faults.deaths_per_core_day / 86400)
+    died = _dies(seconds, faults.deaths_per_core_day, rng)
     seconds = seconds + died * (seconds * rng.random(len(seconds)) + faults.restart_s)
     free = [0.0] * cell.cores
     for task in np.sort(seconds)[::-1]:
         heapq.heapreplace(free, free[0] + float(task))
     return max(free)
+
+
+def _dies(seconds: Any, deaths_per_day: float, rng: Any) -> Any:
+    """Whether a process that may die at any moment does so within these seconds, for each of them."""
+    return rng.random(np.shape(seconds)) < -np.expm1(-seconds * deaths_per_day / 86400)
 
 
 def _noise(faults: Faults, count: int, rng: Any) -> Any:
