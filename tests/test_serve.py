@@ -320,6 +320,23 @@ def test_what_nobody_foresaw_is_a_plain_error_with_the_headers_of_all(client, mo
     assert client.get(path).status_code == 200
 
 
+def test_a_store_that_fails_is_logged_once_and_told(client, caplog):
+    enrol(client, "anna")
+    client.service.keeper.store._base.execute("PRAGMA max_page_count = 1")  # as small as it is: the disk is full
+    values = walk(6, 3).repeat(200, axis=0).tolist()
+    answer = client.post("/v1/wearers/anna/samples", json={"values": values})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "look at its disk" in answer.json()["error"]
+    with client.websocket_connect("/v1/ingest") as socket:
+        socket.send_json({"type": "samples", "wearer": "anna", "seq": 1, "values": values})
+        assert "look at its disk" in socket.receive_json()["error"]
+    posted, sent = (record for record in caplog.records if record.message == "store failed")
+    assert (posted.path, sent.wearer) == ("/v1/wearers/anna/samples", "anna")
+    line = json.loads(JsonLines().format(posted))
+    assert (line["level"], line["exception"]) == ("error", "sqlite3.OperationalError")
+    assert "sqlite.py" in line["at"][-1]
+
+
 def test_a_listener_that_fails_costs_nobody_an_answer(client, caplog):
     enrol(client, "anna")
 

@@ -133,16 +133,21 @@ class Answering:
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
-    """Turn what went wrong into a sentence and a status; what nobody foresaw is logged under a number that is told."""
+    """Turn what went wrong into a sentence and a status; what nobody foresaw is logged under a number that is told.
+
+    Of a store that fails the log tells what lay behind it.
+    """
     reason, text, status = problem(error)
     request.app.state.service.metrics.refused.labels(reason).inc()
     headers = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1"}, 503: {"retry-after": "1"}}
     content: dict[str, Any] = {"error": text}
+    about = {"method": request.method, "path": request.url.path}
     if status == 500:
         number = token_hex(6)
         headers[500] = {"x-request-id": number}
-        about = {"request": number, "method": request.method, "path": request.url.path}
-        log.error("request failed", exc_info=error, extra=about)
+        log.error("request failed", exc_info=error, extra={"request": number, **about})
+    elif isinstance(error, StoreFailed):
+        log.error("store failed", exc_info=error.__cause__ or error, extra=about)
     if hasattr(error, "expected"):
         content["expected"] = error.expected
     return JSONResponse(content, status, headers.get(status))

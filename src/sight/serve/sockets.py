@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sight.serve.batcher import Outcome, Work
-from sight.serve.errors import KeeperError, WrongSequence
+from sight.serve.errors import KeeperError, StoreFailed, WrongSequence
 from sight.serve.limits import Refused
 from sight.serve.observe import log
 from sight.serve.problems import DENIED, problem
@@ -218,6 +218,8 @@ class Ingest(Connection):
         self.service.metrics.refused.labels(reason).inc()
         if status == 500:
             log.error("chunk failed", exc_info=error, extra={"wearer": wearer, "seq": seq})
+        elif isinstance(error, StoreFailed):
+            log.error("store failed", exc_info=error.__cause__ or error, extra={"wearer": wearer, "seq": seq})
         answer: dict[str, Any] = {"type": "error", "wearer": wearer, "seq": seq, "error": text}
         if isinstance(error, WrongSequence):
             answer["expected"] = error.expected
