@@ -198,6 +198,16 @@ def test_other_settings_run_everything_again(copied, model):
     assert pd.read_parquet(out / "windows" / "P1.parquet").shape[0] > 100
 
 
+def test_other_kernels_run_everything_again(copied, model, tmp_path, monkeypatch):
+    folder, out = copied
+    before = finished(out)
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "compiled.py").write_text("# written anew")
+    monkeypatch.setattr("sight.code.HOME", tmp_path)
+    sight("cohort", "run", folder, "-m", model, "-o", out, "--engine", "serial", code=1)
+    assert all(state != before[name] for name, state in finished(out).items())
+
+
 def test_a_file_that_became_bad_loses_its_results(copied, model):
     folder, out = copied
     (folder / "P1.csv").write_text("nothing\n")
@@ -265,7 +275,8 @@ def test_people_of_a_dataset_are_a_cohort_too(cohort, tmp_path):
 
 
 def test_a_stored_recording_is_read_back_as_it_was(cohort, folder):
-    from sight.cli._inputs import Input, Reading, read
+    from sight.cli._inputs import Input, read
+    from sight.cli._reading import Reading
     from sight.evaluate import run
     from sight.registry import RECOMMENDED, method
     from sight.sources import load

@@ -8,12 +8,9 @@ whole. So a run that was killed goes on where it stopped, and experiments share 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import inspect
 import json
 import platform
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -27,6 +24,7 @@ from sight._version import __version__
 from sight.bench.analyses import ANALYSES
 from sight.bench.models import Recipe, batch_for, content, source_model
 from sight.bench.plan import Experiment, Setting, Trial, Variant, key, text
+from sight.code import HOME, code_of, hash_of
 from sight.smooth import rule_of
 from sight.sources.card import filled
 from sight.sources.checkpoint import write_whole
@@ -35,8 +33,7 @@ from sight.types import Array, Windows
 #: Windows that stay together when a stream is shuffled in blocks.
 BLOCK = 32
 
-#: The package, and what of it turns answers into scores.
-HOME = Path(__file__).parents[1]
+#: What of the package turns answers into scores.
 SCORES = ("evaluate.py", "smooth.py", "metrics.py", "segments.py", "bench/analyses.py")
 
 Row = dict[str, Any]
@@ -106,7 +103,7 @@ class _Stage:
         adapter = make(variant)
         setting, kind = self.job.setting, self.job.experiment.kind
         stream = (self.target_data, self.target.stride_s, self.trial.order, setting.use_gaps, BLOCK)
-        method = (variant.method, adapter.settings(), _code(type(adapter)), *([variant.lag] if variant.lag else []))
+        method = (variant.method, adapter.settings(), code_of(type(adapter)), *([variant.lag] if variant.lag else []))
         name = key(kind, self.model_name, stream, method, _scores_code(), __version__)
         return self.job.out / "rows" / name[:2] / f"{name}.json"
 
@@ -204,7 +201,7 @@ def _row(stage: _Stage, variant: Variant, source: Any, windows: Windows, encoded
         "settings": adapter.settings(),
         "rule": rule_of(variant.lag) if variant.lag else adapter.rule,
         "notes": list(adapter.notes()) if hasattr(adapter, "notes") else [],
-        "code": _code(type(adapter)),
+        "code": code_of(type(adapter)),
         "scores": scores,
         "state_bytes": adapter.state_bytes(),
         "training": dataclasses.asdict(stage.recipe) | {"windows": source.card.training["windows"]},
@@ -275,23 +272,9 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _code(cls: type) -> str:
-    """Hash the file that holds a class, and the kernels if it uses them: what somebody goes on writing is run anew."""
-    try:
-        own = Path(inspect.getsourcefile(cls) or "")
-        shared = sorted((HOME / "kernels").glob("*.py")) if b"sight.kernels" in own.read_bytes() else []
-        return _hash([own, *shared])
-    except (OSError, TypeError):
-        return ""
-
-
 @cache
 def _scores_code() -> str:
-    return _hash(HOME / name for name in SCORES)
-
-
-def _hash(files: Iterable[Path]) -> str:
-    return hashlib.blake2b(b"".join(file.read_bytes() for file in files), digest_size=6).hexdigest()
+    return hash_of(HOME / name for name in SCORES)
 
 
 def _versions() -> dict[str, str]:

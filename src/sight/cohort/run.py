@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import json
 import shutil
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 from sight._version import __version__
 from sight.base import Adapter, OutputAdapter
+from sight.code import code_of
 from sight.cohort.memory import available, needed
 from sight.cohort.overview import write_overview
 from sight.cohort.store import Store, append, unchanged
@@ -156,7 +156,7 @@ def _job(model: Path, adapter: Adapter, store: Store, read: Callable[[Any, Any, 
         model=ready,
         model_hash=content,
         adapter=adapter,
-        code=file_hash(Path(inspect.getfile(type(adapter)))),
+        code=code_of(type(adapter)),
         read=read,
         reading=reading,
         overlap=source.card.window_s / source.card.stride_s,

@@ -56,7 +56,7 @@ class Job:
     model, model_hash
         The model file that every process loads, and the hash of the one the user gave.
     adapter, code
-        The method with its settings, not bound yet, and the hash of its file; methods of others change on their own.
+        The method with its settings, not bound yet, and the hash of its code; methods of others change on their own.
     read
         Reads a stream as windows for a source: called with stream, source and `reading`.
     reading
