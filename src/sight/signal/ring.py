@@ -58,7 +58,38 @@ class Ring(Stateful):
         return x, times[: count * self.stride : self.stride]
 
 
-class Windower(Stateful):
+class _Live(Stateful):
+    """What takes samples of one live sensor on its clock, and gives windows without labels."""
+
+    def __init__(self, channels: int, clock: Clock, *, window_s: float, stride_s: float) -> None:
+        self.window_s, self.stride_s = window_s, stride_s
+        self._channels, self._clock = channels, clock
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What the clock dropped so far."""
+        return self._clock.facts
+
+    @property
+    def last_s(self) -> float:
+        """Time of the latest sample, -inf before the first."""
+        return self._clock.last_s_
+
+    def _samples(self, values: Array, time_s: Array) -> tuple[Array, Array]:
+        values, time_s = np.asarray(values, np.float32), np.asarray(time_s, np.float64)
+        if values.ndim != 2 or values.shape[1] != self._channels or time_s.shape != (len(values),):
+            raise ValueError(
+                f"Expected samples (n, {self._channels}) with n times, got {values.shape} and {time_s.shape}; "
+                f"one row and one time per sample."
+            )
+        return values, time_s
+
+    def _unlabelled(self, x: Array, time_s: Array, gap: Array) -> Windows:
+        label, window_s, stride_s = np.full(len(x), UNLABELLED), self.window_s, self.stride_s
+        return Windows(x=x, time_s=time_s, label=label, gap_before_s=gap, window_s=window_s, stride_s=stride_s)
+
+
+class Windower(_Live):
     """From the samples of one live sensor to windows on the model's clock.
 
     Parameters
@@ -96,10 +127,9 @@ class Windower(Stateful):
         calibration: Calibration | None = None,
     ) -> None:
         length, stride = whole_samples(window_s, rate_hz), whole_samples(stride_s, rate_hz)
-        self.window_s, self.stride_s = length / rate_hz, stride / rate_hz
+        clock = Clock(gap_limit_s(max_gap_s, rate_in_hz))
+        super().__init__(channels, clock, window_s=length / rate_hz, stride_s=stride / rate_hz)
         self.calibration = calibration
-        self._channels = channels
-        self._clock = Clock(gap_limit_s(max_gap_s, rate_in_hz))
         self._resampler = Resampler(rate_in_hz, rate_hz)
         self._ring = Ring(channels, length=length, stride=stride)
         self.end_s_ = nan
@@ -108,7 +138,7 @@ class Windower(Stateful):
 
     def push(self, values: Array, time_s: Array) -> Windows:
         """Take samples (n, C) and their times in seconds; return the windows that are now complete."""
-        values, time_s = _samples(values, time_s, self._channels)
+        values, time_s = self._samples(values, time_s)
         keep, begins = self._clock.push(values, time_s)
         if not keep.all():
             values, time_s = values[keep], time_s[keep]
@@ -125,16 +155,6 @@ class Windower(Stateful):
     def flush(self) -> Windows:
         """End the stream: return the windows that were waiting for a next sample."""
         return self._windows([self._end_stretch()])
-
-    @property
-    def facts(self) -> dict[str, int]:
-        """What the clock dropped so far."""
-        return self._clock.facts
-
-    @property
-    def last_s(self) -> float:
-        """Time of the latest sample, -inf before the first."""
-        return self._clock.last_s_
 
     def _check(self, state: Mapping[str, Array]) -> None:
         super()._check(state)
@@ -165,10 +185,10 @@ class Windower(Stateful):
 
     def _windows(self, pieces: list[tuple[Array, Array, Array]]) -> Windows:
         x, time_s, gap = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
-        return _unlabelled(x, time_s, gap, self.window_s, self.stride_s)
+        return self._unlabelled(x, time_s, gap)
 
 
-class Vectors(Stateful):
+class Vectors(_Live):
     """Feature vectors of a live sensor as windows of one sample, as `sight.signal.windows.features` makes them.
 
     Parameters
@@ -191,46 +211,20 @@ class Vectors(Stateful):
     delay_s = 0.0
 
     def __init__(self, *, rate_hz: float, channels: int, max_gap_s: float = MAX_GAP_S) -> None:
-        self.window_s = self.stride_s = 1 / rate_hz
-        self._channels = channels
-        self._clock = Clock(gap_limit_s(max_gap_s, rate_hz))
+        clock = Clock(gap_limit_s(max_gap_s, rate_hz))
+        super().__init__(channels, clock, window_s=1 / rate_hz, stride_s=1 / rate_hz)
 
     def push(self, values: Array, time_s: Array) -> Windows:
         """Take vectors (n, C) and their times; return those that move time forward. What is NaN stays NaN."""
-        values, time_s = _samples(values, time_s, self._channels)
+        values, time_s = self._samples(values, time_s)
         before = self._clock.last_s_
         keep, begins = self._clock.push(np.zeros((len(values), 1)), time_s)
         time_s = time_s[keep]
         begins[:1] &= np.isfinite(before)
         end_s = np.concatenate(([before], time_s[:-1])) + self.window_s
         gap = np.where(begins, np.maximum(time_s - end_s[: len(time_s)], 0.0), 0.0)
-        return _unlabelled(values[keep][:, :, None], time_s, gap, self.window_s, self.stride_s)
+        return self._unlabelled(values[keep][:, :, None], time_s, gap)
 
     def flush(self) -> Windows:
         """End the stream; no vector waits."""
         return self.push(np.empty((0, self._channels)), np.empty(0))
-
-    @property
-    def facts(self) -> dict[str, int]:
-        """What the clock dropped so far."""
-        return self._clock.facts
-
-    @property
-    def last_s(self) -> float:
-        """Time of the latest vector, -inf before the first."""
-        return self._clock.last_s_
-
-
-def _samples(values: Array, time_s: Array, channels: int) -> tuple[Array, Array]:
-    values, time_s = np.asarray(values, np.float32), np.asarray(time_s, np.float64)
-    if values.ndim != 2 or values.shape[1] != channels or time_s.shape != (len(values),):
-        raise ValueError(
-            f"Expected samples (n, {channels}) with n times, got {values.shape} and {time_s.shape}; "
-            f"one row and one time per sample."
-        )
-    return values, time_s
-
-
-def _unlabelled(x: Array, time_s: Array, gap: Array, window_s: float, stride_s: float) -> Windows:
-    label = np.full(len(x), UNLABELLED)
-    return Windows(x=x, time_s=time_s, label=label, gap_before_s=gap, window_s=window_s, stride_s=stride_s)
