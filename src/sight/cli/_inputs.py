@@ -11,31 +11,9 @@ from typing import Any
 import numpy as np
 
 from sight import params, registry
+from sight.cli._reading import Reading
 from sight.cli._shared import errors
 from sight.types import Recording, Windows
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How to read users' files: columns, unit, time zone, rate, and options of a dataset."""
-
-    columns: str | None = None
-    unit: str = "g"
-    tz: str | None = None
-    rate_hz: float | None = None
-    calibrate: bool = False
-    label_column: str | None = None
-    max_gap_s: float = 0.5
-    options: tuple[str, ...] = ()
-
-    def mapping(self) -> dict[str, str] | None:
-        """Read ``time=t,x=ax,y=ay,z=az`` as our names to the file's columns."""
-        if self.columns is None:
-            return None
-        pairs = [pair.partition("=") for pair in self.columns.split(",")]
-        if any(not equals for _, equals, _ in pairs):
-            raise ValueError(f"Expected --columns time=...,x=...,y=...,z=..., got {self.columns!r}.")
-        return {ours.strip(): theirs.strip() for ours, _, theirs in pairs}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from sight import registry
-from sight.cli._inputs import Input, Reading, find, read
+from sight.cli._inputs import Input, find, read
+from sight.cli._reading import Reading, with_reading
 from sight.cli._shared import console, errors, make_adapter, progress, sentence
 from sight.types import Result, Windows
 
@@ -19,18 +20,12 @@ Model = Annotated[Path, typer.Option("--model", "-m", help="A model file: .safet
 Method = Annotated[str, typer.Option(help="Adaptation method; see: sight methods.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="Setting of the method, KEY=VALUE; repeatable.")]
 Preset = Annotated[str | None, typer.Option(help="Named settings of the method: authors or sight-paper; --set wins.")]
-Columns = Annotated[str | None, typer.Option(help="Columns of a CSV or Parquet file: time=t,x=ax,y=ay,z=az.")]
-Unit = Annotated[str, typer.Option(help="Unit of its acceleration: g, mg or m/s^2.")]
-Zone = Annotated[str | None, typer.Option("--tz", help="Time zone of times without one, such as Europe/Vienna.")]
-Rate = Annotated[float | None, typer.Option(help="Sampling rate (Hz) of a file without timestamps.")]
-MaxGap = Annotated[float, typer.Option("--max-gap", min=0, help="Pause (s) that counts as a gap.")]
-Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate gravity calibration from the recording.")]
 Lag = Annotated[
     float, typer.Option(min=0, help="Windows that an answer may wait for; inf for the whole recording (keel).")
 ]
-Options = Annotated[list[str] | None, typer.Option("--option", help="Option of the dataset, KEY=VALUE; repeatable.")]
 
 
+@with_reading
 def adapt(
     target: Target,
     model: Model,
@@ -39,13 +34,8 @@ def adapt(
     settings: Settings = None,
     preset: Preset = None,
     lag: Lag = 0.0,
-    columns: Columns = None,
-    unit: Unit = "g",
-    tz: Zone = None,
-    rate: Rate = None,
-    max_gap: MaxGap = 0.5,
-    calibrate: Calibrate = False,
-    option: Options = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Recognise activities in a recording while adapting to its wearer.
 
@@ -63,15 +53,6 @@ def adapt(
 
     source = load(model)
     adapter = make_adapter(method, settings, preset).bind(source)
-    reading = Reading(
-        columns=columns,
-        unit=unit,
-        tz=tz,
-        rate_hz=rate,
-        max_gap_s=max_gap,
-        calibrate=calibrate,
-        options=tuple(option or ()),
-    )
     found = find(target)
     failed = 0
     for item in found:

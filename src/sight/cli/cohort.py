@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from sight import registry
-from sight.cli._inputs import Input, Reading, dataset_of, find, read
+from sight.cli._inputs import Input, dataset_of, find, read
+from sight.cli._reading import Reading, with_reading
 from sight.cli._shared import console, errors, make_adapter, progress
-from sight.cli.adapt import Calibrate, Columns, MaxGap, Method, Model, Options, Preset, Rate, Settings, Unit, Zone
+from sight.cli.adapt import Method, Model, Preset, Settings
 from sight.types import Windows
 
 app = typer.Typer(no_args_is_help=True, help="Run a cohort of recordings, look at one of them, ask about all of them.")
@@ -22,6 +23,7 @@ Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder that sight c
 
 
 @app.command()
+@with_reading
 def run(
     target: Annotated[
         str,
@@ -38,13 +40,8 @@ def run(
         str | None,
         typer.Option(help="Memory recordings may need together, such as 16GB; most of what is free by default."),
     ] = None,
-    columns: Columns = None,
-    unit: Unit = "g",
-    tz: Zone = None,
-    rate: Rate = None,
-    max_gap: MaxGap = 0.5,
-    calibrate: Calibrate = False,
-    option: Options = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Recognise activities in every recording of a folder; what is finished is kept and never run twice.
 
@@ -60,16 +57,7 @@ def run(
     from sight.cohort.memory import parse
     from sight.cohort.run import run as run_all
 
-    reading = Reading(
-        columns=columns,
-        unit=unit,
-        tz=tz,
-        rate_hz=rate,
-        max_gap_s=max_gap,
-        calibrate=calibrate,
-        options=tuple(option or ()),
-    )
-    streams = _streams(target, option)
+    streams = _streams(target, list(reading.options))
     try:
         with progress("recordings", len(streams)) as show:
             outcome = run_all(
@@ -92,7 +80,7 @@ def run(
     _tell(outcome.failures, out)
 
 
-def _streams(target: str, options: list[str] | None) -> list[Input]:
+def _streams(target: str, options: list[str]) -> list[Input]:
     """List what to run: the files of a folder, or the people of a dataset."""
     if Path(target).exists() or ":" in target or target.lower() not in registry.names("datasets"):
         return find(target)

@@ -11,24 +11,10 @@ import typer
 from rich.table import Table
 
 from sight import registry
-from sight.cli._inputs import Reading, find, read
+from sight.cli._inputs import find, read
+from sight.cli._reading import Reading, with_reading
 from sight.cli._shared import console, make_adapter
-from sight.cli.adapt import (
-    Calibrate,
-    Columns,
-    Lag,
-    MaxGap,
-    Method,
-    Model,
-    Options,
-    Preset,
-    Rate,
-    Settings,
-    Unit,
-    Zone,
-    info,
-    run_shown,
-)
+from sight.cli.adapt import Lag, Method, Model, Preset, Settings, info, run_shown
 
 #: What the table shows, with the direction that is better.
 SHOWN = (
@@ -41,6 +27,7 @@ SHOWN = (
 )
 
 
+@with_reading
 def evaluate(
     target: Annotated[str, typer.Argument(help="A recording, or a person of a dataset such as synthetic:W12.")],
     model: Model,
@@ -53,13 +40,8 @@ def evaluate(
     preset: Preset = None,
     lag: Lag = 0.0,
     compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
-    columns: Columns = None,
-    unit: Unit = "g",
-    tz: Zone = None,
-    rate: Rate = None,
-    max_gap: MaxGap = 0.5,
-    calibrate: Calibrate = False,
-    option: Options = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Score a model alone against the model with a method, where the truth is known.
 
@@ -82,17 +64,7 @@ def evaluate(
     if len(found) != 1:
         raise ValueError(f"Expected one recording to evaluate, got {len(found)} in {target}; name one of them.")
     item = found[0]
-    reading = Reading(
-        columns=columns,
-        unit=unit,
-        tz=tz,
-        rate_hz=rate,
-        max_gap_s=max_gap,
-        calibrate=calibrate,
-        label_column=label_column,
-        options=tuple(option or ()),
-    )
-    windows = read(item, source, reading)
+    windows = read(item, source, replace(reading, label_column=label_column))
     if labels is not None:
         from sight.diary import diary_labels, read_names
 

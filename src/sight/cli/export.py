@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from sight import registry
-from sight.cli._inputs import Reading, find, read
+from sight.cli._inputs import find, read
+from sight.cli._reading import Options, Reading
 from sight.cli._shared import console, make_adapter
-from sight.cli.adapt import Options, Settings
+from sight.cli.adapt import Settings
 
 
 def export(

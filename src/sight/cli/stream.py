@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sight import registry
-from sight.cli._inputs import Reading, find, recordings
+from sight.cli._inputs import find, recordings
+from sight.cli._reading import Columns, MaxGap, Options, Reading, Zone
 from sight.cli._shared import console, errors, make_adapter
-from sight.cli.adapt import Columns, MaxGap, Method, Model, Options, Preset, Settings, Zone
+from sight.cli.adapt import Method, Model, Preset, Settings
 from sight.types import Event, Recording
 
 if TYPE_CHECKING:
