@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,6 +73,37 @@ def harth(tmp_path):
     indexed.insert(0, "index", np.arange(200))
     indexed.to_csv(root / "S021.csv", index=False)
     return root, plain
+
+
+@pytest.fixture
+def edit(tmp_path, monkeypatch):
+    """Let the hashes see a copy of the package; gives a function that adds a remark to one of its files."""
+    from sight import code
+
+    home, copy = code.HOME, tmp_path / "sight"
+    for file in home.rglob("*.py"):
+        place = copy / file.relative_to(home)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, place)
+
+    def moved(cls):
+        file = Path(inspect.getsourcefile(cls))
+        return str(copy / file.relative_to(home) if file.is_relative_to(home) else file)
+
+    def forget():
+        code.code_of.cache_clear()
+        code.code_of_module.cache_clear()
+
+    def change(name):
+        with (copy / name).open("a") as file:
+            file.write("\n# another remark\n")
+        forget()
+
+    monkeypatch.setattr(code, "HOME", copy)
+    monkeypatch.setattr(code, "inspect", SimpleNamespace(getsourcefile=moved))
+    forget()
+    yield change
+    forget()
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 import sight
 from sight.base import Adapter, OutputAdapter, Source
 from sight.sources import FeatureSource
-from sight.testing import ToySource, toy_stream
+from sight.testing import ToySource, toy_network, toy_stream
 
 
 @pytest.fixture
@@ -94,6 +94,38 @@ def test_states_of_other_makes_are_refused(bound):
         bound.restore(good | {"habit": good["habit"][:2]})
     with pytest.raises(ValueError, match="damaged"):
         bound.restore(good | {"habit": np.full_like(good["habit"], np.nan)})
+
+
+@pytest.mark.parametrize("name", sight.registry.TABLES["methods"])
+def test_an_empty_array_takes_nobodys_place(name):
+    """Only a memory of windows may be empty, and then has its room."""
+    features = issubclass(sight.registry.get("methods", name), OutputAdapter)
+    adapter = sight.method(name).bind(ToySource() if features else toy_network())
+    adapter.step(toy_stream(n=40).x)
+    before = adapter.state()
+    for key, value in before.items():
+        if value.shape != (0,):
+            with pytest.raises(ValueError, match="another model"):
+                adapter.restore(before | {key: np.empty(0, value.dtype)})
+        if value.ndim == 3 and not key.endswith(".windows"):
+            with pytest.raises(ValueError, match="another model"):
+                adapter.restore(before | {key: value[:, :0]})
+    after = adapter.state()
+    assert all(np.array_equal(before[key], after[key]) for key in before)
+
+
+def test_memories_start_empty_where_the_size_of_windows_is_unknown():
+    """A wrapped network knows no size: a fresh life and a used one restore each other, of the same capacity."""
+    source = sight.wrap(toy_network().module(), encoder="features", head="head", classes=list("abcde"))
+    x = toy_stream(n=40).x
+    used, fresh = (sight.method("note", memory=8).bind(source) for _ in range(2))
+    used.step(x)
+    empty, full = fresh.state(), used.state()
+    assert empty["memory.windows"].shape == (8, 0, 0)
+    np.testing.assert_array_equal(fresh.restore(full).step(x), used.step(x))
+    assert used.restore(empty).step(x).shape == (40, 5)
+    with pytest.raises(ValueError, match="another model"):
+        used.restore(sight.method("note", memory=9).bind(source).state() | {"memory.labels": empty["memory.labels"]})
 
 
 def test_state_is_a_copy(bound):

@@ -7,7 +7,7 @@ import inspect
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ import pytest
 import sight
 from sight.base import Adapter, Needs, OutputAdapter
 from sight.checks import CHECKS, Case, CheckFailed, check_adapter, checks
+from sight.ops import relaxed
 from sight.registry import TABLES, get, method
 from sight.testing import ToySource, toy_network, toy_stream
 
@@ -223,6 +224,42 @@ class Late(Honest):
         return super()._step(x)
 
 
+@dataclass(kw_only=True)
+class Timeless(Honest):
+    """Takes any half-life."""
+
+    gap_half_life_s: float | None = 30.0
+
+    def _gap(self, seconds):
+        self.belief_ = relaxed(self.belief_, seconds, self.gap_half_life_s)
+
+
+@dataclass(kw_only=True)
+class Curt(Timeless):
+    def __post_init__(self):
+        if self.gap_half_life_s is not None and not self.gap_half_life_s > 0:
+            raise ValueError("no")
+
+
+@dataclass(kw_only=True)
+class Sworn(Timeless):
+    """Refuses what cannot be, and then also None."""
+
+    def __post_init__(self):
+        if self.gap_half_life_s is None or not self.gap_half_life_s > 0:
+            raise ValueError(f"sworn: expected gap_half_life_s > 0, got {self.gap_half_life_s}.")
+
+
+@dataclass(kw_only=True)
+class Ruled(Honest):
+    """Works window by window as it is, and in chunks of any size under the other rule, without saying so."""
+
+    rule: Literal["window", "whole"] = "window"
+
+    def _refine(self, z, p):
+        return super()._refine(z, p) if self.rule == "window" else np.repeat(p.mean(axis=0, keepdims=True), len(p), 0)
+
+
 BROKEN = [
     (Unnormalised, "probabilities", "sum to 1"),
     (Scribbler, "source_untouched", "changes its source"),
@@ -234,6 +271,9 @@ BROKEN = [
     (Prophet, "causality", "looks ahead"),
     (Undeclared, "declaration", "does not declare"),
     (Fragile, "constant_stream", "NaN"),
+    (Timeless, "half_life", "accepts gap_half_life_s=-5.0"),
+    (Curt, "half_life", "say expected and got"),
+    (Ruled, "cuts", "windows at a time .* under the rule 'whole'"),
     (Shared, "clone", "clone"),
     (Changer, "settings", "come back from text"),
     (Late, "bad_input", "has changed by then"),
@@ -259,6 +299,23 @@ class Secretive(Honest):
     """Has a setting more than it tells."""
 
     hidden: int = 1
+
+
+def test_none_is_a_half_life():
+    with pytest.raises(ValueError, match="got None"):
+        CHECKS["half_life"](Case(adapter=Sworn()))
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if "gap_half_life_s" in method(name).settings()])
+@pytest.mark.parametrize("wrong", [-5, 0, float("nan"), float("inf")])
+def test_an_impossible_half_life_is_refused_with_what_would_be_right(name, wrong):
+    with pytest.raises(ValueError, match=f"{name}: expected gap_half_life_s > 0 or None, got {wrong}"):
+        method(name, gap_half_life_s=wrong)
+
+
+@pytest.mark.parametrize("name", ["note", "coa-har"])
+def test_needs_are_those_of_the_usual_rule_whatever_rule_is_checked(name):
+    CHECKS["declaration"](Case(adapter=method(name, rule="chunk"), given_source=network()))
 
 
 class Trusting(Honest):

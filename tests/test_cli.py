@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import importlib
 import json
 import os
 import shlex
@@ -345,6 +346,39 @@ def bad_inputs(folder, model):
         "a dataset that is not here": (["data", "info", "uschad"], "put "),
         "cache of nobody": (["data", "remove"], "--all"),
     }
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("The step does not run here; unset it."), "The step does not run here; unset it."),
+        (ZeroDivisionError("division by zero"), "division by zero; SIGHT_DEBUG=1 shows where."),
+        (OverflowError("too large"), "too large; SIGHT_DEBUG=1 shows where."),
+    ],
+)
+def test_errors_of_run_time_are_one_sentence_too(monkeypatch, error, told):
+    def fail(kind):
+        raise error
+
+    monkeypatch.setattr(registry, "names", fail)
+    shown = sight("methods", ok=False)
+    assert (shown.exit_code, shown.output.strip()) == (2, f"sight: {told}")
+    monkeypatch.setenv("SIGHT_DEBUG", "1")
+    assert sight("methods", ok=False).exception is error
+
+
+def test_a_kernel_that_is_not_here_names_its_remedy(model, tmp_path, monkeypatch):
+    kernels = importlib.import_module("sight.kernels.backend")
+    monkeypatch.setenv("SIGHT_KERNEL", "numba")
+    monkeypatch.setitem(sys.modules, "sight.kernels.keel_compiled", None)
+    kernels._compiled.cache_clear()
+    try:
+        shown = sight("adapt", "synthetic:W01", "-m", model, "-o", tmp_path / "out", ok=False)
+    finally:
+        kernels._compiled.cache_clear()
+    assert shown.exit_code == 2
+    assert "install sight-har[fast] or unset the variable" in " ".join(shown.output.split())
+    assert "Traceback" not in shown.output
 
 
 def test_bad_input_is_one_sentence_exit_two_and_nothing_half_written(model, tmp_path, monkeypatch):

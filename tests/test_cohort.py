@@ -198,12 +198,10 @@ def test_other_settings_run_everything_again(copied, model):
     assert pd.read_parquet(out / "windows" / "P1.parquet").shape[0] > 100
 
 
-def test_other_kernels_run_everything_again(copied, model, tmp_path, monkeypatch):
+def test_other_kernels_run_everything_again(copied, model, edit):
     folder, out = copied
     before = finished(out)
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels" / "compiled.py").write_text("# written anew")
-    monkeypatch.setattr("sight.code.HOME", tmp_path)
+    edit("kernels/compiled.py")
     sight("cohort", "run", folder, "-m", model, "-o", out, "--engine", "serial", code=1)
     assert all(state != before[name] for name, state in finished(out).items())
 

@@ -55,7 +55,8 @@ class Needs:
     gradient
         Back-propagates at test time, so it wants a torch source.
     batch
-        Answers depend on how the stream is cut into chunks.
+        Answers depend on how the stream is cut into chunks, under the rule it has by default; under another rule
+        `Adapter.chunk` tells.
     source_stats
         Uses `SourceStats`: "no", "optional" or "required".
     raw_windows
@@ -182,9 +183,7 @@ class Adapter(ABC):
             )
         for key, now in current.items():
             value = np.asarray(state[key])
-            # A memory that has not seen a window yet does not know how large windows are.
-            unlike = value.shape != now.shape and bool(value.size and now.size)
-            if unlike or value.dtype != now.dtype:
+            if value.dtype != now.dtype or not self._fits(key, value, now):
                 raise ValueError(
                     f"{self.name}: expected state {key!r} of shape {now.shape} and type {now.dtype}, "
                     f"got {value.shape} and {value.dtype}; was it saved with another model or other settings?"
@@ -264,6 +263,10 @@ class Adapter(ABC):
         for name, value in state.items():
             now = getattr(self, f"{name}_")
             setattr(self, f"{name}_", np.array(value) if isinstance(now, np.ndarray) else type(now)(value))
+
+    def _fits(self, key: str, value: Array, now: Array) -> bool:  # noqa: ARG002 - for those who look closer
+        """Tell whether a stored array may take the place of the present one; of another shape it may not."""
+        return value.shape == now.shape
 
     def _bound(self) -> None:
         if not hasattr(self, "_source"):

@@ -1,9 +1,16 @@
-"""What code made a result, as a hash: results are kept for as long as their code stays as it was."""
+"""What code made a result, as a hash: results are kept for as long as their code stays as it was.
+
+Code is a file with all modules of this package that it imports, and those that they import, also inside functions. Of
+other packages only the file itself is seen. The front door ``sight/__init__.py`` is left out, as it leads everywhere;
+so is what the registry finds by name when something runs, and who depends on that asks for its code too.
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Iterable
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -11,8 +18,9 @@ from pathlib import Path
 HOME = Path(__file__).parent
 
 
+@cache
 def code_of(cls: type) -> str:
-    """Hash the file that holds a class, and the kernels if it uses them: what somebody goes on writing is run anew.
+    """Hash the code that a class stands on; what somebody goes on writing is run anew.
 
     Examples
     --------
@@ -21,13 +29,64 @@ def code_of(cls: type) -> str:
     (12, '')
     """
     try:
-        own = Path(inspect.getsourcefile(cls) or "")
-        shared = sorted((HOME / "kernels").glob("*.py")) if b"sight.kernels" in own.read_bytes() else []
-        return hash_of([own, *shared])
+        return hash_of(stands_on(Path(inspect.getsourcefile(cls) or "")))
     except (OSError, TypeError):
         return ""
 
 
+@cache
+def code_of_module(name: str) -> str:
+    """Hash the code that a module of this package stands on, without importing it.
+
+    Examples
+    --------
+    >>> len(code_of_module("sight.train"))
+    12
+    """
+    return hash_of(stands_on(*_files(name)))
+
+
+def stands_on(*files: Path) -> list[Path]:
+    """List files and those of this package that they import, and so on; the given ones first, the others sorted.
+
+    Examples
+    --------
+    >>> [file.name for file in stands_on(HOME / "methods" / "ema.py")]
+    ['ema.py', 'base.py', 'ops.py', 'types.py']
+    """
+    found = list(files)
+    for file in found:  # grows on the way
+        imported = {path for name in _imported(file.read_bytes()) for path in _files(name)}
+        found += sorted(imported.difference(found))
+    return [*files, *sorted(found[len(files) :])]
+
+
 def hash_of(files: Iterable[Path]) -> str:
     """Hash the content of some files, in this order."""
-    return blake2b(b"".join(file.read_bytes() for file in files), digest_size=6).hexdigest()
+    parts = (blake2b(file.read_bytes()).digest() for file in files)
+    return blake2b(b"".join(parts), digest_size=6).hexdigest()
+
+
+@cache
+def _imported(source: bytes) -> frozenset[str]:
+    """Names of this package that a source imports: modules, and what is taken from them, as ``module.thing``."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(name for name in names if name.startswith("sight."))
+
+
+def _files(name: str) -> list[Path]:
+    """Files of a module, or of the one that holds a thing of this name; none for the package itself."""
+    parts = name.split(".")[1:]
+    if parts[:1] == ["kernels"]:  # which of them answers is chosen on the machine
+        return sorted((HOME / "kernels").glob("*.py"))
+    for inner in filter(None, (parts, parts[:-1])):
+        path = HOME.joinpath(*inner)
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                return [file]
+    return []

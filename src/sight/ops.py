@@ -75,6 +75,20 @@ def relaxed(belief: Array, seconds: float, half_life_s: float | None) -> Array:
     return faded.astype(belief.dtype)
 
 
+def wrong_half_life(half_life_s: float | None) -> list[str]:
+    """Say what is wrong with a `gap_half_life_s` for an error's sentence after "expected"; nothing if it is right.
+
+    Infinity is refused: settings travel as JSON, which has no word for it, and None says the same.
+
+    Examples
+    --------
+    >>> wrong_half_life(-5), wrong_half_life(None)
+    (['gap_half_life_s > 0 or None, got -5'], [])
+    """
+    right = half_life_s is None or 0 < half_life_s < np.inf
+    return [] if right else [f"gap_half_life_s > 0 or None, got {half_life_s}"]
+
+
 def choices(wrong: str, known: Iterable[str]) -> str:
     """Say what would have been right instead of a wrong name, for the end of an error's sentence.
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from sight import registry
 from sight._version import __version__
 from sight.bench.plan import key
+from sight.code import code_of, code_of_module
 from sight.types import Windows
 
 #: From so many windows on, batches of 256 instead of 64: a quarter of the steps, and each still sees enough.
@@ -30,8 +32,9 @@ class Recipe:
     device: str
 
     def name(self, data: str) -> str:
-        """Name the model that this recipe makes of windows with this hash."""
-        return key(data, self, __version__)
+        """Name the model that this recipe and today's code of training make of windows with this hash."""
+        code = (code_of_module("sight.train"), code_of(registry.get("encoders", self.encoder)))
+        return key(data, self, code, __version__)
 
 
 def batch_for(asked: int | None, windows: Sequence[Windows]) -> int:

@@ -1,8 +1,9 @@
 """What a process of the benchmark does: trains a source, answers a trial, keeps each row.
 
-A row is the answer of one method on one trial. It lies in a file of its own, named after all that decides it (the
-data, the source model, the order of the stream, the method, its settings, its code and that of the scores) and written
-whole. So a run that was killed goes on where it stopped, and experiments share the rows they have in common.
+A row is the answer of one method on one trial. It lies in a file of its own, named after all that decides it in data
+and in this package (the windows, the source model, the order of the stream, the method with its settings, the scores,
+and for each of them the code it stands on) and written whole. So a run that was killed goes on where it stopped, and
+experiments share the rows they have in common.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import platform
 import time
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -21,20 +22,16 @@ import numpy as np
 
 from sight import registry
 from sight._version import __version__
+from sight.base import Adapter
 from sight.bench.analyses import ANALYSES
 from sight.bench.models import Recipe, batch_for, content, source_model
+from sight.bench.orders import ordered
 from sight.bench.plan import Experiment, Setting, Trial, Variant, key, text
-from sight.code import HOME, code_of, hash_of
+from sight.code import code_of, code_of_module
 from sight.smooth import rule_of
 from sight.sources.card import filled
 from sight.sources.checkpoint import write_whole
 from sight.types import Array, Windows
-
-#: Windows that stay together when a stream is shuffled in blocks.
-BLOCK = 32
-
-#: What of the package turns answers into scores.
-SCORES = ("evaluate.py", "smooth.py", "metrics.py", "segments.py", "bench/analyses.py")
 
 Row = dict[str, Any]
 
@@ -61,7 +58,7 @@ class Failure:
         return f"{self.label} on {self.trial}: {self.error}"
 
 
-def make(variant: Variant) -> Any:
+def make(variant: Variant) -> Adapter:
     """Make the adapter of a variant: explicit fields win over the preset, the preset over the class."""
     from sight.methods.presets import resolve
 
@@ -69,7 +66,8 @@ def make(variant: Variant) -> Any:
     fields = dict(variant.fields)
     if variant.rule is not None and "rule" in {field.name for field in dataclasses.fields(cls)}:
         fields.setdefault("rule", variant.rule)
-    return cls(**(fields if variant.preset is None else resolve(variant.method, variant.preset, **fields)))
+    made: Adapter = cls(**(fields if variant.preset is None else resolve(variant.method, variant.preset, **fields)))
+    return made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +100,10 @@ class _Stage:
         """File of one row, named after all that decides it."""
         adapter = make(variant)
         setting, kind = self.job.setting, self.job.experiment.kind
-        stream = (self.target_data, self.target.stride_s, self.trial.order, setting.use_gaps, BLOCK)
+        order = (self.trial.order, setting.use_gaps, code_of_module("sight.bench.orders"))
+        stream = (self.target_data, self.target.stride_s, *order)
         method = (variant.method, adapter.settings(), code_of(type(adapter)), *([variant.lag] if variant.lag else []))
-        name = key(kind, self.model_name, stream, method, _scores_code(), __version__)
+        name = key(kind, self.model_name, stream, method, code_of_module("sight.bench.analyses"), __version__)
         return self.job.out / "rows" / name[:2] / f"{name}.json"
 
     def source(self) -> Any:
@@ -200,7 +199,8 @@ def _row(stage: _Stage, variant: Variant, source: Any, windows: Windows, encoded
     return {
         "settings": adapter.settings(),
         "rule": rule_of(variant.lag) if variant.lag else adapter.rule,
-        "notes": list(adapter.notes()) if hasattr(adapter, "notes") else [],
+        "needs": dataclasses.asdict(adapter.needs) | {"batch": adapter.chunk is not None},
+        "notes": list(adapter.notes()),
         "code": code_of(type(adapter)),
         "scores": scores,
         "state_bytes": adapter.state_bytes(),
@@ -237,28 +237,10 @@ def _names(stage: _Stage, variant: Variant, place: int) -> Row:
         "place": place,
         "method": variant.method,
         "preset": variant.preset,
-        "needs": dataclasses.asdict(registry.get("methods", variant.method).needs),
         "paper_table": experiment.paper,
         "paper_dataset": setting.paper,
         "paper_case": paper if setting.paper else "",
     }
-
-
-def ordered(windows: Windows, trial: Trial, *, use_gaps: bool = False) -> Windows:
-    """Put a stream into the order of a trial; without gaps it runs on evenly, recordings joined."""
-    n = len(windows)
-    if use_gaps and trial.order == "chronological":
-        return windows
-    rng = np.random.default_rng(trial.seed)
-    index = np.arange(n)
-    if trial.order == "blocks":
-        blocks = np.array_split(index, range(BLOCK, n, BLOCK))
-        index = np.concatenate([blocks[i] for i in rng.permutation(len(blocks))])
-    elif trial.order == "shuffled":
-        index = rng.permutation(n)
-    time_s, gaps = np.arange(n) * windows.stride_s, np.zeros(n)
-    x, label = windows.x[index], windows.label[index]
-    return replace(windows, x=x, label=label, time_s=time_s, gap_before_s=gaps, wear=None, start=None)
 
 
 # --- help ----------------------------------------------------------------------------------------------------------
@@ -270,11 +252,6 @@ def _json(value: Any) -> Any:
 
 def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-@cache
-def _scores_code() -> str:
-    return hash_of(HOME / name for name in SCORES)
 
 
 def _versions() -> dict[str, str]:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
@@ -66,6 +66,15 @@ class Case:
         """Return an adapter of its own that knows no source."""
         return dataclasses.replace(self.adapter)
 
+    def rules(self) -> list[Case]:
+        """Return the case under each streaming rule that the method offers as a field, the usual one first."""
+        usual = {field.name: field.default for field in dataclasses.fields(self.adapter)}.get("rule")
+        if usual in (None, dataclasses.MISSING):
+            return [self]
+        offered = dict.fromkeys((usual, *get_args(get_type_hints(type(self.adapter))["rule"])))
+        ruled = (self.adapter.clone(rule=rule) for rule in offered)
+        return [dataclasses.replace(self, adapter=adapter, given_source=self.source) for adapter in ruled]
+
     def demand(self, kept: bool | np.bool_, message: str) -> None:
         """Fail with the method's name and a sentence unless the promise was kept."""
         if not kept:
@@ -112,13 +121,14 @@ def finite_state(case: Case, adapter: Adapter, when: str) -> None:
     case.demand(not spoilt, f"holds NaN or infinity in {', '.join(spoilt)} {when}; restore would refuse it.")
 
 
-def refuses(case: Case, adapter: Adapter, what: str, attempt: Callable[[], Any]) -> None:
-    """Demand a ValueError, and a state as it was."""
+def refuses(case: Case, adapter: Adapter, what: str, attempt: Callable[[], Any]) -> str:
+    """Demand a ValueError, and a state as it was; return what the error says."""
     before = adapter.state()
     try:
         attempt()
-    except ValueError:
+    except ValueError as error:
         case.demand(same(before, adapter.state()), f"refuses {what}, but has changed by then; check before writing.")
+        return str(error)
     except Exception as error:
         raise CheckFailed(
             f"{adapter.name}: fails on {what} with {type(error).__name__}: {error}; raise a ValueError that says what "

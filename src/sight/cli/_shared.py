@@ -56,7 +56,9 @@ class Friendly(TyperGroup):
         except BrokenPipeError:  # whoever listened has heard enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
-        except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+        except (typer.Exit, typer.Abort):  # errors of run time by their class, the end of a command by their meaning
+            raise
+        except (ValueError, TypeError, OSError, ModuleNotFoundError, RuntimeError, ArithmeticError) as error:
             if os.environ.get("SIGHT_DEBUG"):
                 raise
             errors.print(f"[bold red]sight:[/] {_escape(sentence(error))}", highlight=False, soft_wrap=True)
@@ -77,7 +79,9 @@ def sentence(error: Exception) -> str:
         return f'This needs the package {package}; install it with: pip install "{wanted}"'
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"There is no file {error.filename!s}; check the path."
-    return " ".join(str(error).split()) or type(error).__name__
+    told = " ".join(str(error).split()) or type(error).__name__
+    # Python's own words for it name no remedy; no sentence of this package is of this class.
+    return f"{told}; SIGHT_DEBUG=1 shows where." if isinstance(error, ArithmeticError) else told
 
 
 def _escape(text: str) -> str:

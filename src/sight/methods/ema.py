@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.ops import relaxed
+from sight.ops import relaxed, wrong_half_life
 from sight.types import Array
 
 
@@ -42,8 +42,10 @@ class EMA(OutputAdapter):
     gap_half_life_s: float | None = 30.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.a < 1:
-            raise ValueError(f"ema: expected 0 <= a < 1, got {self.a}.")
+        wrong = [] if 0 <= self.a < 1 else [f"0 <= a < 1, got {self.a}"]
+        wrong += wrong_half_life(self.gap_half_life_s)
+        if wrong:
+            raise ValueError(f"ema: expected {'; '.join(wrong)}.")
 
     def _reset(self) -> None:
         self.belief_ = np.full(self.n_classes, 1 / self.n_classes, self.source.weight.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 from sight.base import Needs, OutputAdapter
 from sight.kernels import Fleet, KeelFleet, KeelRules, KeelSource, KeelState, backend
 from sight.kernels.keel_reference import HIGHEST, LOWEST, TRACE, strength
-from sight.ops import relaxed, unit
+from sight.ops import relaxed, unit, wrong_half_life
 from sight.types import Array
 
 #: Least share of a class that the source never saw.
@@ -97,11 +97,13 @@ class Keel(OutputAdapter):
     def __post_init__(self) -> None:
         shares = ("prototypes", "align", "doubt", "temper", "rate")
         wrong = [f"0 <= {key} <= 1, got {getattr(self, key)}" for key in shares if not 0 <= getattr(self, key) <= 1]
-        wrong += [f"{key} >= 0, got {getattr(self, key)}" for key in ("debias", "surprise") if getattr(self, key) < 0]
+        amounts = ("debias", "surprise")
+        wrong += [f"{key} >= 0, got {getattr(self, key)}" for key in amounts if not getattr(self, key) >= 0]
         if not LOWEST <= self.hazard <= HIGHEST:
             wrong.append(f"{LOWEST} <= hazard <= {HIGHEST}, got {self.hazard}")
         if not self.patience > 0:
             wrong.append(f"patience > 0, got {self.patience}")
+        wrong += wrong_half_life(self.gap_half_life_s)
         if wrong:
             raise ValueError(f"keel: expected {'; '.join(wrong)}.")
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.ops import relaxed
+from sight.ops import relaxed, wrong_half_life
 from sight.types import Array
 
 #: Added to every transition count, so that no class becomes unreachable.
@@ -87,6 +87,7 @@ class OATTA(OutputAdapter):
             wrong.append(f"carry 'posterior' or 'answer', got {self.carry!r}")
         if self.counts not in ("two-slice", "outer"):
             wrong.append(f"counts 'two-slice' or 'outer', got {self.counts!r}")
+        wrong += wrong_half_life(self.gap_half_life_s)
         if wrong:
             raise ValueError(f"oatta: expected {'; '.join(wrong)}.")
 

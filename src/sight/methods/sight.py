@@ -10,7 +10,7 @@ import numpy as np
 from sight.base import Needs, OutputAdapter
 from sight.kernels import Fleet, Rules, SightFleet, SightState, backend
 from sight.kernels.reference import NORM_FLOOR
-from sight.ops import relaxed, unit
+from sight.ops import relaxed, unit, wrong_half_life
 from sight.types import Array
 
 
@@ -113,8 +113,7 @@ class SIGHT(OutputAdapter):
                 wrong.append(f"surprise 'geometric', 'distance', 'off' or a number in [0, 1], got {self.surprise!r}")
         elif not 0 <= self.surprise <= 1:
             wrong.append(f"a constant surprise in [0, 1], got {self.surprise}")
-        if self.gap_half_life_s is not None and not self.gap_half_life_s > 0:
-            wrong.append(f"gap_half_life_s > 0 or None, got {self.gap_half_life_s}")
+        wrong += wrong_half_life(self.gap_half_life_s)
         if wrong:
             raise ValueError(f"sight: expected {'; '.join(wrong)}.")
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.ops import normalised, relaxed
+from sight.ops import normalised, relaxed, wrong_half_life
 from sight.types import Array
 
 
@@ -43,8 +43,10 @@ class Sticky(OutputAdapter):
     gap_half_life_s: float | None = 30.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.s < 1:
-            raise ValueError(f"{self.name}: expected 0 <= s < 1, got {self.s}.")
+        wrong = [] if 0 <= self.s < 1 else [f"0 <= s < 1, got {self.s}"]
+        wrong += wrong_half_life(self.gap_half_life_s)
+        if wrong:
+            raise ValueError(f"{self.name}: expected {'; '.join(wrong)}.")
 
     def _reset(self) -> None:
         self.belief_ = np.full(self.n_classes, 1 / self.n_classes, self.source.weight.dtype)
