@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from sight import registry
-from sight.bench import catalogue, paper
-from sight.bench.catalogue import load_experiment, load_setting, narrow
+from sight.bench import catalogue, paper, settings
+from sight.bench.catalogue import load_experiment, narrow
 from sight.bench.models import batch_for
 from sight.bench.plan import Setting, trials
+from sight.bench.settings import load_setting
 from sight.testing import ToySource, toy_stream
 
 
@@ -73,9 +74,9 @@ def test_settings_of_the_paper_have_its_pairs(name, pairs):
 def test_the_nine_settings_exist_with_their_training():
     kinds = ("hapt-total", "hapt-body", "hugadb", "wisdm")
     names = {f"{kind}-{how}" for kind in kinds for how in ("single", "pooled")} | {"extrasensory-pooled"}
-    tables = catalogue._settings()
-    assert names == set(catalogue.suite())
-    assert len(set(catalogue.suite().values())) == 9
+    tables = settings._settings()
+    assert names == set(settings.suite())
+    assert len(set(settings.suite().values())) == 9
     assert {tables[name].get("epochs", 100) for name in names if name.endswith("single")} == {100}
     assert {tables[name]["epochs"] for name in names if name.endswith("pooled")} == {33}
     first, last = (group.split("+") for group in tables["extrasensory-pooled"]["sources"])

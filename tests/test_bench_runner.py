@@ -17,11 +17,12 @@ import pytest
 from typer.testing import CliRunner
 
 from sight import registry
-from sight.bench.catalogue import experiments, load_experiment, load_setting, narrow
+from sight.bench.catalogue import experiments, load_experiment, narrow
 from sight.bench.plan import Variant
 from sight.bench.report import write_report
 from sight.bench.rows import read, write
 from sight.bench.runner import run, steps
+from sight.bench.settings import load_setting
 from sight.bench.worker import make
 from sight.cli import app
 from sight.methods.sight import SIGHT
@@ -164,6 +165,25 @@ def test_steps_are_counted_before_and_told_on_the_way(tiny):
     assert told == [(1, "training"), (2, "training"), (3, "adapting"), (4, "adapting"), (5, "adapting")]
 
 
+def test_what_is_gathered_is_counted_to_the_end(tiny):
+    experiment = narrow(load_experiment("ablation"), seeds=[0])
+    setting, told = load_setting(str(tiny / "tiny.toml")), []
+    where = {"engine": "serial", "only_finished": True, "on_done": lambda *step: told.append(step)}
+    run(experiment, setting, tiny / "runs", **where)
+    assert told == [(1, "adapting"), (2, "adapting"), (3, "adapting")]
+    assert steps(experiment, setting, only_finished=True) == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [(("--seeds", "a"), "Expected seeds such as 0,1, got 'a'"), (("--jobs", "0"), "greater than or equal to 1")],
+)
+def test_options_that_are_no_numbers_are_told(tiny, option, words):
+    told = bench("run", "ablation", "--dataset", str(tiny / "tiny.toml"), "-o", str(tiny / "runs"), *option)
+    assert told.exit_code == 2
+    assert words in " ".join(told.output.replace("│", " ").split())
+
+
 @pytest.mark.long
 def test_a_worker_killed_under_dask_changes_nothing(tiny, tmp_path):
     pytest.importorskip("distributed")
@@ -171,7 +191,8 @@ def test_a_worker_killed_under_dask_changes_nothing(tiny, tmp_path):
 import os, signal, sys, threading, time
 from pathlib import Path
 from sight import engines
-from sight.bench.catalogue import load_experiment, load_setting, narrow
+from sight.bench.catalogue import load_experiment, narrow
+from sight.bench.settings import load_setting
 from sight.bench.rows import write
 from sight.bench.runner import run
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def refine(
     method
         Registry name, such as "sight" or "sticky".
     gap_before_s
-        Seconds missing before each window, (N,); the method is told of each that is not 0.
+        Seconds missing before each window, (N,); the method is told of each above 0.
     stats
         What training left, for methods that can use it.
     fields

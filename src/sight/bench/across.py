@@ -5,28 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sight.bench import stats
+from sight.bench.stats import Apart
 from sight.bench.summary import Summary, summarise
 
 #: Filters of a line or two, which a method must beat to be worth its length.
 TRIVIAL = ("ema", "sticky", "sticky-learned")
-
-
-class Apart(NamedTuple):
-    """A mean difference in points, and its 95 % interval over people."""
-
-    mean: float
-    low: float
-    high: float
-
-    @property
-    def verdict(self) -> str:
-        """What the interval shows, as `stats.verdict` says it."""
-        return stats.verdict(self.low, self.high)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,7 +102,7 @@ class Across:
         for shown, summary in self.summaries.items():
             rival = summary.baseline if other is None else other
             if rival is not None and {label, rival} <= set(summary.table.index):
-                found[shown] = Apart(*summary.difference(label, rival))
+                found[shown] = summary.difference(label, rival)
         return found
 
     def harmed(self, label: str) -> float:

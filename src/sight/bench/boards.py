@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sight.bench.across import TRIVIAL, Across
-from sight.bench.catalogue import SUITE
 from sight.bench.coverage import fewer, never, uneven
 from sight.bench.forms import Cell, Table, interval, marked, number
+from sight.bench.settings import SUITE
 from sight.bench.summary import HARM
 from sight.bench.tables import COMPLETED
 
@@ -60,9 +60,14 @@ def _note(across: Across, metric: str) -> str:
         "bootstrap interval; in the mean a person drawn counts in every setting that has them. Harmed: share of runs "
         f"(source, target, seed) that lose more than {HARM:g} points. Best in: settings in which its difference, on "
         "its own runs, is highest. Rank is averaged over people, then settings, among the methods run there. Methods "
-        "run on more settings come first."
+        f"run on more settings come first. Seeds: {_seeds(across)}."
     )
     return explained(across, said, uneven(across), across.starred.values())
+
+
+def _seeds(across: Across) -> str:
+    counts = [summary.seeds for summary in across.summaries.values()]
+    return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}, by setting"
 
 
 def explained(across: Across, said: str, more: Sequence[str], shown: Iterable[str]) -> str:
@@ -139,10 +144,7 @@ def beside(
 
 
 def average(across: Across, column: str) -> Any:
-    """Average a figure of each method over settings: a column of the summaries, "missed" changes, or "delay"."""
-    if column == "missed":
-        changes = across.figure("changes")
-        return (across.figure("changes_missed") / changes.where(changes > 0)).mean(axis=1)
+    """Average a figure of each method over settings: a column of the summaries, or "delay" in windows."""
     if column == "delay":
         strides = np.array([summary.stride_s for summary in across.summaries.values()])
         return (across.figure("delay_median_s") / strides).mean(axis=1)

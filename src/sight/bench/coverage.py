@@ -7,7 +7,7 @@ from typing import Any
 
 from sight.bench.across import Across
 from sight.bench.catalogue import SPELLING, experiments, load_experiment
-from sight.bench.forms import DASH
+from sight.bench.forms import DASH, several
 
 
 def listed(words: Iterable[str]) -> str:
@@ -55,6 +55,14 @@ def fewer(seeds: Any, starred: Mapping[str, str], *, paired: bool = True) -> Ite
         place = "" if len(where) == len(seeds.columns) else f" on {listed(where)}"
         what = f": comparisons with {it} are over those runs" if paired else ""
         yield f"{listed(labels)} {has} {n} of {of} seeds{place}{what}."
+
+
+def left_out(table: Any) -> Iterator[str]:
+    """Say of which methods `sight.bench.rows.read` left rows of earlier versions out."""
+    counts = table.attrs.get("left_out", {})
+    if counts:
+        told = listed(f"{several(count, 'row')} of {label}" for label, count in counts.items())
+        yield f"Left out, of earlier code, settings or versions than those in the newest file: {told}."
 
 
 def missing(across: Across) -> Iterator[str]:

@@ -9,17 +9,20 @@ from typing import Any
 import numpy as np
 
 from sight.bench import paper, stats
-from sight.bench.across import Across, Apart, over
-from sight.bench.catalogue import short, suite
+from sight.bench.across import Across, over
 from sight.bench.coverage import listed
-from sight.bench.forms import interval, number
+from sight.bench.forms import number, several
+from sight.bench.rows import details
+from sight.bench.settings import short, suite
+from sight.bench.stats import Apart
 
 BASE, OURS, AUTHORS, KEEL, STICKY, EMA = "Source-only", "SIGHT", "SIGHT, authors' code", "Keel", "Sticky", "EMA"
 #: Where the reports of the settings lie, seen from the page.
 REPORTS = "../benchmarks/results"
-ORDERS = ("chronological", "blocks", "shuffled")
 #: The corpora of the paper's smaller tables.
 PRINTED = {"harth": "HARTH", "capture24": "CAPTURE-24"}
+#: What an interval of gains says of a claim of a gain.
+CLAIM = {"better": "holds", "worse": "does not hold", "open": "is not shown", "unknown": "cannot be judged"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,6 +84,28 @@ class Evidence:
         found: Across = self._kept[key]
         return found
 
+    def scope(self, experiment: str, *labels: str, **where: str) -> str:
+        """Say in brackets on how many settings and seeds an experiment rests; nothing where on all.
+
+        Parameters
+        ----------
+        experiment, where
+            As in `of`.
+        labels
+            Methods that are spoken of; those with the fewest seeds count.
+        """
+        rows = self.of(experiment, everywhere=False, **where)
+        rows = rows[rows["label"].isin(labels)] if labels else rows
+        if not len(rows):
+            return ""
+        seeds = rows.groupby(["setting", "label"])["seed"].nunique().groupby("setting").min()
+        least, most = int(seeds.min()), int(seeds.max())
+        inside = len(set(seeds.index) & set(self.nine))
+        if inside == len(self.nine) and least == self.rows["seed"].nunique():
+            return ""
+        place = f"{inside} of {len(self.nine)} settings" if inside else listed(map(short, seeds.index))
+        return f" ({place}, {several(most, 'seed') if least == most else f'{least} to {most} seeds'})"
+
     def by_person(self, rows: Any, values: Any) -> dict[str, Apart]:
         """Mean and interval over target people of one number a row, on each setting."""
         found = {}
@@ -95,17 +120,6 @@ class Evidence:
 # --- words ---------------------------------------------------------------------------------------------------------
 
 
-def points(apart: Apart, digits: int = 1) -> str:
-    """Write a difference with its interval.
-
-    Examples
-    --------
-    >>> points(Apart(1.25, 0.5, 2.0)), points(Apart(-3.0, float("nan"), float("nan")))
-    ('+1.2 [+0.5, +2.0]', '−3.0')
-    """
-    return f"{number(apart.mean, digits, sign=True)} {interval(apart.low, apart.high)}".strip()
-
-
 def on(found: Mapping[str, Apart], verdict: str) -> str:
     """Name the settings with a verdict.
 
@@ -116,17 +130,6 @@ def on(found: Mapping[str, Apart], verdict: str) -> str:
     """
     own = [shown for shown, apart in found.items() if apart.verdict == verdict]
     return f"all {len(own)} settings" if len(own) == len(found) > 2 else listed(own) if own else "no setting"
-
-
-def several(count: int, what: str) -> str:
-    """Write a count with its noun.
-
-    Examples
-    --------
-    >>> several(1, "setting"), several(1200, "seed")
-    ('1 setting', '1,200 seeds')
-    """
-    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def of_average(found: Across) -> str:
@@ -177,6 +180,13 @@ def printed(table: str, method: str, case: str = "average", *, less: str = BASE,
         if one is not None and two is not None:
             said.append(f"{number(one - two, sign=True)} on {called}")
     return listed(said) if said else ""
+
+
+def persistence(rows: Any, name: str) -> float:
+    """Probability that a window repeats the one before, averaged over classes, from the counts of that name."""
+    counts = np.sum(details(rows, name), axis=0)
+    seen = counts.sum(axis=1) > 0
+    return float((np.diag(counts)[seen] / counts.sum(axis=1)[seen]).mean())
 
 
 def share(part: float, whole: float) -> float:

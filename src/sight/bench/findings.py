@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from sight.bench.coverage import fewer
+from sight.bench.evidence import AUTHORS, CLAIM, KEEL, OURS, STICKY, persistence
 from sight.bench.figures import _class_means
-from sight.bench.forms import interval, number
+from sight.bench.forms import number, points
 from sight.bench.rows import details
+from sight.bench.stats import Apart
 from sight.bench.summary import HARM, READINGS, Summary, grids
 
-OURS = "SIGHT"
 #: Whom SIGHT is held against besides source-only.
-OTHERS = {"Sticky": "a two-line sticky filter", "SIGHT, authors' code": "its authors' public code"}
+OTHERS = {STICKY: "a two-line sticky filter", AUTHORS: "its authors' public code"}
 READING_NAMES = dict(zip(READINGS, ("union", "truth", "all classes"), strict=True))
 
 
@@ -27,24 +28,20 @@ def comparison(summary: Summary, where: str) -> Iterator[str]:
         yield _place(summary)
         for other, called in OTHERS.items():
             if other in table.index:
-                yield f"Against {called} SIGHT is at {_points(*summary.difference(OURS, other))}."
+                yield f"Against {called} SIGHT is at {points(summary.difference(OURS, other), 'points')}."
     yield from _readings(summary)
     yield from _incomplete(summary)
 
 
 def _gain(summary: Summary, where: str) -> str:
     row, base = summary.table.loc[OURS], summary.baseline
+    gain = Apart(*row[["delta", "low", "high"]])
     said = f"On {where}, source-only reaches {number(summary.table.at[base, 'mean'])} points of macro-F1 and SIGHT "
-    said += f"{number(row['mean'])}, over pairs; over people {_points(row['delta'], row['low'], row['high'])}"
+    said += f"{number(row['mean'])}, over pairs; over people {points(gain, 'points')}"
     if np.isfinite(row["paper_delta"]):
         said += f"; the paper prints {number(row['paper_delta'], sign=True)} on these pairs"
-    if not np.isfinite(row["low"]):
-        return f"{said}. With so few people there is no telling whether the paper's claim of a gain holds here."
-    if row["low"] > 0:
-        return f"{said}. The paper's claim of a gain holds here."
-    if row["delta"] > 0:
-        return f"{said}. The paper's claim of a gain is not shown here: the interval includes zero."
-    return f"{said}. The paper's claim of a gain does not hold here."
+    why = {"open": ": the interval includes zero", "unknown": " with so few people"}.get(gain.verdict, "")
+    return f"{said}. The paper's claim of a gain {CLAIM[gain.verdict]} here{why}."
 
 
 def _place(summary: Summary) -> str:
@@ -52,7 +49,7 @@ def _place(summary: Summary) -> str:
     place = list(order.index).index(OURS) + 1
     here = f"SIGHT is the best of {len(order)} here" if place == 1 else f"SIGHT is number {place} of {len(order)} here"
     if place > 1:
-        here += f", behind {order.index[0]} with {_points(order.iloc[0], np.nan, np.nan)} against source-only"
+        here += f", behind {order.index[0]} with {number(order.iloc[0], sign=True)} points against source-only"
     printed = summary.table["paper"].dropna()
     if OURS not in printed.index:
         return f"{here}; the paper finds it best on its own main datasets."
@@ -74,22 +71,31 @@ def _incomplete(summary: Summary) -> Iterator[str]:
         of_its_seeds = there[there.index.get_level_values("seed").isin(own[own].index.get_level_values("seed"))]
         most, count = len(of_its_seeds), int(own.sum())
         if count < most:
-            yield f"{label} failed on {most - count} of {most} trials; its figures are over the others."
+            yield f"{label} has {count} of {most} trials; its figures are over those."
 
 
 def variants(summary: Summary) -> Iterator[str]:
-    """Say which plainer variants are as good as the full method."""
+    """Say for which plainer variants it holds that the full method is better, as the paper finds."""
     if OURS not in summary.table.index:
         return
-    full = summary.table.at[OURS, "mean"]
-    others = summary.table.drop(index=[label for label in (OURS, summary.baseline) if label in summary.table.index])
-    as_good = others.index[others["mean"] >= full]
-    yield f"The paper finds every variant below the full method, which reaches {number(full)} points here."
-    if not len(as_good):
-        yield f"That holds here for all {len(others)}."
-        return
-    told = (f"{label} ({_points(*summary.difference(label, OURS))})" for label in as_good)
-    yield f"It does not hold here for {len(as_good)} of {len(others)}: {'; '.join(told)}."
+    others = [label for label in summary.table.index if label not in (OURS, summary.baseline)]
+    apart = {label: summary.difference(label, OURS) for label in others}
+    full = number(summary.table.at[OURS, "mean"])
+    yield f"The paper finds every variant below the full method, which reaches {full} points here."
+    words = {"worse": "That holds", "better": "It does not hold", "open": "It is not shown", "unknown": "It is open"}
+    for verdict, told in words.items():
+        own = [f"{label} ({points(found, 'points')})" for label, found in apart.items() if found.verdict == verdict]
+        if own:
+            yield f"{told} here for {len(own)} of {len(others)}: {'; '.join(own)}."
+
+
+def parts(summary: Summary) -> Iterator[str]:
+    """Say how far variants of our own method lie from the whole."""
+    methods = summary.table["method"]
+    others = [label for label in methods.index if label != KEEL and methods[label] == methods.get(KEEL)]
+    if others:
+        told = (f"{label} {points(summary.difference(label, KEEL))}" for label in others)
+        yield f"Against whole Keel, in points: {'; '.join(told)}."
 
 
 def sensitivity(summary: Summary) -> Iterator[str]:
@@ -104,7 +110,7 @@ def sensitivity(summary: Summary) -> Iterator[str]:
     gains = summary.table.loc[[label for labels in found.values() for label in labels.values()], "delta"]
     if gains.notna().all():
         best_gain, better = number(gains.max(), sign=True), int((gains > 0).sum())
-        yield f"Of {len(gains)} values {better} gain over source-only; the best gives {best_gain} points."
+        yield f"Of {len(gains)} values {better} lie above source-only; the best gives {best_gain} points."
 
 
 def conditions(summaries: Mapping[str, Summary], *, ordered: bool) -> Iterator[str]:
@@ -131,10 +137,12 @@ def _worth(summaries: Mapping[str, Summary]) -> Iterator[str]:
 
 
 def _networks(summaries: Mapping[str, Summary]) -> Iterator[str]:
-    gains = {case: s.table.at[OURS, "delta"] for case, s in summaries.items() if OURS in s.table.index}
+    gains = {
+        case: s.difference(OURS, s.baseline) for case, s in summaries.items() if s.baseline and OURS in s.table.index
+    }
     if gains:
-        told = ", ".join(f"{case} {number(gain, sign=True)}" for case, gain in gains.items())
-        better = sum(gain > 0 for gain in gains.values())
+        told = ", ".join(f"{case} {points(gain)}" for case, gain in gains.items())
+        better = sum(gain.verdict == "better" for gain in gains.values())
         yield f"The paper finds SIGHT to gain on every network; here it does on {better} of {len(gains)}: {told}."
 
 
@@ -147,7 +155,7 @@ def alone(summary: Summary) -> Iterator[str]:
     for label in (label for label in table.index if label != base):
         row = table.loc[label]
         lost = f"{row['harmed']:.0f} of {row['runs']:.0f} runs lose more than {HARM:g} points"
-        yield f"{label}: {_points(row['delta'], row['low'], row['high'])}; {lost}."
+        yield f"{label}: {points(Apart(*row[['delta', 'low', 'high']]), 'points')}; {lost}."
 
 
 def geometry(rows: Any) -> Iterator[str]:
@@ -195,17 +203,10 @@ def prototypes(rows: Any) -> Iterator[str]:
 def motivation(rows: Any) -> Iterator[str]:
     """Say how strongly activities persist, and what features do at a change."""
     for name, what in (("transitions_true", "true classes"), ("transitions_raw", "answers of the classifier")):
-        counts = np.sum(details(rows, name), axis=0)
-        seen = counts.sum(axis=1) > 0
-        diagonal = (np.diag(counts)[seen] / counts.sum(axis=1)[seen]).mean()
-        yield f"A window of the {what} repeats the one before with probability {diagonal:.3f}, averaged over classes."
+        stays = persistence(rows, name)
+        yield f"A window of the {what} repeats the one before with probability {stays:.3f}, averaged over classes."
     new, old, other = (rows[name].mean() for name in ("towards_new", "towards_old", "towards_best_other"))
     yield (
         f"Right after a change the deviation has a cosine of {new:.2f} with the direction to the new class, {old:.2f} "
         f"to the old one, and {other:.2f} to the best of the others."
     )
-
-
-def _points(mean: float, low: float, high: float) -> str:
-    bracket = interval(low, high)
-    return f"{number(mean, sign=True)} points{f' {bracket}' if bracket else ''}"

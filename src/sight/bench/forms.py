@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sight.bench.stats import Apart
 from sight.report.figures import scrolling
 from sight.report.html import Html, join, tag
 
@@ -137,6 +138,28 @@ def spread(mean: float, sd: float) -> str:
 def interval(low: float, high: float) -> str:
     """Write an interval in brackets; nothing where there is none."""
     return f"[{number(low, sign=True)}, {number(high, sign=True)}]" if np.isfinite(low) else ""
+
+
+def points(apart: Apart, unit: str = "") -> str:
+    """Write a difference with its interval.
+
+    Examples
+    --------
+    >>> points(Apart(1.25, 0.5, 2.0)), points(Apart(-3.0, float("nan"), float("nan")), "points")
+    ('+1.2 [+0.5, +2.0]', '−3.0 points')
+    """
+    return " ".join(part for part in (number(apart.mean, sign=True), unit, interval(apart.low, apart.high)) if part)
+
+
+def several(count: int, what: str) -> str:
+    """Write a count with its noun.
+
+    Examples
+    --------
+    >>> several(1, "setting"), several(1200, "seed")
+    ('1 setting', '1,200 seeds')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def probability(p: float) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench.across import Across, Apart
+from sight.bench.across import Across
 from sight.bench.figures import ACCENT, BLUE, GREEN, INK, ORANGE, RULE, SOFT, canvas, svg
+from sight.bench.stats import Apart
 
 #: Colours of the methods that chapters speak of.
 COLOUR = {"SIGHT": ACCENT, "SIGHT, authors' code": "#c48a7e", "Sticky": BLUE, "EMA": ORANGE, "Keel": GREEN}

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, TypeAlias
+
+from sight.ops import choices
 
 #: What an experiment can look at; "speed" is the stopwatch, the others are in `sight.bench.analyses`.
 KINDS = ("compare", "classes", "geometry", "prototypes", "motivation", "speed")
@@ -146,3 +148,16 @@ def text(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def check_known(name: str, known: Sequence[str], what: str) -> None:
+    """Raise unless a name is among those known, and name the nearest."""
+    if name not in known:
+        raise ValueError(f"There is no {what} called {name!r}; {choices(name, known)}")
+
+
+def check_keys(table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    """Raise unless all keys of a table are known, and name the nearest."""
+    for entry in table:
+        if entry not in known:
+            raise ValueError(f"{where}: unknown {entry!r}; {choices(entry, known)}")

@@ -13,6 +13,8 @@ from typing import Any
 
 from sight._version import __version__
 from sight.bench import figures, findings, rows, tables
+from sight.bench.coverage import left_out
+from sight.bench.evidence import OURS
 from sight.bench.section import Section
 from sight.bench.suites import leaderboard, suites
 from sight.bench.summary import CASES, Summary, by_pair, grids, summarise
@@ -34,6 +36,8 @@ ORDER = (
     "motivation",
     "beyond",
 )
+#: Tables in which the paper claims that every variant is below the full method.
+CLAIMED = ("ablation", "design")
 STYLE = """
 main { max-width: 1240px; }
 .contents { columns: 2 300px; column-gap: 3rem; margin: 0; padding: 0; list-style: none; font-size: .93rem; }
@@ -76,7 +80,8 @@ def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False
             _write(out / "tables" / f"{entry.name}.tex", entry.latex())
         for name, text in section.figures.items():
             _write(out / "figures" / f"{name}.svg", text)
-    _write(out / "report.md", "\n\n".join(["# Benchmark", *(section.markdown() for section in sections)]) + "\n")
+    parts = ["# Benchmark", *left_out(table), *(section.markdown() for section in sections)]
+    _write(out / "report.md", "\n\n".join(parts) + "\n")
     return _write(out / "index.html", page(table, sections))
 
 
@@ -113,8 +118,10 @@ def _compare(section: Section, own: Any, setting: str) -> None:
             section.tables.append(tables.pair_table(by_pair(own), f"{name}_pairs", f"{title}: by pair"))
     elif grids(summary.table):
         section.said += findings.sensitivity(summary)
-    else:
+    elif own["paper_table"].iloc[0] in CLAIMED:
         section.said += findings.variants(summary)
+    else:
+        section.said += findings.parts(summary)
     if summary.table["delta"].notna().any():
         section.figures[name] = _drawn(summary)
 
@@ -129,7 +136,7 @@ def _alone(section: Section, own: Any, setting: str) -> None:  # noqa: ARG001 - 
 def _drawn(summary: Summary) -> str:
     if not grids(summary.table):
         return figures.forest(summary)
-    usual = summary.table["settings"].get(findings.OURS)
+    usual = summary.table["settings"].get(OURS)
     return figures.sensitivity(summary, {} if usual is None else json.loads(usual))
 
 
@@ -198,6 +205,7 @@ def _header(table: Any) -> Html:
         tag("h1", "Adaptation methods beside the paper's numbers"),
         tag("p", *(tag("span", part) for part in line), class_="byline"),
         tag("p", lead, class_="lead"),
+        *(tag("p", sentence, class_="lead") for sentence in left_out(table)),
     )
 
 

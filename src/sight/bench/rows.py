@@ -9,11 +9,9 @@ from typing import Any
 
 from sight.sources.checkpoint import write_whole
 
-#: What tells two results apart; of rows that agree in all of these, one is kept.
-IDENTITY = (
-    *("experiment", "setting", "encoder", "order", "label", "method", "settings", "sources", "target", "seed"),
-    *("code", "sight"),
-)
+#: What was run on whom, and what of it a later run may have changed; of rows that agree in all of these one is kept.
+RUN = ("experiment", "setting", "encoder", "order", "label", "method", "sources", "target", "seed")
+VERSION = ("settings", "code", "sight")
 #: What holds several values; JSON in the file, since each row has its own.
 NESTED = ("options", "windowing", "label_map", "needs", "settings", "training", "notes", "state_kinds", "details")
 
@@ -50,6 +48,11 @@ def read(places: Sequence[Path]) -> Any:
     ----------
     places
         Parquet files, or folders that hold them.
+
+    Notes
+    -----
+    Of a method that was run again with other code, settings or version, the newest file decides which is kept;
+    ``attrs["left_out"]`` of the table counts the rows of the others by label.
     """
     import pandas as pd
 
@@ -62,13 +65,26 @@ def read(places: Sequence[Path]) -> Any:
             f"Expected result files (.parquet) in {', '.join(map(str, places))}, got none; "
             f"make some with: sight bench run table-main --dataset synthetic"
         )
-    parts = [pd.read_parquet(file) for file in files]
+    parts = [pd.read_parquet(file).assign(written=file.stat().st_mtime_ns) for file in files]
     for file, part in zip(files, parts, strict=True):
         if not {"experiment", "setting", "label", "details"} <= set(part.columns):
             raise ValueError(f"{file}: expected rows of sight bench run, got columns {list(part.columns)[:6]}.")
-    table = pd.concat(parts, ignore_index=True).drop_duplicates(subset=list(IDENTITY), ignore_index=True)
+    table = _newest(pd.concat(parts, ignore_index=True))
     order = ["experiment", "setting", "trial", "place"]
     return table.sort_values(order, kind="stable", ignore_index=True)
+
+
+def _newest(table: Any) -> Any:
+    """Keep each row once, and no version of a method of which a newer one holds some run too."""
+    # The ranked comparisons share one leaderboard, and so one version of each method.
+    board = table["experiment"].mask(table["ranked"], "ranked")
+    version = [board, *(table[name] for name in ("setting", "label", *VERSION))]
+    time = table["written"].groupby(version).transform("max")
+    older = time < time.groupby([board, *(table[name] for name in RUN[1:])]).transform("max")
+    gone = older.groupby(version).transform("any")
+    kept = table[~gone].drop_duplicates([*RUN, *VERSION]).drop(columns="written")
+    kept.attrs["left_out"] = {label: int(n) for label, n in table.loc[gone, "label"].value_counts(sort=False).items()}
+    return kept
 
 
 def details(table: Any, name: str) -> list[Any]:

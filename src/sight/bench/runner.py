@@ -44,9 +44,9 @@ def run(
         Called with the number of steps finished, of all that `steps` counts, and what they do.
     """
     job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
-    planned, groups = _plan(experiment, setting)
+    planned, groups = _plan(experiment, setting, only_finished)
     done = itertools.count(1)
-    for _ in spread(prepare, [] if only_finished else [(group, job) for group in groups], engine, jobs):
+    for _ in spread(prepare, [(group, job) for group in groups], engine, jobs):
         if on_done:
             on_done(next(done), "training")
     found: dict[int, tuple[list[Row], list[Failure]]] = {}
@@ -58,13 +58,14 @@ def run(
     return list(itertools.chain(*rows)), list(itertools.chain(*failures))
 
 
-def steps(experiment: Experiment, setting: Setting) -> int:
+def steps(experiment: Experiment, setting: Setting, *, only_finished: bool = False) -> int:
     """Count sources to train and trials to answer."""
-    planned, groups = _plan(experiment, setting)
+    planned, groups = _plan(experiment, setting, only_finished)
     return len(planned) + len(groups)
 
 
-def _plan(experiment: Experiment, setting: Setting) -> tuple[list[Trial], list[list[Trial]]]:
-    """Return all trials, and the same by source model."""
+def _plan(experiment: Experiment, setting: Setting, only_finished: bool) -> tuple[list[Trial], list[list[Trial]]]:
+    """Return all trials, and the same by source model, of which none is trained where only finished rows count."""
     planned = list(trials(experiment, setting))
-    return planned, [list(same) for _, same in itertools.groupby(planned, key=lambda t: (t.encoder, t.seed, t.sources))]
+    groups = itertools.groupby(planned, key=lambda trial: (trial.encoder, trial.seed, trial.sources))
+    return planned, [] if only_finished else [list(same) for _, same in groups]

@@ -5,6 +5,7 @@ Every figure here starts from one number a person: the mean, over seeds and sour
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,6 +19,21 @@ DRAWS = 10_000
 FEWEST = 5
 #: Differences smaller than this many points are ties.
 TIE = 0.005
+#: Up to so many people every pattern of signs is counted.
+COUNTED = 12
+
+
+class Apart(NamedTuple):
+    """A mean difference in points, and its 95 % interval over people."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> str:
+        """What the interval shows, as `verdict` says it."""
+        return verdict(self.low, self.high)
 
 
 class Record(NamedTuple):
@@ -28,19 +44,15 @@ class Record(NamedTuple):
     losses: int
 
 
-def bootstrap_interval(
-    differences: Array, level: float = 0.95, draws: int = DRAWS, seed: int = 0
-) -> tuple[float, float]:
+def bootstrap_interval(differences: Array, draws: int = DRAWS) -> tuple[float, float]:
     """Bracket the mean difference by percentiles over people drawn with replacement; NaN with fewer than five.
 
     Parameters
     ----------
     differences
         One for each person, (n,).
-    level
-        Share of draws inside the interval.
-    draws, seed
-        How many, and from where.
+    draws
+        How many; 95 % of them lie inside.
 
     Examples
     --------
@@ -50,12 +62,10 @@ def bootstrap_interval(
     differences = np.asarray(differences, dtype=np.float64)
     if len(differences) < FEWEST:
         return float("nan"), float("nan")
-    return _middle(differences[_drawn(len(differences), draws, seed)].mean(axis=1), level)
+    return _middle(differences[_drawn(len(differences), draws)].mean(axis=1))
 
 
-def shared_interval(
-    differences: Sequence[Array], people: Sequence[Sequence[str]], level: float = 0.95, draws: int = DRAWS
-) -> tuple[float, float]:
+def shared_interval(differences: Sequence[Array], people: Sequence[Sequence[str]]) -> tuple[float, float]:
     """Bracket the mean over settings of mean differences, where settings share people.
 
     Parameters
@@ -74,13 +84,13 @@ def shared_interval(
         return float("nan"), float("nan")
     everybody = list(dict.fromkeys(person for group in people for person in group))
     place = {person: at for at, person in enumerate(everybody)}
-    counts = _counted(len(everybody), draws)
+    counts = _counted(len(everybody), DRAWS)
     means = []
     for own, group in zip(differences, people, strict=True):
         weight = counts[:, [place[person] for person in group]]
         total = weight.sum(axis=1)
         means.append(np.where(total > 0, weight @ np.asarray(own, dtype=np.float64), np.nan) / np.maximum(total, 1))
-    return _middle(np.nanmean(means, axis=0), level)
+    return _middle(np.nanmean(means, axis=0))
 
 
 def verdict(low: float, high: float) -> str:
@@ -96,15 +106,15 @@ def verdict(low: float, high: float) -> str:
     return "better" if low > 0 else "worse" if high < 0 else "open"
 
 
-def _middle(means: Array, level: float) -> tuple[float, float]:
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+def _middle(means: Array) -> tuple[float, float]:
+    low, high = np.quantile(means, [0.025, 0.975])
     return float(low), float(high)
 
 
 @lru_cache(maxsize=16)
-def _drawn(people: int, draws: int, seed: int = 0) -> Array:
-    """Draw places of people with replacement, (draws, people)."""
-    return np.random.default_rng(seed).integers(people, size=(draws, people))
+def _drawn(people: int, draws: int) -> Array:
+    """Draw places of people with replacement, the same each time, (draws, people)."""
+    return np.random.default_rng(0).integers(people, size=(draws, people))
 
 
 @lru_cache(maxsize=16)
@@ -119,17 +129,32 @@ def signed_rank(differences: Array) -> float:
 
     Notes
     -----
-    Exact where no two differences have the same size, normal approximation otherwise. Without any difference p is 1.
-    With five people or fewer no result is below 0.05.
+    Exact with up to twelve people, and with up to fifty where no two differences have the same size; normal
+    approximation otherwise. Without any difference p is 1. With five people or fewer no result is below 0.05.
+
+    Examples
+    --------
+    >>> signed_rank(np.ones(5))
+    0.0625
     """
-    from scipy.stats import wilcoxon
+    from scipy.stats import rankdata, wilcoxon
 
     moved = np.asarray(differences, dtype=np.float64)
     moved = moved[moved != 0]
     if not len(moved):
         return 1.0
+    if len(moved) <= COUNTED:
+        ranks = rankdata(np.abs(moved))
+        sums = np.abs(_signs(len(moved)) @ ranks)
+        return float((sums >= abs(np.sign(moved) @ ranks)).mean())
     distinct = len(np.unique(np.abs(moved))) == len(moved)
     return float(wilcoxon(moved, method="exact" if distinct and len(moved) <= 50 else "approx").pvalue)
+
+
+@lru_cache(maxsize=COUNTED)
+def _signs(people: int) -> Array:
+    """Write every pattern of signs, (2^people, people)."""
+    return np.array(list(itertools.product((-1.0, 1.0), repeat=people)))
 
 
 def holm(p: Sequence[float] | Array) -> Array:

@@ -12,23 +12,12 @@ import numpy as np
 
 from sight.bench import overview, story_keel, story_sight
 from sight.bench.across import Across
-from sight.bench.catalogue import SUITE, settings
-from sight.bench.coverage import listed, never, uneven
-from sight.bench.evidence import (
-    AUTHORS,
-    KEEL,
-    ORDERS,
-    OURS,
-    REPORTS,
-    STICKY,
-    Evidence,
-    of_average,
-    outcome,
-    points,
-    several,
-)
-from sight.bench.forms import number
+from sight.bench.coverage import left_out, listed, never, uneven
+from sight.bench.evidence import AUTHORS, KEEL, OURS, REPORTS, STICKY, Evidence, of_average, outcome
+from sight.bench.forms import number, points, several
+from sight.bench.plan import ORDERS
 from sight.bench.rows import read
+from sight.bench.settings import SUITE, settings
 from sight.bench.summary import HARM
 
 Chapter = Callable[[Evidence], Iterator[str]]
@@ -88,22 +77,29 @@ def _head(evidence: Evidence) -> Iterator[str]:
     rows, missing = evidence.rows, [name for name in evidence.nine if name not in evidence.settings]
     people, corpora = rows.drop_duplicates(["dataset", "target"]).shape[0], rows["dataset"].nunique()
     methods = len(evidence.across("table-main", everywhere=True).methods) - 1
+    sources = rows[rows["experiment"] == "table-main"].groupby("setting")["sources"].nunique()
     yield wrapped(
         f"Written by `make docs` from `benchmarks/results`: {several(len(rows), 'row')}, {several(methods, 'method')} "
         f"beside source-only, {people} target people of {corpora} {'corpus' if corpora == 1 else 'corpora'}, "
         f"{several(rows['seed'].nunique(), 'seed')}. S is one source person, P "
         "several, pooled. Differences are points of macro-F1 over classes in truth or answers, on the same runs "
         "(source, target, seed), paired over target people, with 95 % bootstrap intervals over them. A method *gains* "
-        "or *loses* where the interval leaves zero out, and is *level* where these people show no difference. Words "
-        "are chosen by the numbers, and change with them. Names of settings lead to their reports."
+        "or *loses* where the interval leaves zero out, and is *level* where these people show no difference. "
+        f"{_fixed(sources.min(), sources.max())} Brackets name settings and seeds where they are fewer. Words are "
+        "chosen by the numbers, and change with them. Names of settings lead to their reports."
     )
     if len(missing) < len(evidence.nine) - 1:
         yield f"[All methods on all of the {SUITE} settings, with intervals]({REPORTS}/{SUITE}/report.md)"
     if missing:
         yield wrapped(f"No results yet on {', '.join(evidence.nine[name] for name in missing)}.")
     nine = evidence.across("table-main")
-    if said := [*never(nine, "table-main", where(evidence)), *uneven(nine)]:
+    if said := [*never(nine, "table-main", where(evidence)), *uneven(nine), *left_out(rows)]:
         yield wrapped(" ".join(said))
+
+
+def _fixed(least: int, most: int) -> str:
+    many = f"{least}" if least == most else f"{least} to {most}"
+    return f"Sources are fixed and few, {many} a setting: intervals tell of other people, not of other sources."
 
 
 def wrapped(block: str) -> str:
@@ -134,7 +130,8 @@ def short(evidence: Evidence) -> Iterator[str]:
     yield f"A two-line sticky filter {words[sticky.verdict]}: {points(sticky)} against SIGHT{average}."
     straight, mixed = (evidence.across("order", order=name) for name in ("chronological", "shuffled"))
     if straight.summaries:
-        yield f"Chronological order is worth {points(straight.difference(OURS, OURS, mixed))} points to SIGHT."
+        worth = points(straight.difference(OURS, OURS, mixed))
+        yield f"Chronological order is worth {worth} points to SIGHT{evidence.scope('order', OURS)}."
     own, first = nine.gains.loc[KEEL], int(nine.best_in[KEEL])
     least = "" if nine.alone else f", at least {number(own.min(), sign=True)} ({own.idxmin()})"
     best = f"on {first} of {count} settings" if count > 1 else f"on {own.index[0]}" if first else "nowhere"

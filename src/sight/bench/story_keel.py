@@ -8,25 +8,13 @@ from typing import Any
 import numpy as np
 
 from sight.bench import boards
-from sight.bench.across import Across, Apart
-from sight.bench.catalogue import suite
+from sight.bench.across import Across
 from sight.bench.coverage import listed, uneven
-from sight.bench.evidence import (
-    AUTHORS,
-    BASE,
-    KEEL,
-    OURS,
-    STICKY,
-    Evidence,
-    mean,
-    of_average,
-    on,
-    outcome,
-    points,
-    share,
-)
-from sight.bench.forms import DASH, Cell, Table, number
+from sight.bench.evidence import AUTHORS, BASE, KEEL, OURS, STICKY, Evidence, mean, of_average, on, outcome, share
+from sight.bench.forms import DASH, Cell, Table, number, points
 from sight.bench.rows import details
+from sight.bench.settings import suite
+from sight.bench.stats import Apart
 from sight.bench.summary import HARM
 
 #: What the method set out to reach: mean gain, least gain on a setting, settings in which it is best, share harmed.
@@ -42,19 +30,19 @@ def why(evidence: Evidence) -> Iterator[str]:
             f"Errors of a source on a stranger are systematic. With one source person {_to_one_class(alone):.0f} % of "
             "a class's wrong windows go to one and the same wrong class (with several, "
             f"{_to_one_class(pooled):.0f} %), and {_never(alone):.0f} % of all wrong windows (with several, "
-            f"{_never(pooled):.0f} %) lie in activities that are never recognised at all. A prior on persistence makes "
-            "such answers firmer, not right."
+            f"{_never(pooled):.0f} %) lie in activities of which the source recognises none of the stranger's windows. "
+            "A prior on persistence makes such answers firmer, not right."
         )
-    ablation = evidence.across("ablation")
-    habit = ablation.difference("w/o habit prior", OURS)
+    without = "w/o habit prior"
+    habit = evidence.across("ablation").difference(without, OURS)
     if np.isfinite(habit.mean):
         feeds = "feeds on the answers it should correct" if habit.verdict == "better" else "is no remedy"
         yield (
             f"SIGHT's surprise is not calibrated to the stream (above), and its habit prior {feeds}: without it SIGHT "
-            f"changes by {points(habit)} points. Keel turns each of these round: deviation is measured against the "
-            "stream's own, the lasting part of it is removed as the wearer's shift, answers are divided by their "
-            "running share instead of multiplied by it, and two guards hold back where a life is too narrow, or the "
-            "source too sure, to tell a bias. [beyond.md](beyond.md) has the method."
+            f"changes by {points(habit)} points{evidence.scope('ablation', OURS, without)}. Keel turns each of these "
+            "round: deviation is measured against the stream's own, the lasting part of it is removed as the wearer's "
+            "shift, answers are divided by their running share instead of multiplied by it, and two guards hold back "
+            "where a life is too narrow, or the source too sure, to tell a bias. [beyond.md](beyond.md) has the method."
         )
 
 
@@ -69,8 +57,13 @@ def _to_one_class(rows: Any) -> float:
 
 
 def _never(rows: Any) -> float:
-    wrong = rows[["frames_deletion", "frames_fragmentation", "frames_underfill"]].sum(axis=1)
-    return mean(100 * rows["frames_deletion"][wrong > 0] / wrong[wrong > 0])
+    """Average over runs the percentage of wrong windows that lie in classes without a single right one."""
+    shares = []
+    for table in details(rows, "confusion"):
+        right = np.diag(table)
+        wrong = np.sum(table, axis=1) - right
+        shares.append(share(wrong[right == 0].sum(), wrong.sum()))
+    return mean(shares)
 
 
 def results(evidence: Evidence) -> Iterator[str]:
@@ -164,9 +157,9 @@ def parts(evidence: Evidence) -> Iterator[str]:
     ]
     others = [f"{label} {points(found.gain(label))}" for label in order if label not in taken]
     yield (
-        f"What Keel loses without a part{_over(found)}. {' '.join(told)} The guards are for partial lives and sure "
-        f"sources, where [beyond.md](beyond.md) tests them. Against source-only: {', '.join(others)}, whole Keel "
-        f"{points(found.gain(KEEL))}."
+        f"What Keel loses{of_average(found)} without a part{evidence.scope('beyond', BASE, KEEL, *labels)}. "
+        f"{' '.join(told)} The guards are for partial lives and sure sources, where [beyond.md](beyond.md) tests them. "
+        f"Against source-only, on the same runs: {', '.join(others)}, whole Keel {points(found.gain(KEEL))}."
     )
 
 
@@ -174,22 +167,19 @@ def _shown(apart: Apart) -> str:
     return "open" if apart.verdict == "unknown" else apart.verdict
 
 
-def _over(found: Across) -> str:
-    shown = list(found.summaries)
-    return f", on {shown[0]}" if found.alone else f", mean over {len(shown)} settings"
-
-
 def stress(evidence: Evidence) -> Iterator[str]:
     """Say whether Keel does harm where there is nothing to follow."""
-    for found, what, metric in (
-        (evidence.across("order", order="shuffled"), "On shuffled streams", "macro-F1"),
-        (evidence.across("stress"), "With each class of a person as a stream of its own", "accuracy"),
+    spoken = (OURS, STICKY, KEEL)
+    mixed, alone = evidence.across("order", order="shuffled"), evidence.across("stress")
+    for found, scope, what, metric in (
+        (mixed, evidence.scope("order", *spoken, order="shuffled"), "On shuffled streams", "macro-F1"),
+        (alone, evidence.scope("stress", *spoken), "With each class of a person as a stream of its own", "accuracy"),
     ):
         if KEEL not in found.whole:
             continue
         others = [f"{label} {points(found.gain(label))}" for label in (OURS, STICKY) if label in found.whole]
         yield (
-            f"{what} Keel {outcome(found.each(KEEL))}: {points(found.gain(KEEL))} points of {metric}"
+            f"{what}{scope} Keel {outcome(found.each(KEEL))}: {points(found.gain(KEEL))} points of {metric}"
             f"{of_average(found)} ({', '.join(others)}); {number(100 * found.harmed(KEEL))} % of runs lose more than "
             f"{HARM:g} points."
         )
@@ -207,7 +197,7 @@ def losses(evidence: Evidence) -> Iterator[str]:
         gains = summary.table["delta"]
         if gains.idxmax() != KEEL:
             rival, ahead = str(gains.idxmax()), gains.max() - gains[KEEL]
-            shared = Apart(*summary.difference(KEEL, rival))
+            shared = summary.difference(KEEL, rival)
             higher.append(
                 f"{rival} on {shown} (by {number(ahead, 1 if ahead >= 0.05 else 2)}; on the runs both have, Keel is at "
                 f"{points(shared)})"

@@ -14,9 +14,9 @@ from sight.bench.coverage import listed
 from sight.bench.evidence import (
     AUTHORS,
     BASE,
+    CLAIM,
     EMA,
     KEEL,
-    ORDERS,
     OURS,
     PRINTED,
     REPORTS,
@@ -26,11 +26,12 @@ from sight.bench.evidence import (
     mean,
     of_average,
     outcome,
-    points,
+    persistence,
     printed,
     share,
 )
-from sight.bench.forms import DASH, Cell, Table, interval, number
+from sight.bench.forms import DASH, Cell, Table, interval, number, points
+from sight.bench.plan import ORDERS
 from sight.bench.rows import details
 from sight.bench.stats import TIE
 from sight.bench.summary import CASES, HARM, READINGS, grids
@@ -77,7 +78,6 @@ def _by_setting(every: Across, names: Mapping[str, str]) -> Table:
 
 
 def _beside_paper(every: Across) -> str:
-    verdicts = {"better": "holds", "worse": "does not hold", "open": "is not shown", "unknown": "is not shown"}
     said = []
     for shown, here in every.each(OURS).items():
         table = every.summaries[shown].table
@@ -87,7 +87,7 @@ def _beside_paper(every: Across) -> str:
                 f"On {shown}, the paper prints {number(gain, sign=True)} for SIGHT (source-only at "
                 f"{number(table.at[BASE, 'paper'])} over pairs) and we find {points(here)} (source-only at "
                 f"{number(table.at[BASE, 'mean'])} over pairs, {number(table.at[BASE, 'person_mean'])} over people): "
-                f"the claim of a gain {verdicts[here.verdict]} on these pairs."
+                f"the claim of a gain {CLAIM[here.verdict]} on these pairs."
             )
     said.append(f"The paper's main table prints {printed('main', OURS)}; those corpora are not at hand.")
     return " ".join(said)
@@ -151,7 +151,8 @@ def order(evidence: Evidence) -> Iterator[str]:
     ]
     yield (
         f"{_persistence(evidence)}To SIGHT, order is worth {points(straight.difference(OURS, OURS, mixed))} points "
-        f"against the same windows shuffled ({', '.join(others)}), and it is at its best in chronological order on "
+        f"against the same windows shuffled{evidence.scope('order', OURS, STICKY, 'OATTA', KEEL)}; to others, "
+        f"{', '.join(others)}. SIGHT is at its best in chronological order on "
         f"{at_best}. The paper finds it best there, by "
         f"{printed('order', OURS, 'chronological', less=OURS, less_case='shuffled')}. It also prints, for shuffled "
         f"streams, a gain over source-only of {printed('order', OURS, 'shuffled')}, which order cannot explain; "
@@ -163,17 +164,13 @@ def _persistence(evidence: Evidence) -> str:
     rows = evidence.of("motivation")
     if not len(rows):
         return ""
-    stays = []
-    for name in ("transitions_true", "transitions_raw"):
-        own = []
-        for _, part in rows.groupby("setting"):
-            counts = np.sum(details(part, name), axis=0)
-            seen = counts.sum(axis=1) > 0
-            own.append(float((np.diag(counts)[seen] / counts.sum(axis=1)[seen]).mean()))
-        stays.append(mean(own))
+    truth, raw = (
+        mean(persistence(own, name) for _, own in rows.groupby("setting"))
+        for name in ("transitions_true", "transitions_raw")
+    )
     return (
-        f"A window repeats the class before it with probability {stays[0]:.2f} in truth and {stays[1]:.2f} in the "
-        "answers of the source. "
+        f"A window repeats the class before it with probability {truth:.2f} in truth and {raw:.2f} in the answers of "
+        f"the source{evidence.scope('motivation')}. "
     )
 
 
@@ -192,7 +189,8 @@ def geometry(evidence: Evidence) -> Iterator[str]:
     held = "not there" if not strong else f"there on {strong} of {len(by)} settings" if len(by) > 1 else "there"
     shut = "it is never shut" if inside > 0.1 else "it hardly opens" if change < 0.1 else "it opens there"
     yield (
-        f"Surprise tells a change from a window inside a segment with an AUC of {by['auc'].mean():.2f}"
+        f"Surprise tells a change from a window inside a segment{evidence.scope('geometry')} with an AUC of "
+        f"{by['auc'].mean():.2f}"
         f"{' on average' if len(by) > 1 else ''} ({spread}{by['auc_true'].mean():.2f} if the belief were always "
         f"right); the paper's strong separation, 0.9 or more, is {held}. "
         f"At the paper's beta of 1 the gate stands at {inside:.2f} inside a segment and at {change:.2f} "
@@ -223,10 +221,13 @@ def _prototypes(evidence: Evidence) -> Iterator[str]:
     moved = evidence.by_person(rows, rows["last"] - rows["first"])
     frozen = evidence.across("ablation")
     label = "w/o prototype update"
-    worth = f" Without the update SIGHT changes by {points(frozen.difference(label, OURS))} points."
+    worth = (
+        f" Without the update SIGHT changes by {points(frozen.difference(label, OURS))} points"
+        f"{evidence.scope('ablation', label, OURS)}."
+    )
     yield (
         f"Prototypes go from a cosine of {rows['first'].mean():.2f} with the wearer's own centroid in the first "
-        f"segment of a class to {rows['last'].mean():.2f} in the last: they "
+        f"segment of a class to {rows['last'].mean():.2f} in the last{evidence.scope('prototypes')}: they "
         f"{outcome(moved, 'come nearer', 'move away', 'stay')}; the paper finds every class nearer."
         f"{worth if label in frozen.whole else ''}"
     )
@@ -243,7 +244,7 @@ def mechanisms(evidence: Evidence) -> Iterator[str]:
             if label not in (BASE, OURS)
         ]
         if said:
-            yield f"{what} change SIGHT by, in points: {'; '.join(said)}."
+            yield f"{what} change SIGHT by, in points{evidence.scope(name, *found.whole)}: {'; '.join(said)}."
     yield from _sensitivity(evidence)
     yield from _networks(evidence)
 
@@ -257,10 +258,10 @@ def _sensitivity(evidence: Evidence) -> Iterator[str]:
         moves[name] = float(np.ptp(means[list(labels.values())]))
     said = [f"{name} {number(value)}" for name, value in moves.items()]
     best = str(means.drop(index=BASE).idxmax())
-    flat = [name for name, value in moves.items() if value < 1]
+    flat, scope = [name for name, value in moves.items() if value < 1], evidence.scope("sensitivity", *found.whole)
     yield (
-        f"Over its grid each hyper-parameter moves the mean by, in points: {', '.join(said)}; flat, under one point, "
-        f"{'is' if len(flat) == 1 else 'are'} {listed(flat)}. The best single change, {best}, brings "
+        f"Over its grid each hyper-parameter moves the mean by, in points{scope}: {', '.join(said)}; flat, under one "
+        f"point, {'is' if len(flat) == 1 else 'are'} {listed(flat)}. The best single change, {best}, brings "
         f"{points(found.difference(best, OURS))} over the paper's values, and {points(found.gain(best))} over "
         "source-only."
     )
@@ -272,7 +273,9 @@ def _networks(evidence: Evidence) -> Iterator[str]:
         found = evidence.across("backbones", encoder=encoder)
         if OURS in found.whole:
             sticky, case = points(found.gain(STICKY)), CASES[encoder]
-            said.append(f"{case} {points(found.gain(OURS))}, sticky {sticky} (paper {printed('backbone', OURS, case)})")
+            scope = evidence.scope("backbones", OURS, STICKY, encoder=encoder)
+            beside = printed("backbone", OURS, case)
+            said.append(f"{case}{scope} {points(found.gain(OURS))}, sticky {sticky} (paper {beside})")
     if said:
         yield f"Gain of SIGHT by network: {'; '.join(said)}."
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from sight.bench import boards, overview
 from sight.bench.across import Across, over
-from sight.bench.catalogue import SUITE, suite
 from sight.bench.forms import interval, number
 from sight.bench.section import Section
+from sight.bench.settings import SUITE, suite
 from sight.bench.summary import METRIC_OF_KIND
 
 

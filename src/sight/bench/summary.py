@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sight.bench import paper, stats
+from sight.bench.stats import Apart
 from sight.types import Array
 
 BASELINE = "none"
@@ -57,10 +58,10 @@ class Summary:
         found = self.table.index[self.table["method"] == BASELINE]
         return str(found[0]) if len(found) else None
 
-    def difference(self, label: str, other: str) -> tuple[float, float, float]:
+    def difference(self, label: str, other: str) -> Apart:
         """Mean difference of two methods over people, and its interval."""
         apart = self.apart(label, other).to_numpy()
-        return float(apart.mean()) if len(apart) else float("nan"), *stats.bootstrap_interval(apart)
+        return Apart(float(apart.mean()) if len(apart) else float("nan"), *stats.bootstrap_interval(apart))
 
     def apart(self, label: str, other: str, rival: Summary | None = None) -> Any:
         """Difference of two methods for each target over the runs that both have, the other maybe of a rival."""
@@ -101,6 +102,8 @@ def summarise(rows: Any, metric: str | None = None) -> Summary:
     averages = rows.groupby("label")[[name for name in (*READINGS, *FIGURES) if name in rows]].mean()
     for name in averages:
         table[name] = averages[name] * (100 if name in READINGS else 1)
+    if "changes" in table:
+        table["missed"] = table["changes_missed"] / table["changes"].where(table["changes"] > 0)
     stride_s, seeds = float(rows["stride_s"].iloc[0]), rows["seed"].nunique()
     found = Summary(table=table, runs=runs, people=len(by_target), seeds=seeds, stride_s=stride_s)
     # Methods may lack runs: levels would then compare unlike runs, gains on each one's own runs do not.
@@ -146,7 +149,15 @@ def _against_baseline(found: Summary) -> None:
 
 def _runs(rows: Any, column: str) -> Any:
     """One figure, runs (sources, target, seed) by methods."""
-    return rows.pivot_table(index=["sources", "target", "seed"], columns="label", values=column, sort=False)
+    run = ["sources", "target", "seed"]
+    again = rows[rows.duplicated([*run, "label"])]
+    if len(again):
+        named = ", ".join(again["label"].unique())
+        raise ValueError(
+            f"Expected one row for each method and run, got several of {named}; they differ in code, settings or "
+            "version: report them from folders of their own."
+        )
+    return rows.pivot_table(index=run, columns="label", values=column, sort=False)
 
 
 def _gained(runs: Any, base: str | None) -> Any:

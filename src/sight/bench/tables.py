@@ -116,7 +116,7 @@ def segment_table(summary: Summary, name: str, title: str) -> Table:
         "Over-filled": "frames_overfill",
     }
     events = {"Events missed": "events_deleted", "Events inserted": "events_inserted"}
-    missed, full = 100 * t["changes_missed"] / t["changes"].where(t["changes"] > 0), _full(summary)
+    full = _full(summary)
 
     def least(values: Any, digits: int = 1, factor: float = 1) -> list[Cell]:
         return marked([number(factor * v, digits) for v in values], -values.where(full))
@@ -124,7 +124,7 @@ def segment_table(summary: Summary, name: str, title: str) -> Table:
     columns = [[Cell(label) for label in labelled(summary)]]
     columns += [least(t[key], factor=100) for key in shares.values()]
     columns += [least(t[key]) for key in (*events.values(), "delay_median_s")]
-    columns += [least(missed), least(t["ece"], 3), least(t["time_use_mae_min"])]
+    columns += [least(t["missed"], factor=100), least(t["ece"], 3), least(t["time_use_mae_min"])]
     columns += [[Cell(number(v / 1024)) for v in t["state_bytes"]]]
     tail = ["Delay (s)", "Changes missed (%)", "Calibration error", "Time use (min/day)", "State (KiB)"]
     note = (

@@ -24,7 +24,7 @@ def run(
     ] = "synthetic",
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results; the same folder resumes.")] = RUNS,
     engine: Annotated[str, typer.Option(help="loky, serial, dask:local:N or dask:ADDRESS.")] = "loky",
-    jobs: Annotated[int | None, typer.Option(help="Processes of loky; all cores by default.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes of loky; all cores by default.", min=1)] = None,
     device: Annotated[str, typer.Option(help="Where sources are trained: cpu or cuda.")] = "cpu",
     methods: Annotated[str | None, typer.Option(help="Only these, such as none,sight,mymethod.")] = None,
     seeds: Annotated[str | None, typer.Option(help="Only these, such as 0,1.")] = None,
@@ -37,19 +37,20 @@ def run(
 
       sight bench run table-main --dataset hapt
     """
-    from sight.bench.catalogue import load_experiment, load_setting, narrow
+    from sight.bench.catalogue import load_experiment, narrow
     from sight.bench.rows import write
     from sight.bench.runner import run as run_all
     from sight.bench.runner import steps
+    from sight.bench.settings import load_setting
 
     plan = load_experiment(experiment)
     if plan.kind == "speed":
         speed(out=out / "speed.json")
         return
     wanted = None if methods is None else [name.strip() for name in methods.split(",")]
-    plan = narrow(plan, wanted, None if seeds is None else [int(seed) for seed in seeds.split(",")])
+    plan = narrow(plan, wanted, None if seeds is None else _numbers(seeds))
     setting = load_setting(dataset, pairs=plan.pairs, limit=limit)
-    with progress(f"{plan.name} on {setting.name}", steps(plan, setting)) as show:
+    with progress(f"{plan.name} on {setting.name}", steps(plan, setting, only_finished=gather)) as show:
         rows, failures = run_all(
             plan, setting, out, engine=engine, jobs=jobs, device=device, only_finished=gather, on_done=show
         )
@@ -59,6 +60,13 @@ def run(
         write(path, rows)
         console.print(f"{len(rows)} rows in {path}; see them with: sight bench report {out} -o {out / 'report'}")
     _tell(failures, path.with_suffix(".failures.txt"))
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(seed) for seed in text.split(",")]
+    except ValueError:
+        raise ValueError(f"Expected seeds such as 0,1, got {text!r}; write whole numbers with commas.") from None
 
 
 def _tell(failures: list[Any], path: Path) -> None:
@@ -93,7 +101,7 @@ def report(
 @app.command("list")
 def listing() -> None:
     """List the experiments, and the settings they run on."""
-    from sight.bench import catalogue
+    from sight.bench import catalogue, settings
 
     table = Table("experiment", "what it compares", "methods", title="Experiments")
     for name in catalogue.experiments():
@@ -101,8 +109,8 @@ def listing() -> None:
         table.add_row(f"[bold]{name}[/]", plan.title, str(len(plan.variants)) if plan.variants else "all")
     console.print(table)
     table = Table("setting", "corpus", "whom", title="Settings")
-    for name in catalogue.settings():
-        table.add_row(f"[bold]{name}[/]", *catalogue.describe(name))
+    for name in settings.settings():
+        table.add_row(f"[bold]{name}[/]", *settings.describe(name))
     console.print(table)
 
 
