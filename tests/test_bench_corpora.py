@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from sight.bench.report import write_report
 from sight.cli import app
+from sight.datasets.harth import HARTH
 from tests.layouts import ANNOTATIONS, capture_lines, harth_table, overlapping, ucihar
 
 RNG = np.random.default_rng(11)
@@ -78,3 +79,14 @@ def test_corpora_of_the_paper_run_unchanged_on_official_files(name, tmp_path, mo
         for experiment in ("table-main", "ablation", "order", "stress", "geometry", "prototypes", "motivation")
     }
     assert "Source-only" in page.read_text()
+
+
+@pytest.mark.parametrize("options", [[], ["--gather"]])
+def test_data_that_is_missing_is_told_once_with_how_to_get_it(tmp_path, monkeypatch, options):
+    monkeypatch.setenv("SIGHT_DATA", str(tmp_path))
+    told = bench("run", "ablation", "--dataset", "harth", "--engine", "serial", "-o", str(tmp_path / "runs"), *options)
+    assert told.exit_code == 2
+    (line,) = told.output.strip().splitlines()
+    assert line.startswith("sight: harth: found nothing at")
+    assert HARTH.homepage in line
+    assert line.endswith("sight data fetch harth")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from sight import registry
 from sight.bench import catalogue, paper, settings
@@ -13,6 +15,7 @@ from sight.bench.catalogue import load_experiment, narrow
 from sight.bench.models import batch_for
 from sight.bench.plan import Setting, trials
 from sight.bench.settings import load_setting
+from sight.cli import app
 from sight.testing import ToySource, toy_stream
 
 
@@ -149,6 +152,13 @@ def test_one_s_own_files(tmp_path):
         ('kind = "compare"\nmethods = ["sigth"]', "Did you mean 'sight'"),
         ('kind = "compare"\nmethods = ["ema", "ema"]', "share a label"),
         ('kind = "compare"\norders = ["sorted"]', "no order called 'sorted'"),
+        (
+            'kind = "compare"\nmethods = "none"',
+            "expected a list of methods, got 'none'; write methods = \\[\"none\"\\]",
+        ),
+        ('kind = "compare"\nmethods = [{label = "mine"}]', "'method' is missing"),
+        ('kind = "compare"\ngrids = [{method = "sight"}]', "Grid: 'values' is missing"),
+        ('kind = "compare"\nmethods = [none]', r"mine.toml is no TOML: Invalid value \(at line 2"),
     ],
 )
 def test_mistakes_in_an_experiment_are_told(tmp_path, text, words):
@@ -168,6 +178,42 @@ def test_mistakes_in_names_are_told(tmp_path):
     (tmp_path / "people.toml").write_text('dataset = "synthetic"\nsources = ["W01..W77"]\n')
     with pytest.raises(ValueError, match="no subject called 'W77'"):
         load_setting(str(tmp_path / "people.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('dataset = "synthetic"', r'Setting people: there is nobody to run on; write pairs = \["1->2"\] or sources'),
+        ('dataset = "synthetic"\npairs = []', "there is nobody to run on"),
+        ('dataset = "synthetic"\npairs = "W01->W02"', "expected a list of pairs, got 'W01->W02'"),
+        ('pairs = ["W01->W02"]', "Setting people: 'dataset' is missing"),
+        ('dataset = "synthetic"\npairs = ["W01->W01"]', "the target is among its own sources"),
+        ('dataset = "hapt"\noptions = {protokol = "ucihar"}\nsources = ["1"]', "HAPT has no setting 'protokol'"),
+        ("dataset = synthetic", "people.toml is no TOML"),
+    ],
+)
+def test_mistakes_in_a_setting_are_told(tmp_path, text, words):
+    (tmp_path / "people.toml").write_text(text)
+    with pytest.raises(ValueError, match=words):
+        load_setting(str(tmp_path / "people.toml"))
+
+
+def test_the_list_tells_settings_apart_and_which_have_their_data_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIGHT_DATA", str(tmp_path))
+    body, total = (settings.describe(name) for name in ("hapt", "hapt-total"))
+    assert (body.corpus, body.whom, body.paper, body.here) == (
+        *("hapt (protocol ucihar, acc body_acc)", "16 pairs", "ucihar", "-"),
+    )
+    assert total.corpus == "hapt (protocol ucihar, acc total_acc)"
+    assert settings.describe("synthetic").here == "5 people"
+    told = CliRunner().invoke(app, ["bench", "list"], env={"COLUMNS": "200"}).output
+    assert re.search(r"design .* table A3", told)
+    assert re.search(r"synthetic .* 5 people", told)
+    assert "hapt stands for the paper's ucihar" in told
+
+
+def test_all_that_the_paper_prints_has_its_experiment():
+    assert set(catalogue.PRINTED) == set(catalogue.experiments()) - {"beyond", "stress"}
 
 
 def test_the_figures_of_the_paper_are_whole():

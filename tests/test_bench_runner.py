@@ -49,6 +49,14 @@ def bench(*arguments: str):
     return CliRunner().invoke(app, ["bench", *arguments])
 
 
+@pytest.fixture
+def hearing():
+    """Let children hear SIGINT even where a shell started us in the background, deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 # --- every experiment ----------------------------------------------------------------------------------------------
 
 
@@ -156,6 +164,42 @@ def test_killed_in_the_middle_it_goes_on_to_the_identical_table(tiny, tmp_path):
     assert tables(broken / name, tmp_path / "a") == tables(whole / name, tmp_path / "b")
 
 
+@pytest.mark.parametrize("engine", ["loky", "serial", pytest.param("dask:local:2", marks=pytest.mark.long)])
+def test_interrupted_by_hand_it_ends_with_one_sentence(tiny, tmp_path, hearing, engine):
+    command = [sys.executable, "-m", "sight", "bench", "run", "ablation", "--dataset", str(tiny / "tiny.toml")]
+    command += ["--seeds", ",".join(map(str, range(40))), "--engine", engine, "-o", str(tmp_path)]
+    process = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    limit = time.monotonic() + 120
+    while not list(tmp_path.glob("models/*.safetensors")) and process.poll() is None and time.monotonic() < limit:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    (line,) = said.strip().splitlines()
+    assert line.startswith("Stopped; the same command goes on from the 0 rows that are finished")
+
+
+def test_what_is_gathered_is_a_part_until_it_is_whole(tiny, tmp_path):
+    out = tmp_path / "runs"
+    where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(out), "--engine", "serial"]
+    told = bench("run", "geometry", *where, "--gather")
+    assert told.exit_code == 1
+    assert f"No finished rows in {out}" in told.output
+    assert not out.exists()
+    assert bench("run", "geometry", *where, "--seeds", "1").exit_code == 0
+    (out / "geometry_tiny.part.parquet").unlink()
+    told = bench("run", "geometry", *where, "--gather")
+    assert told.exit_code == 0
+    assert "3 of 9 rows in" in told.output
+    assert [path.name for path in out.glob("*.parquet")] == ["geometry_tiny.part.parquet"]
+    assert bench("run", "geometry", *where, "--seeds", "0,2").exit_code == 0
+    told = bench("run", "geometry", *where, "--gather")
+    assert "9 rows in" in told.output
+    assert len(pd.read_parquet(out / "geometry_tiny.parquet")) == 9
+
+
 def test_steps_are_counted_before_and_told_on_the_way(tiny):
     experiment = narrow(load_experiment("ablation"), seeds=[0])
     setting = load_setting(str(tiny / "tiny.toml"))
@@ -182,6 +226,25 @@ def test_options_that_are_no_numbers_are_told(tiny, option, words):
     told = bench("run", "ablation", "--dataset", str(tiny / "tiny.toml"), "-o", str(tiny / "runs"), *option)
     assert told.exit_code == 2
     assert words in " ".join(told.output.replace("│", " ").split())
+
+
+@pytest.mark.long
+def test_processes_of_dask_that_are_slow_to_end_are_no_news(tmp_path):
+    pytest.importorskip("distributed")
+    code = """
+import logging
+from sight.engines import _client
+if __name__ == "__main__":
+    with _client("local:1"):
+        logging.getLogger("distributed.nanny").warning("Worker process still alive after 4.0 seconds, killing")
+        logging.getLogger("distributed.nanny").error("this is news")
+"""
+    (tmp_path / "slow.py").write_text(code)
+    said = subprocess.run(
+        [sys.executable, str(tmp_path / "slow.py")], check=True, capture_output=True, text=True
+    ).stderr
+    assert "still alive" not in said
+    assert "this is news" in said
 
 
 @pytest.mark.long
@@ -296,6 +359,8 @@ def test_failures_are_named_and_the_others_go_on(third_party, tiny, tmp_path):
     where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(tmp_path), "--engine", "serial", "--seeds", "0"]
     told = bench("run", "table-main", *where, "--methods", "none,mine", "--limit", "2")
     assert told.exit_code == 1
+    assert told.output.count("no such luck") == 1
+    assert "KeyError: 'no such luck' (2 times)" in told.output
     named = (tmp_path / "table-main_tiny.part.failures.txt").read_text().splitlines()
     assert named == [
         f"mine on W01->{who}, seed 0, cnn, chronological: KeyError: 'no such luck'" for who in ("W02", "W03")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import math
 import signal
 import sys
@@ -75,7 +76,8 @@ def spread(
     with opened as pool:
         if pool.guarded:
             waiting.budget = sys.maxsize
-        yield from _flow(pool, waiting, pool.slots if memory else lambda: len(work), lost)
+        # One call waits beside each that runs, so that no process waits for us; where memory is watched, none does.
+        yield from _flow(pool, waiting, pool.slots if memory else lambda: 2 * pool.slots(), lost)
 
 
 class _Waiting:
@@ -218,7 +220,13 @@ def _client(place: str, watched: bool = False) -> Iterator[Any]:
     # Where we watch memory ourselves, an even share for each worker would end a large recording that has room.
     limits = {"memory_limit": 0} if watched else {}
     with _deaf():
-        cluster = dask.LocalCluster(n_workers=int(count), threads_per_worker=1, dashboard_address=None, **limits)
+        cluster = dask.LocalCluster(
+            n_workers=int(count),
+            threads_per_worker=1,
+            dashboard_address=None,
+            silence_logs=logging.ERROR,  # that processes are slow to end, or were told to, is no news
+            **limits,
+        )
     with cluster, dask.Client(cluster) as client:
         yield client
 

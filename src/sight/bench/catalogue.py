@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sight import registry
+from sight.bench import toml
 from sight.bench.plan import KINDS, ORDERS, Experiment, Variant, check_keys, check_known
 
 #: Methods as the paper spells them; any other goes by its registry name.
@@ -34,6 +35,20 @@ SPELLING = {
     "lame": "LAME",
     "cotta": "CoTTA",
     "eata": "EATA",
+}
+#: Where the paper prints what an experiment repeats.
+PRINTED = {
+    "table-main": "tables 1, 2",
+    "table-detailed": "tables A6-A9",
+    "ablation": "table 3",
+    "backbones": "table 4",
+    "efficiency": "figure 5, table A2",
+    "design": "table A3",
+    "order": "table A4",
+    "motivation": "figure 2",
+    "sensitivity": "figures 4, A1",
+    "geometry": "figure A2",
+    "prototypes": "figure A3",
 }
 KEYS = (
     "title",
@@ -68,7 +83,7 @@ def load_experiment(name: str) -> Experiment:
     """
     path = Path(name)
     if path.suffix == ".toml":
-        return _experiment(path.stem, tomllib.loads(path.read_text("utf-8")))
+        return _experiment(path.stem, toml.read(path))
     check_known(name, experiments(), "experiment")
     text = (resources.files("sight.bench") / "experiments" / f"{name}.toml").read_text("utf-8")
     return _experiment(name, tomllib.loads(text))
@@ -98,23 +113,24 @@ def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
     check_keys(table, KEYS, where)
     if table.get("kind") not in KINDS:
         raise ValueError(f"{where}: expected kind {' or '.join(KINDS)}, got {table.get('kind')!r}.")
-    for order in table.get("orders", ()):
+    several = [entry for entry in ("encoders", "seeds", "orders") if entry in table]
+    lists: dict[str, Any] = {entry: tuple(toml.listed(table, entry, where)) for entry in several}
+    for order in lists.get("orders", ()):
         check_known(order, ORDERS, "order")
-    variants = tuple(_variants(table))
+    variants = tuple(_variants(table, where))
     labels = [variant.label for variant in variants]
     if len(set(labels)) != len(labels):
         raise ValueError(f"{where}: two methods share a label among {labels}; give each its own.")
-    lists: dict[str, Any] = {entry: tuple(table[entry]) for entry in ("encoders", "seeds", "orders") if entry in table}
     plain = {entry: table[entry] for entry in ("paper", "pairs", "ranked") if entry in table}
     title = table.get("title", name)
     return Experiment(name=name, title=title, kind=table["kind"], variants=variants, **plain, **lists)
 
 
-def _variants(table: Mapping[str, Any]) -> Iterator[Variant]:
+def _variants(table: Mapping[str, Any], where: str) -> Iterator[Variant]:
     preset, rule = table.get("preset"), table.get("rule")
-    listed = [_variant(entry, preset, rule) for entry in table.get("methods", ())]
+    listed = [_variant(entry, preset, rule) for entry in toml.listed(table, "methods", where)]
     yield from listed
-    for grid in table.get("grids", ()):
+    for grid in toml.listed(table, "grids", where):
         yield from _grid(grid, preset, rule)
     if table.get("everybody"):
         known = {variant.method for variant in listed}
@@ -124,8 +140,9 @@ def _variants(table: Mapping[str, Any]) -> Iterator[Variant]:
 def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | None) -> Variant:
     if isinstance(entry, str):
         entry = {"method": entry}
-    check_keys(entry, ("method", "label", "preset", "rule", "lag", "set"), f"Method {entry}")
-    method = entry["method"].lower()
+    where = f"Method {dict(entry)}"
+    check_keys(entry, ("method", "label", "preset", "rule", "lag", "set"), where)
+    method = toml.need(entry, "method", where).lower()
     check_known(method, registry.names("methods"), "method")
     return Variant(
         label=entry.get("label", SPELLING.get(method, method)),
@@ -140,8 +157,9 @@ def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | Non
 def _grid(grid: Mapping[str, Any], preset: str | None, rule: str | None) -> Iterator[Variant]:
     """One field at a time, the others at their defaults."""
     check_keys(grid, ("method", "set", "values"), "Grid")
-    for name, values in grid["values"].items():
-        for value in values:
+    method, values = toml.need(grid, "method", "Grid"), toml.need(grid, "values", "Grid")
+    for name in values:
+        for value in toml.listed(values, name, "Grid"):
             fields = {**grid.get("set", {}), name: value}
-            label = f"{name}={value:g}"
-            yield Variant(label=label, method=grid["method"], preset=preset, rule=rule, fields=fields)
+            label = f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}"
+            yield Variant(label=label, method=method, preset=preset, rule=rule, fields=fields)

@@ -38,7 +38,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write rows as Parquet, whole or not at all."""
-    return write_whole(path, frame(rows).to_parquet(index=False))
+    return write_whole(path, frame(rows).to_parquet(index=False, compression="zstd", compression_level=9))
 
 
 def read(places: Sequence[Path]) -> Any:
@@ -65,13 +65,21 @@ def read(places: Sequence[Path]) -> Any:
             f"Expected result files (.parquet) in {', '.join(map(str, places))}, got none; "
             f"make some with: sight bench run table-main --dataset synthetic"
         )
-    parts = [pd.read_parquet(file).assign(written=file.stat().st_mtime_ns) for file in files]
-    for file, part in zip(files, parts, strict=True):
-        if not {"experiment", "setting", "label", "details"} <= set(part.columns):
-            raise ValueError(f"{file}: expected rows of sight bench run, got columns {list(part.columns)[:6]}.")
-    table = _newest(pd.concat(parts, ignore_index=True))
+    table = _newest(pd.concat([_file(file) for file in files], ignore_index=True))
     order = ["experiment", "setting", "trial", "place"]
     return table.sort_values(order, kind="stable", ignore_index=True)
+
+
+def _file(path: Path) -> Any:
+    import pandas as pd
+
+    try:
+        table = pd.read_parquet(path)
+    except ValueError:  # Arrow tells of bytes and footers
+        raise ValueError(f"{path} is no Parquet file; expected one that sight bench run wrote.") from None
+    if not {"experiment", "setting", "label", "details"} <= set(table.columns):
+        raise ValueError(f"{path}: expected rows of sight bench run, got columns {list(table.columns)[:6]}.")
+    return table.assign(written=path.stat().st_mtime_ns)
 
 
 def _newest(table: Any) -> Any:

@@ -44,13 +44,13 @@ def run(
         Called with the number of steps finished, of all that `steps` counts, and what they do.
     """
     job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
-    planned, groups = _plan(experiment, setting, only_finished)
+    wanted, groups = _plan(experiment, setting, only_finished)
     done = itertools.count(1)
     for _ in spread(prepare, [(group, job) for group in groups], engine, jobs):
         if on_done:
             on_done(next(done), "training")
     found: dict[int, tuple[list[Row], list[Failure]]] = {}
-    for at, (own, failed) in spread(answer, [(trial, job, only_finished) for trial in planned], engine, jobs):
+    for at, (own, failed) in spread(answer, [(trial, job, only_finished) for trial in wanted], engine, jobs):
         found[at] = [{"trial": at} | row for row in own], failed
         if on_done:
             on_done(next(done), "adapting")
@@ -60,12 +60,22 @@ def run(
 
 def steps(experiment: Experiment, setting: Setting, *, only_finished: bool = False) -> int:
     """Count sources to train and trials to answer."""
-    planned, groups = _plan(experiment, setting, only_finished)
-    return len(planned) + len(groups)
+    wanted, groups = _plan(experiment, setting, only_finished)
+    return len(wanted) + len(groups)
+
+
+def planned(experiment: Experiment, setting: Setting) -> int:
+    """Count the rows that a whole run has."""
+    return len(experiment.variants) * sum(1 for _ in trials(experiment, setting))
+
+
+def kept(out: Path) -> int:
+    """Count the rows that are finished in a folder, of whatever experiment."""
+    return len(list(out.glob("rows/*/*.json")))
 
 
 def _plan(experiment: Experiment, setting: Setting, only_finished: bool) -> tuple[list[Trial], list[list[Trial]]]:
     """Return all trials, and the same by source model, of which none is trained where only finished rows count."""
-    planned = list(trials(experiment, setting))
-    groups = itertools.groupby(planned, key=lambda trial: (trial.encoder, trial.seed, trial.sources))
-    return planned, [] if only_finished else [list(same) for _, same in groups]
+    wanted = list(trials(experiment, setting))
+    groups = itertools.groupby(wanted, key=lambda trial: (trial.encoder, trial.seed, trial.sources))
+    return wanted, [] if only_finished else [list(same) for _, same in groups]

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from sight import registry
+from sight.bench import toml
 from sight.bench.plan import Pair, Setting, check_keys, check_known
 
 #: The settings that stand for all others in tables over several.
@@ -81,52 +83,96 @@ def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) ->
     """
     path = Path(name)
     if path.suffix == ".toml":
-        name, table = path.stem, tomllib.loads(path.read_text("utf-8"))
+        name, table = path.stem, toml.read(path)
     else:
         check_known(name, settings(), "setting")
         table = dict(_settings()[name])
-    check_keys(table, KEYS, f"Setting {name}")
-    options, keep = table.get("options", {}), ("windowing", "encoder", "epochs", "batch", "use_gaps", "paper")
-    listed = (table.get("detailed") if pairs == "detailed" else None) or table.get("pairs")
-    who = [_pair(text) for text in listed] if listed else list(_against_others(table, options))
+    where = f"Setting {name}"
+    check_keys(table, KEYS, where)
+    dataset, options = toml.need(table, "dataset", where), table.get("options", {})
+    made = corpus(dataset, options, where)
+    keep = ("windowing", "encoder", "epochs", "batch", "use_gaps", "paper", "paper_subject")
+    main, detailed, sources = (toml.listed(table, entry, where) for entry in ("pairs", "detailed", "sources"))
+    chosen = detailed if detailed and pairs == "detailed" else main
+    if not chosen and not sources:
+        raise ValueError(f'{where}: there is nobody to run on; write pairs = ["1->2"] or sources = ["1"].')
+    who = [_pair(text, where) for text in chosen] or list(_against_others(sources, everybody(made)))
     return Setting(
         name=name,
-        dataset=table["dataset"],
+        dataset=dataset,
         options=options,
         pairs=tuple(who[:limit]),
-        **{entry: table[entry] for entry in (*keep, "paper_subject") if entry in table},
+        **{entry: table[entry] for entry in keep if entry in table},
     )
 
 
-def describe(name: str) -> tuple[str, str]:
-    """Say which corpus a setting takes, and whom, without looking at any file.
+def corpus(name: str, options: Mapping[str, Any], where: str) -> Any:
+    """Make a corpus, its files not looked for yet; unknown options are told with those it has."""
+    cls: Any = registry.get("datasets", name)
+    try:
+        if hasattr(cls, "__dataclass_fields__"):
+            toml.check_fields(cls, options)
+        return cls(**options)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def everybody(dataset: Any) -> tuple[str, ...]:
+    """Name the people of a corpus; where its files are missing, say how to get them."""
+    try:
+        return tuple(dataset.subjects())
+    except ValueError as error:
+        fetch = f" Or let it be fetched: sight data fetch {dataset.name}" if getattr(dataset, "downloads", ()) else ""
+        raise ValueError(f"{error}{fetch}") from None
+
+
+class About(NamedTuple):
+    """A setting in words: the corpus and its options, whom it takes, what of the paper it stands for, who is here."""
+
+    corpus: str
+    whom: str
+    paper: str
+    here: str
+
+
+def describe(name: str) -> About:
+    """Say which corpus a setting takes, whom, for which of the paper's, and whether its files are on this machine.
 
     Examples
     --------
-    >>> describe("hugadb-pooled")
-    ('hugadb', '2 sources of several people against everybody else')
+    >>> describe("synthetic").here, describe("hugadb-pooled").whom
+    ('5 people', '2 sources of several people against everybody else')
     """
     table = _settings()[name]
+    options = table.get("options", {})
+    told = f" ({', '.join(f'{entry} {value}' for entry, value in options.items())})" if options else ""
+    try:
+        here = f"{len(registry.get('datasets', table['dataset'])(**options).subjects())} people"
+    except ValueError:
+        here = "-"
+    return About(f"{table['dataset']}{told}", _whom(table), table.get("paper", ""), here)
+
+
+def _whom(table: Mapping[str, Any]) -> str:
     if "sources" not in table:
         more = f", {len(table['detailed'])} detailed" if "detailed" in table else ""
-        return table["dataset"], f"{len(table['pairs'])} pairs{more}"
+        return f"{len(table['pairs'])} pairs{more}"
     several = any(sign in text for text in table["sources"] for sign in ("+", ".."))
     what = "sources of several people" if several else "single sources"
-    return table["dataset"], f"{len(table['sources'])} {what} against everybody else"
+    return f"{len(table['sources'])} {what} against everybody else"
 
 
-def _pair(text: str) -> Pair:
+def _pair(text: str, where: str) -> Pair:
     sources, arrow, target = text.partition("->")
     if not arrow or not sources or not target:
         raise ValueError(f"Expected a pair such as '1+2->5', got {text!r}; write sources, an arrow, the target.")
+    if target in sources.split("+"):
+        raise ValueError(f"{where}: in {text!r} the target is among its own sources; take somebody else.")
     return tuple(sources.split("+")), target
 
 
-def _against_others(table: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[Pair]:
-    from sight.datasets import load
-
-    everybody = load(table["dataset"], **options).subjects()
-    for text in table["sources"]:
+def _against_others(sources: Sequence[str], everybody: Sequence[str]) -> Iterator[Pair]:
+    for text in sources:
         group = people(text, everybody)
         yield from ((group, target) for target in everybody if target not in group)
 

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from sight.bench.catalogue import SPELLING
+
 console = Console(width=None if sys.stdout.isatty() else 132)
 
 
@@ -18,7 +20,7 @@ def show(found: dict[str, Any]) -> None:
         console.print(_methods(name, shape))
     console.print(_reach(found["reach"]))
     if found["int8"]:
-        console.print(f"int8 on real data: {found['int8']}", highlight=False)
+        console.print(_int8(found["int8"]), highlight=False, soft_wrap=True)
     facts = found["machine"]
     console.print(
         f"{facts['processor']}, {facts['cores']} cores, 1 thread, load {facts['load_average_at_start']:.1f} at start; "
@@ -67,6 +69,17 @@ def _reach(lines: list[dict[str, Any]]) -> Table:
         verdict = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[line["met"]]
         table.add_row(line["what"], f"{line['value']:.3g}", target, verdict)
     return table
+
+
+def _int8(found: dict[str, Any]) -> str:
+    scores = ", ".join(
+        f"{SPELLING[method]} {100 * found[f'{method} float32 macro_f1']:.1f} to "
+        f"{100 * found[f'{method} int8 macro_f1']:.1f}"
+        for method in ("none", "sight")
+    )
+    size = " to ".join(f"{found['file_kb'][kind]:.0f}" for kind in ("float32", "int8"))
+    people = f"{found['source']} to {found['target']}, {found['windows']} windows"
+    return f"int8 instead of float32 on {found['corpus']} ({people}): macro-F1 of {scores}; file {size} KB"
 
 
 def _number(value: float | None) -> str:
