@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from sight import registry
-from sight.bench import figures, findings, tables
+from sight.bench import boards, figures, findings, findings_features, page, tables
+from sight.bench.across import Across
 from sight.bench.catalogue import load_experiment
 from sight.bench.forms import DASH, MINUS
 from sight.bench.report import compose, write_report
@@ -183,6 +184,129 @@ def test_networks_gain_where_the_interval_says_so():
         made += rows(own, experiment="backbones", encoder=encoder)
     (section,) = compose(frame(made))
     assert "here it does on 1 of 2: 1D-CNN +0.5" in section.said[0]
+
+
+def shifted(gains):
+    """Points of SIGHT so far from source-only, by person."""
+    return {**POINTS, "SIGHT": tuple(v + d for v, d in zip(POINTS["Source-only"], gains, strict=True))}
+
+
+def ordered(chronological, blocks, shuffled, **changes):
+    """Rows of the orders, each with SIGHT at its own gains; none for no rows of SIGHT."""
+    made = []
+    gains = {"chronological": chronological, "blocks": blocks, "shuffled": shuffled}
+    for order, own in gains.items():
+        part = rows(POINTS if own is None else shifted(own), experiment="order", order=order, **changes)
+        made += [row for row in part if own is not None or row["label"] != "SIGHT"]
+    return made
+
+
+def said(made):
+    (section,) = compose(frame(made))
+    return " ".join(section.said)
+
+
+def test_no_order_is_best_where_one_was_not_run():
+    """Neither an order without rows nor one without rows of SIGHT lets the paper's claim be judged."""
+    told = said(ordered((3,) * 6, None, (1,) * 6))
+    assert "that cannot be judged here: there is no row of SIGHT for blocks of 32." in told
+    killed = [row for row in ordered((3,) * 6, None, (1,) * 6) if row["order"] != "shuffled"]
+    told = said(killed)
+    assert "there is no row of SIGHT for blocks of 32 and shuffled." in told
+    assert "as the paper finds" not in told
+    assert "What the order of time is worth" not in told  # against what was not run
+    told = said([row for row in killed if row["order"] == "chronological"])
+    assert "there is no row of SIGHT for blocks of 32 and shuffled." in told
+
+
+def test_the_best_order_is_judged_by_intervals_over_people():
+    assert "SIGHT is at its best in chronological order, as the paper finds." in said(
+        ordered((3, 4, 3, 4, 3, 4), (2,) * 6, (1,) * 6)
+    )
+    assert f"that does not hold here: it is at {MINUS}1.0 [{MINUS}1.0, {MINUS}1.0] against blocks" in said(
+        ordered((3,) * 6, (4,) * 6, (1,) * 6)
+    )
+    told = said(ordered((3, -2, 3, -2, 3, -2), (0,) * 6, (-9,) * 6))
+    assert "that is not shown here: it is at +0.5" in told
+    made = ordered((3,) * 6, (2,) * 6, (1,) * 6)
+    some = [row for row in made if row["order"] != "blocks" or row["target"] in ("16", "26")]
+    assert "that cannot be judged here with so few people: it is at +1.0 against blocks of 32" in said(some)
+    assert "Blocks of 32 has 4 of 12 trials; its figures are over those." in said(some)
+
+
+def few(made, people=("16", "26")):
+    return [row for row in made if row["target"] in people]
+
+
+def test_few_people_are_told_alike_in_every_experiment():
+    held = "cannot be judged here with so few people"
+    assert held in said(few(ordered((3,) * 6, (2,) * 6, (1,) * 6)))
+    method = {"Source-only": "none", "w/o habit prior": "sight", "SIGHT": "sight"}
+    points = {"Source-only": POINTS["Source-only"], "w/o habit prior": POINTS["Sticky"], "SIGHT": POINTS["SIGHT"]}
+    assert f"It {held} for 1 of 1: w/o habit prior" in said(few(rows(points, experiment="ablation", method=method)))
+    networks = [row for name in ("cnn", "resnet") for row in rows(experiment="backbones", encoder=name)]
+    assert f"that {held}: 1D-CNN" in said(few(networks))
+    grid = {"Source-only": POINTS["Source-only"], "tau=0.1": POINTS["Sticky"], "SIGHT": POINTS["SIGHT"]}
+    own = {"Source-only": "none", "tau=0.1": "sight", "SIGHT": "sight"}
+    assert f"Whether a value gains {held}; the best gives +1.5 points." in said(
+        few(rows(grid, experiment="sensitivity", method=own))
+    )
+    assert "Of 1 values 1 gain over source-only, the interval above zero; the best gives +1.2 points [" in said(
+        rows(grid, experiment="sensitivity", method=own)
+    )
+    assert "The paper's claim of a gain cannot be judged here with so few people." in " ".join(
+        findings.comparison(summarise(frame(few(rows()))), "hapt")
+    )
+
+
+def test_strong_separation_is_judged_over_people():
+    auc = np.array([0.95, 0.93, 0.97, 0.94, 0.96])
+    assert findings_features._separable(auc) == "Changes are strongly separable, as the paper finds."
+    assert "falls short" in findings_features._separable(auc - 0.2)
+    assert "is not shown here" in findings_features._separable(auc - 0.045)
+    assert "cannot be judged here with so few people" in findings_features._separable(auc[:2])
+
+
+def test_captions_promise_only_what_the_table_has():
+    few_people, enough = summarise(frame(few(rows()))), summarise(frame(rows()))
+    for summary, promised in ((few_people, False), (enough, True)):
+        notes = [tables.scores(summary, "t", "T").note, tables.cross_table({"a": summary}, "t", "T").note]
+        notes.append(boards.gains(Across(summaries={"a": summary}, corpora={"a": "a"}), "t", "T").note)
+        for note in notes:
+            assert ("95 % bootstrap interval" in note) == promised, note
+            assert ("too few for" in note) != promised, note
+        assert ("Wilcoxon" in notes[0]) == promised
+
+
+def test_where_nobody_gains_nobody_gains_most():
+    worse = {**POINTS, "Sticky": tuple(value - 1 for value in POINTS["Source-only"])}
+    board, section = compose(frame(rows(worse)))
+    assert board.said[0] == f"On hapt, no method gains; Sticky loses least: {MINUS}1.0 [{MINUS}1.0, {MINUS}1.0] points."
+    assert "behind source-only itself: no method gains" in section.said[1]
+    assert "with 0.0 points" not in " ".join(section.said)
+
+
+def test_one_setting_alone_is_called_so():
+    board, *_ = compose(frame(rows()))
+    assert board.title == "Leaderboard on hapt"
+    assert "There is but one setting here" in board.said[1]
+    assert board.tables[0].heads == ["Method", "hapt", "Harmed (%)", "Rank"]
+
+
+def test_the_page_counts_in_the_singular_and_methods_as_its_tables_do():
+    authors = {**POINTS, "SIGHT, authors' code": POINTS["SIGHT"]}
+    made = rows(authors, method=METHOD | {"SIGHT, authors' code": "sight"}) + rows(experiment="ablation")
+    counts = list(page._counts(frame(made)))
+    assert counts == ["1 setting", "4 methods with source-only", "6 target subjects", "84 rows"]
+
+
+def test_reports_say_which_versions_and_devices_gave_the_rows(tmp_path):
+    first, *others = rows(training={"device": "cpu"})
+    write(tmp_path / "rows.parquet", [first | {"training": {"device": "cuda"}}, *others])
+    write_report([tmp_path], tmp_path / "report")
+    told = "36 rows of sight 1, torch 2, numpy 3; sources trained on cpu (35 rows) and cuda (1 row)."
+    for name in ("report.md", "index.html"):
+        assert told in (tmp_path / "report" / name).read_text(), name
 
 
 def test_markdown_latex_and_page_say_the_same():

@@ -112,6 +112,22 @@ def test_reports_hold_the_suite_in_three_forms(tmp_path):
     assert "Difference of accuracy to source-only" in (tmp_path / "out" / "tables" / "nine_stress.md").read_text()
 
 
+def test_the_suite_comes_first_and_the_leaderboard_says_what_it_counts():
+    gains = {"Sticky": 1.0, "SIGHT": -1.0, "Keel": 4.0}
+    inside = [row for setting in PAIR for row in made(setting, gains)]
+    sections = list(compose(frame(inside + made("hapt", gains)), only_across=True))
+    assert [section.title for section in sections] == [
+        "The nine settings",
+        "Leaderboard over all 3 settings with results",
+    ]
+    assert "It counts hapt beside the nine settings" in sections[1].said[1]
+    (only,) = compose(frame(inside), only_across=True)  # the same settings once more would tell nothing
+    assert only.name == "nine"
+    stress = [row for setting in PAIR for row in made(setting, gains, experiment="stress")]
+    titles = [section.title for section in compose(frame(inside + stress), only_across=True)]
+    assert titles[1] == "One class at a time over 2 of the nine settings"
+
+
 def test_one_class_at_a_time_is_reported_by_accuracy():
     (section,) = (s for s in compose(frame(made("hapt", {"Keel": -4.0}, experiment="stress"))) if "stress_" in s.name)
     assert plain(section.said[1]) == "Keel: -4.0 points [-4.0, -4.0]; 12 of 12 runs lose more than 3 points."
@@ -204,6 +220,32 @@ def test_chapters_say_on_how_many_settings_and_seeds_they_rest():
     assert "On shuffled streams Keel gains" in text(suite(), (0, 1, 2))  # nothing less than all, nothing to say
     beside = text(["hapt"], (0, 1, 2))
     assert "On shuffled streams (HAPT, paper's pairs, 3 seeds) Keel gains" in beside
+
+
+def test_what_order_is_worth_is_left_open_where_an_order_is_missing():
+    gains = {"Sticky": 0.5, "EMA": -5.0, "SIGHT": 1.0, "SIGHT, authors' code": -6.0, "Keel": 3.0}
+
+    def text(*orders) -> str:
+        few = [r for order in orders for r in made("wisdm-pooled", gains, experiment="order", order=order)]
+        return plain(story.write(Evidence(rows=frame(made("wisdm-pooled", gains) + few))).text)
+
+    for orders in (("chronological",), ("chronological", "shuffled"), ("chronological", "blocks")):
+        assert "not run in every order on the same settings: what order is worth is left open." in text(*orders)
+        assert "findings-order.svg" not in text(*orders)
+    assert "Chronological order is worth" not in text("chronological", "blocks")
+    whole = text("chronological", "blocks", "shuffled")
+    assert "SIGHT shows no best order on WISDM P." in whole
+    assert "Chronological order is worth 0.0 [0.0, 0.0] points" in whole
+
+
+def test_people_met_on_several_settings_are_counted_once_too():
+    gains = {"Sticky": 0.5, "EMA": -5.0, "SIGHT": 1.0, "SIGHT, authors' code": -6.0, "Keel": -1.0}
+
+    def text(*settings) -> str:
+        return plain(story.write(Evidence(rows=frame([r for name in settings for r in made(name, gains)]))).text)
+
+    assert "12 of 12 (a person on a setting; 6 people in all) lose" in text("hapt-body-single", "hapt-total-single")
+    assert "6 of 6 people lose." in text("hapt-body-single")
 
 
 def test_the_fewest_seeds_of_those_spoken_of_count():

@@ -95,6 +95,30 @@ def test_the_example_of_a_method_keeps_the_contract():
     subprocess.run([sys.executable, "-c", page.split("```python")[1].split("```")[0]], check=True)
 
 
+def test_the_experiment_and_the_setting_of_the_docs_load(tmp_path):
+    from sight.bench import catalogue, settings
+
+    page = (ROOT / "docs" / "bench.md").read_text("utf-8")
+    for name, text in zip(("mine", "setting"), re.findall(r"```toml\n(.*?)```", page, re.DOTALL), strict=True):
+        (tmp_path / f"{name}.toml").write_text(text)
+    experiment = catalogue.load_experiment(str(tmp_path / "mine.toml"))
+    labels = ["Source-only", "Sticky", "w/o surprise", "SIGHT", "beta=0.3", "beta=3"]
+    assert [variant.label for variant in experiment.variants] == labels
+    setting = settings.load_setting(str(tmp_path / "setting.toml"))
+    assert setting.pairs == ((("W01",), "W03"), (("W01", "W02"), "W04"))
+    told = set(re.findall(r"`(\w+)`", page))
+    assert {*catalogue.KEYS, *settings.KEYS} <= told
+    kept = catalogue.narrow(catalogue.load_experiment("ablation"), methods=["none", "w/o habit prior", "SIGHT"])
+    assert [variant.label for variant in kept.variants] == ["Source-only", "w/o habit prior", "SIGHT"]
+
+
+def test_the_paper_has_one_title():
+    from sight.bench.evidence import PAPER
+
+    for page in ("README.md", "CITATION.cff", "docs/bench.md"):
+        assert PAPER in " ".join((ROOT / page).read_text("utf-8").split()), page
+
+
 def test_the_figures_of_keel_are_those_of_its_results():
     """Gains and shares of harmed runs on the page are the rounded ones of ``summary.csv``."""
     with (ROOT / "benchmarks" / "results" / "beyond" / "summary.csv").open() as stream:

@@ -11,6 +11,7 @@ from sight.bench.across import TRIVIAL, Across
 from sight.bench.coverage import fewer, never, uneven
 from sight.bench.forms import Cell, Table, interval, marked, number
 from sight.bench.settings import SUITE
+from sight.bench.stats import FEWEST
 from sight.bench.summary import HARM
 from sight.bench.tables import COMPLETED
 
@@ -32,18 +33,13 @@ def gains(across: Across, name: str, title: str, *, metric: str = "macro-F1", fo
         columns.append(_overall(across, mean[order]))
     harmed = np.array([100 * across.harmed(label) for label in order])
     columns.append(marked([number(v) for v in harmed], np.where(whole[order], -harmed, np.nan)))
-    columns.append([Cell(str(int(across.best_in[label]))) for label in order])
-    columns.append(marked([number(ranks[label]) for label in order], -ranks.where(whole)[order]))
-    columns.append([Cell(str(int(n))) for n in by["settings"][order]])
-    heads = [
-        "Method",
-        *across.summaries,
-        *([] if across.alone else ["Mean"]),
-        "Harmed (%)",
-        "Best in",
-        "Rank",
-        "Settings",
-    ]
+    rank = marked([number(ranks[label]) for label in order], -ranks.where(whole)[order])
+    if across.alone:
+        heads, columns = ["Method", *across.summaries, "Harmed (%)", "Rank"], [*columns, rank]
+    else:
+        best = [Cell(str(int(across.best_in[label]))) for label in order]
+        heads = ["Method", *across.summaries, "Mean", "Harmed (%)", "Best in", "Rank", "Settings"]
+        columns += [best, rank, [Cell(str(int(n))) for n in by["settings"][order]]]
     rows, heading = list(zip(*columns, strict=True)), metric.capitalize() if folded else ""
     note = _note(across, metric)
     return Table(name=name, title=title, heads=heads, rows=rows, note=note, heading=heading, folded=folded)
@@ -55,14 +51,27 @@ def _overall(across: Across, mean: Any) -> list[Cell]:
 
 
 def _note(across: Across, metric: str) -> str:
+    several = (
+        " Best in: settings in which its difference, on its own runs, is highest. Rank is averaged over people, then "
+        "settings, among the methods run there. Methods run on more settings come first."
+    )
     said = (
-        f"Difference of {metric} to source-only on the same runs in points, paired over target subjects, with 95 % "
-        "bootstrap interval; in the mean a person drawn counts in every setting that has them. Harmed: share of runs "
-        f"(source, target, seed) that lose more than {HARM:g} points. Best in: settings in which its difference, on "
-        "its own runs, is highest. Rank is averaged over people, then settings, among the methods run there. Methods "
-        f"run on more settings come first. Seeds: {_seeds(across)}."
+        f"Difference of {metric} to source-only on the same runs in points, paired over target subjects, "
+        f"{_intervals(across)}. Harmed: share of runs (source, target, seed) that lose more than {HARM:g} points."
+        f"{' Rank is averaged over people.' if across.alone else several} Seeds: {_seeds(across)}."
     )
     return explained(across, said, uneven(across), across.starred.values())
+
+
+def _intervals(across: Across) -> str:
+    """Promise intervals only where there are people enough, and one of the mean only where there is a mean."""
+    enough = [summary.people >= FEWEST for summary in across.summaries.values()]
+    if not any(enough):
+        return "who are too few for intervals"
+    drawn = (
+        "" if across.alone or not all(enough) else "; in the mean a person drawn counts in every setting that has them"
+    )
+    return f"with 95 % bootstrap interval{'' if all(enough) else f' where there are {FEWEST} or more'}{drawn}"
 
 
 def _seeds(across: Across) -> str:

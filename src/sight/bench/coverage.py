@@ -1,7 +1,8 @@
-"""Which methods were run with fewer seeds than others, or not at all, said from the rows."""
+"""Where rows come from, and which methods were run with fewer seeds than others or not at all."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -55,6 +56,18 @@ def fewer(seeds: Any, starred: Mapping[str, str], *, paired: bool = True) -> Ite
         place = "" if len(where) == len(seeds.columns) else f" on {listed(where)}"
         what = f": comparisons with {it} are over those runs" if paired else ""
         yield f"{listed(labels)} {has} {n} of {of} seeds{place}{what}."
+
+
+def provenance(table: Any) -> str:
+    """Say which versions gave the rows, and on what their sources were trained; machines and times stay in the rows."""
+    versions = ", ".join(f"{name} {listed(sorted(table[name].unique()))}" for name in ("sight", "torch", "numpy"))
+    trained: dict[str, int] = {}
+    for text, count in table["training"].value_counts(sort=False).items():
+        device = json.loads(text).get("device", "")
+        trained[device] = trained.get(device, 0) + int(count)
+    trained.pop("", None)
+    shown = [f"{name} ({several(n, 'row')})" if len(trained) > 1 else name for name, n in sorted(trained.items())]
+    return f"{several(len(table), 'row')} of {versions}{f'; sources trained on {listed(shown)}' if shown else ''}"
 
 
 def left_out(table: Any) -> Iterator[str]:

@@ -15,7 +15,10 @@ from sight.bench.forms import number, several
 from sight.bench.rows import details
 from sight.bench.settings import short, suite
 from sight.bench.stats import Apart
+from sight.bench.summary import Summary
 
+#: The paper of SIGHT.
+PAPER = "Temporal Structure Matters for Efficient Test-Time Adaptation in Wearable Human Activity Recognition"
 BASE, OURS, AUTHORS, KEEL, STICKY, EMA = "Source-only", "SIGHT", "SIGHT, authors' code", "Keel", "Sticky", "EMA"
 #: Where the reports of the settings lie, seen from the page.
 REPORTS = "../benchmarks/results"
@@ -23,6 +26,10 @@ REPORTS = "../benchmarks/results"
 PRINTED = {"harth": "HARTH", "capture24": "CAPTURE-24"}
 #: What an interval of gains says of a claim of a gain.
 CLAIM = {"better": "holds", "worse": "does not hold", "open": "is not shown", "unknown": "cannot be judged"}
+#: What is said of any claim where there is no interval.
+FEW = "cannot be judged here with so few people"
+#: What an AUC must reach to count as the paper's strong separation.
+STRONG = 0.9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,13 +169,20 @@ def counted(found: Mapping[str, Apart]) -> str:
     >>> counted({"a": Apart(1, 0.5, 2), "b": Apart(0, -1, 1), "c": Apart(3, 2, 4)})
     'better on 2 of 3, level on 1'
     """
-    verdicts = ["level" if apart.verdict in ("open", "unknown") else apart.verdict for apart in found.values()]
-    kinds = [kind for kind in ("better", "worse", "level") if kind in verdicts]
+    words = {"better": "better", "worse": "worse", "open": "level", "unknown": "open, with few people,"}
+    verdicts = [words[apart.verdict] for apart in found.values()]
+    kinds = [kind for kind in words.values() if kind in verdicts]
     if len(kinds) == 1:
         return f"{kinds[0]} on all {len(verdicts)}" if len(verdicts) > 1 else kinds[0]
     first, *rest = kinds
     said = [f"{first} on {verdicts.count(first)} of {len(verdicts)}"]
     return ", ".join([*said, *(f"{kind} on {verdicts.count(kind)}" for kind in rest)])
+
+
+def lead(first: Summary, others: Iterable[Summary], label: str = OURS) -> str:
+    """Say of a method whether it is better under one condition than under each of the others, as `Apart` does."""
+    found = [first.difference(label, label, other).verdict for other in others]
+    return next((verdict for verdict in ("worse", "unknown", "open") if verdict in found), "better")
 
 
 def printed(table: str, method: str, case: str = "average", *, less: str = BASE, less_case: str = "") -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from sight.bench.coverage import fewer
-from sight.bench.evidence import AUTHORS, CLAIM, KEEL, OURS, STICKY, persistence
-from sight.bench.figures import _class_means
+from sight.bench.coverage import fewer, listed
+from sight.bench.evidence import AUTHORS, CLAIM, FEW, KEEL, OURS, STICKY, lead
 from sight.bench.forms import number, points
-from sight.bench.rows import details
 from sight.bench.stats import Apart
 from sight.bench.summary import HARM, READINGS, Summary, grids
 
 #: Whom SIGHT is held against besides source-only.
 OTHERS = {STICKY: "a two-line sticky filter", AUTHORS: "its authors' public code"}
+#: Orders of a stream as tables call them.
+ORDER_NAMES = {"chronological": "chronological", "blocks": "blocks of 32", "shuffled": "shuffled"}
 READING_NAMES = dict(zip(READINGS, ("union", "truth", "all classes"), strict=True))
 
 
@@ -48,7 +47,9 @@ def _place(summary: Summary) -> str:
     order = summary.table["delta"].fillna(0.0).sort_values(ascending=False, kind="stable")
     place = list(order.index).index(OURS) + 1
     here = f"SIGHT is the best of {len(order)} here" if place == 1 else f"SIGHT is number {place} of {len(order)} here"
-    if place > 1:
+    if place > 1 and order.index[0] == summary.baseline:
+        here += ", behind source-only itself: no method gains"
+    elif place > 1:
         here += f", behind {order.index[0]} with {number(order.iloc[0], sign=True)} points against source-only"
     printed = summary.table["paper"].dropna()
     if OURS not in printed.index:
@@ -82,11 +83,11 @@ def variants(summary: Summary) -> Iterator[str]:
     apart = {label: summary.difference(label, OURS) for label in others}
     full = number(summary.table.at[OURS, "mean"])
     yield f"The paper finds every variant below the full method, which reaches {full} points here."
-    words = {"worse": "That holds", "better": "It does not hold", "open": "It is not shown", "unknown": "It is open"}
-    for verdict, told in words.items():
+    words = {"worse": "That holds here", "better": "It does not hold here", "open": "It is not shown here"}
+    for verdict, told in (words | {"unknown": f"It {FEW}"}).items():
         own = [f"{label} ({points(found, 'points')})" for label, found in apart.items() if found.verdict == verdict]
         if own:
-            yield f"{told} here for {len(own)} of {len(others)}: {'; '.join(own)}."
+            yield f"{told} for {len(own)} of {len(others)}: {'; '.join(own)}."
 
 
 def parts(summary: Summary) -> Iterator[str]:
@@ -103,14 +104,20 @@ def sensitivity(summary: Summary) -> Iterator[str]:
     found = grids(summary.table)
     told = []
     for name, labels in found.items():
-        points = {value: summary.table.at[label, "mean"] for value, label in labels.items()}
-        best = max(points, key=lambda value: points[value])
-        told.append(f"{name} {number(max(points.values()) - min(points.values()))} (best at {best:g})")
+        means = {value: summary.table.at[label, "mean"] for value, label in labels.items()}
+        best = max(means, key=lambda value: means[value])
+        told.append(f"{name} {number(max(means.values()) - min(means.values()))} (best at {best:g})")
     yield f"Over its grid each hyper-parameter moves the mean by, in points: {', '.join(told)}."
-    gains = summary.table.loc[[label for labels in found.values() for label in labels.values()], "delta"]
-    if gains.notna().all():
-        best_gain, better = number(gains.max(), sign=True), int((gains > 0).sum())
-        yield f"Of {len(gains)} values {better} lie above source-only; the best gives {best_gain} points."
+    if summary.baseline is not None:
+        yield _above(summary, [label for labels in found.values() for label in labels.values()])
+
+
+def _above(summary: Summary, labels: Sequence[str]) -> str:
+    gains = [Apart(*summary.table.loc[label, ["delta", "low", "high"]]) for label in labels]
+    best = points(max(gains, key=lambda gain: gain.mean), "points")
+    verdicts = [gain.verdict for gain in gains]
+    better = f"Of {len(gains)} values {verdicts.count('better')} gain over source-only, the interval above zero"
+    return f"{f'Whether a value gains {FEW}' if 'unknown' in verdicts else better}; the best gives {best}."
 
 
 def conditions(summaries: Mapping[str, Summary], *, ordered: bool) -> Iterator[str]:
@@ -119,21 +126,39 @@ def conditions(summaries: Mapping[str, Summary], *, ordered: bool) -> Iterator[s
 
 
 def _worth(summaries: Mapping[str, Summary]) -> Iterator[str]:
-    first, last = next(iter(summaries.values())), list(summaries.values())[-1]
-    told = [
-        f"{label} {number(first.apart(label, label, last).mean(), sign=True)}"
-        for label in first.table.index
-        if label != first.baseline and label in last.table.index
-    ]
-    if told:
-        yield f"What the order of time is worth, in points against a shuffled stream: {', '.join(told)}."
-    if OURS in first.table.index:
-        means = {case: s.table.at[OURS, "mean"] for case, s in summaries.items() if OURS in s.table.index}
-        best = max(means, key=lambda case: means[case])
-        if best == next(iter(summaries)):
-            yield "SIGHT is at its best in chronological order, as the paper finds."
-        else:
-            yield f"The paper finds SIGHT at its best in chronological order; that does not hold here: it is on {best}."
+    straight, mixed = (summaries.get(case) for case in ("chronological", "shuffled"))
+    if straight is not None and mixed is not None:
+        told = [
+            f"{label} {points(straight.difference(label, label, mixed))}"
+            for label in straight.table.index
+            if label != straight.baseline and label in mixed.table.index
+        ]
+        yield f"What the order of time is worth, in points against a shuffled stream: {', '.join(told) or 'unknown'}."
+    ours = {case: summary for case, summary in summaries.items() if OURS in summary.table.index}
+    if ours:
+        yield _at_best(ours)
+    most = max(len(summary.runs) for summary in summaries.values())
+    for case, summary in summaries.items():
+        if len(summary.runs) < most:
+            yield f"{case.capitalize()} has {len(summary.runs)} of {most} trials; its figures are over those."
+
+
+def _at_best(ours: Mapping[str, Summary]) -> str:
+    """Say whether SIGHT is at its best in chronological order, by intervals over people, or what is missing."""
+    claim = "The paper finds SIGHT at its best in chronological order"
+    lacking = [case for case in ORDER_NAMES.values() if case not in ours]
+    if lacking:
+        return f"{claim}; that cannot be judged here: there is no row of SIGHT for {listed(lacking)}."
+    first, *others = (ours[case] for case in ORDER_NAMES.values())
+    verdict = lead(first, others)
+    if verdict == "better":
+        return "SIGHT is at its best in chronological order, as the paper finds."
+    told = listed(
+        f"{points(first.difference(OURS, OURS, other))} against {case}"
+        for case, other in zip(list(ORDER_NAMES.values())[1:], others, strict=True)
+    )
+    words = {"worse": "does not hold here", "open": "is not shown here", "unknown": FEW}
+    return f"{claim}; that {words[verdict]}: it is at {told}."
 
 
 def _networks(summaries: Mapping[str, Summary]) -> Iterator[str]:
@@ -142,8 +167,10 @@ def _networks(summaries: Mapping[str, Summary]) -> Iterator[str]:
     }
     if gains:
         told = ", ".join(f"{case} {points(gain)}" for case, gain in gains.items())
-        better = sum(gain.verdict == "better" for gain in gains.values())
-        yield f"The paper finds SIGHT to gain on every network; here it does on {better} of {len(gains)}: {told}."
+        verdicts = [gain.verdict for gain in gains.values()]
+        held = f"here it does on {verdicts.count('better')} of {len(gains)}"
+        said = f"that {FEW}" if "unknown" in verdicts else held
+        yield f"The paper finds SIGHT to gain on every network; {said}: {told}."
 
 
 def alone(summary: Summary) -> Iterator[str]:
@@ -156,57 +183,3 @@ def alone(summary: Summary) -> Iterator[str]:
         row = table.loc[label]
         lost = f"{row['harmed']:.0f} of {row['runs']:.0f} runs lose more than {HARM:g} points"
         yield f"{label}: {points(Apart(*row[['delta', 'low', 'high']]), 'points')}; {lost}."
-
-
-def geometry(rows: Any) -> Iterator[str]:
-    """Say how separable changes are, and whether the deviation points the right way."""
-    auc, top, chance, raw = (rows[name].mean() for name in ("auc", "routing_top1", "chance", "raw_top1"))
-    inside, change = (rows[f"similarity_{name}"].mean() for name in ("inside", "change"))
-    yield (
-        f"Features are {'nearer to' if inside > change else 'no nearer to'} the expected state inside segments than "
-        f"right after a change: cosine {inside:.2f} against {change:.2f}, AUC {auc:.2f} "
-        f"({rows['auc_true'].mean():.2f} if the belief were always right), over {int(rows['changes'].sum()):,} changes."
-    )
-    if auc >= 0.9:
-        yield "Changes are strongly separable, as the paper finds."
-    else:
-        yield "The paper finds changes strongly separable; an AUC below 0.9 falls short of that."
-    yield (
-        f"The deviation points best at the new class in {100 * top:.0f} % of the changes (chance "
-        f"{100 * chance:.0f} %); the classifier alone is right there in {100 * raw:.0f} %"
-        + ("." if top > raw else ", so the direction tells less than the answer that is there already.")
-    )
-
-
-def prototypes(rows: Any) -> Iterator[str]:
-    """Say for how many classes prototypes came nearer to the wearer."""
-    first, last = (np.array(details(rows, name), dtype=float) for name in ("first", "last"))
-    known = np.isfinite(first)
-    if not known.any():
-        yield "No class has two segments in any stream, so there is nothing to compare."
-        return
-    nearer = int((last > first)[known].sum())
-    yield (
-        f"Of {int(known.sum())} classes with several segments, over all streams, the prototype is nearer to the "
-        f"wearer's centroid in the last segment than in the first for {nearer}; the mean cosine goes from "
-        f"{first[known].mean():.3f} to {last[known].mean():.3f}."
-    )
-    means = [_class_means(details(rows, name)) for name in ("first", "last")]
-    worse = np.flatnonzero(means[1] < means[0])
-    if len(worse):
-        names = ", ".join(str(rows["classes"].iloc[0][k]) for k in worse)
-        yield f"The paper finds that every class improves; averaged over streams that does not hold here for {names}."
-    else:
-        yield "Averaged over streams every class improves, as in the paper."
-
-
-def motivation(rows: Any) -> Iterator[str]:
-    """Say how strongly activities persist, and what features do at a change."""
-    for name, what in (("transitions_true", "true classes"), ("transitions_raw", "answers of the classifier")):
-        stays = persistence(rows, name)
-        yield f"A window of the {what} repeats the one before with probability {stays:.3f}, averaged over classes."
-    new, old, other = (rows[name].mean() for name in ("towards_new", "towards_old", "towards_best_other"))
-    yield (
-        f"Right after a change the deviation has a cosine of {new:.2f} with the direction to the new class, {old:.2f} "
-        f"to the old one, and {other:.2f} to the best of the others."
-    )

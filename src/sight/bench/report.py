@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any
 
-from sight._version import __version__
-from sight.bench import figures, findings, rows, tables
+from sight.bench import figures, findings, findings_features, rows, tables
 from sight.bench.coverage import left_out
 from sight.bench.evidence import OURS
+from sight.bench.page import page, written_by
 from sight.bench.section import Section
 from sight.bench.suites import leaderboard, suites
 from sight.bench.summary import CASES, Summary, by_pair, grids, summarise
-from sight.report.html import Html, join, tag
 from sight.sources.checkpoint import write_whole
 
 #: How a reader meets the experiments; whatever is not named here comes last.
@@ -38,26 +33,6 @@ ORDER = (
 )
 #: Tables in which the paper claims that every variant is below the full method.
 CLAIMED = ("ablation", "design")
-STYLE = """
-main { max-width: 1240px; }
-.contents { columns: 2 300px; column-gap: 3rem; margin: 0; padding: 0; list-style: none; font-size: .93rem; }
-.contents li { padding: .15rem 0; break-inside: avoid; }
-a { color: var(--accent); text-underline-offset: .2em; }
-.said { max-width: 52em; margin: 0 0 1.4rem; padding-left: 1.1rem; }
-.said li { margin: .3rem 0; }
-.block { margin-top: 1.8rem; }
-.block .note { margin-top: .6rem; }
-.bench { width: auto; min-width: 60%; }
-.bench thead th { vertical-align: bottom; max-width: 7.5rem; }
-section > details:first-of-type { margin-top: 1.4rem; border-top: 1px solid var(--rule); }
-.bench tbody th, .bench td { vertical-align: top; }
-.bench td, .bench thead .number { padding-left: 1.3rem; }
-.bench small { display: block; color: var(--soft); font-size: .76rem; font-weight: 400; }
-.bench .ours > * { background: var(--hair); }
-figure { margin: 1.4rem 0; }
-figure img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
-@media screen and (prefers-color-scheme: dark) { figure img { padding: 10px; } }
-"""
 
 
 def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False) -> Path:
@@ -80,15 +55,15 @@ def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False
             _write(out / "tables" / f"{entry.name}.tex", entry.latex())
         for name, text in section.figures.items():
             _write(out / "figures" / f"{name}.svg", text)
-    parts = ["# Benchmark", *left_out(table), *(section.markdown() for section in sections)]
+    parts = ["# Benchmark", written_by(table), *left_out(table), *(section.markdown() for section in sections)]
     _write(out / "report.md", "\n\n".join(parts) + "\n")
     return _write(out / "index.html", page(table, sections))
 
 
 def compose(table: Any, *, only_across: bool = False) -> Iterator[Section]:
     """Make the sections: tables over several settings, then each experiment on each."""
-    yield from leaderboard(table)
     yield from suites(table)
+    yield from leaderboard(table)
     if only_across:
         return
     first = {name: at for at, name in enumerate(ORDER)}
@@ -101,8 +76,8 @@ def compose(table: Any, *, only_across: bool = False) -> Iterator[Section]:
 
 def _compare(section: Section, own: Any, setting: str) -> None:
     for column in ("order", "encoder"):
-        cases = own[column].unique().tolist()
-        if len(cases) > 1:
+        # A claim about orders is not judged on one alone: its section says which are missing.
+        if own[column].nunique() > 1 or own["paper_table"].iloc[0] == column:
             _conditions(section, own, column)
             return
     summary = summarise(own)
@@ -143,14 +118,14 @@ def _drawn(summary: Summary) -> str:
 def _conditions(section: Section, own: Any, column: str) -> None:
     found = {_called(str(case)): summarise(part) for case, part in own.groupby(column, sort=False)}
     if column == "order":
-        found = {case: found[case] for case in ("chronological", "blocks of 32", "shuffled") if case in found}
+        found = {case: found[case] for case in findings.ORDER_NAMES.values() if case in found}
     section.said += findings.conditions(found, ordered=column == "order")
     section.tables.append(tables.cross_table(found, section.name, section.title))
     section.figures[section.name] = figures.conditions(found)
 
 
 def _called(case: str) -> str:
-    return {"blocks": "blocks of 32"}.get(case, CASES.get(case, case))
+    return findings.ORDER_NAMES.get(case, CASES.get(case, case))
 
 
 def _analysis(
@@ -166,52 +141,10 @@ def _analysis(
 KINDS: dict[str, Callable[[Section, Any, str], None]] = {
     "compare": _compare,
     "classes": _alone,
-    "geometry": _analysis(findings.geometry, figures.geometry, classes=False),
-    "prototypes": _analysis(findings.prototypes, figures.prototypes, classes=True),
-    "motivation": _analysis(findings.motivation, figures.motivation, classes=True),
+    "geometry": _analysis(findings_features.geometry, figures.geometry, classes=False),
+    "prototypes": _analysis(findings_features.prototypes, figures.prototypes, classes=True),
+    "motivation": _analysis(findings_features.motivation, figures.motivation, classes=True),
 }
-
-
-# --- the page --------------------------------------------------------------------------------------------------------
-
-
-def page(table: Any, sections: Sequence[Section]) -> str:
-    """Compose the whole document as text; it needs neither network nor server."""
-    assets = files("sight.report") / "assets"
-    script = (assets / "page.js").read_text("utf-8")
-    links = [tag("li", tag("a", section.title, href=f"#{section.name}")) for section in sections]
-    body = [_header(table), tag("nav", tag("ul", *links, class_="contents"), aria_label="Contents")]
-    body += [*(section.html() for section in sections), _footer(table)]
-    return Template((assets / "page.html").read_text("utf-8")).substitute(
-        title="Benchmark of sight",
-        style=(assets / "page.css").read_text("utf-8") + STYLE,
-        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        body=join(body),
-        script=script,
-    )
-
-
-def _header(table: Any) -> Html:
-    people = len(table.drop_duplicates(["dataset", "target"]))
-    counts = {"settings": table["setting"].nunique(), "methods": table["method"].nunique(), "target subjects": people}
-    line = [f"{count:,} {what}" for what, count in (counts | {"rows": len(table)}).items()]
-    lead = (
-        "Every method meets the same trained sources and the same streams. Differences are paired over target "
-        "subjects; where a claim of the paper does not hold on a dataset, the section says so."
-    )
-    return tag(
-        "header",
-        tag("p", "Benchmark", class_="kicker"),
-        tag("h1", "Adaptation methods beside the paper's numbers"),
-        tag("p", *(tag("span", part) for part in line), class_="byline"),
-        tag("p", lead, class_="lead"),
-        *(tag("p", sentence, class_="lead") for sentence in left_out(table)),
-    )
-
-
-def _footer(table: Any) -> Html:
-    versions = ", ".join(f"{name} {' and '.join(sorted(table[name].unique()))}" for name in ("sight", "torch", "numpy"))
-    return tag("footer", f"Written by sight {__version__} from rows of {versions}; it loads nothing and sends nothing.")
 
 
 def _write(path: Path, text: str) -> Path:

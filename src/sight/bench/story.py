@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sight.bench import overview, story_keel, story_sight
+from sight.bench import overview, story_claims, story_keel, story_sight
 from sight.bench.across import Across
 from sight.bench.coverage import left_out, listed, never, uneven
-from sight.bench.evidence import AUTHORS, KEEL, OURS, REPORTS, STICKY, Evidence, of_average, outcome
+from sight.bench.evidence import AUTHORS, KEEL, OURS, PAPER, REPORTS, STICKY, Evidence, of_average, outcome
 from sight.bench.forms import number, points, several
 from sight.bench.plan import ORDERS
 from sight.bench.rows import read
@@ -26,9 +26,9 @@ CHAPTERS: dict[str, Chapter] = {
     "Where SIGHT gains, and where it does not": story_sight.gains,
     "Whether trivial filters match it": story_sight.trivial,
     "What the reading of macro-F1 changes": story_sight.readings,
-    "What chronological order is worth": story_sight.order,
-    "What features show at a change": story_sight.geometry,
-    "Mechanisms, hyper-parameters, networks": story_sight.mechanisms,
+    "What chronological order is worth": story_claims.order,
+    "What features show at a change": story_claims.geometry,
+    "Mechanisms, hyper-parameters, networks": story_claims.mechanisms,
     "Segments and delay": story_sight.segments,
     "Cost": story_sight.cost,
     "Keel: why another method": story_keel.why,
@@ -79,12 +79,14 @@ def _head(evidence: Evidence) -> Iterator[str]:
     methods = len(evidence.across("table-main", everywhere=True).methods) - 1
     sources = rows[rows["experiment"] == "table-main"].groupby("setting")["sources"].nunique()
     yield wrapped(
+        f"The paper of SIGHT, with whose claims and figures this page compares, is *{PAPER}*. "
         f"Written by `make docs` from `benchmarks/results`: {several(len(rows), 'row')}, {several(methods, 'method')} "
         f"beside source-only, {people} target people of {corpora} {'corpus' if corpora == 1 else 'corpora'}, "
         f"{several(rows['seed'].nunique(), 'seed')}. S is one source person, P "
         "several, pooled. Differences are points of macro-F1 over classes in truth or answers, on the same runs "
         "(source, target, seed), paired over target people, with 95 % bootstrap intervals over them. A method *gains* "
-        "or *loses* where the interval leaves zero out, and is *level* where these people show no difference. "
+        "or *loses* where the interval leaves zero out, and is *level* where these people show no difference; that is "
+        "decided before rounding, so that an end printed as 0.0 may lie on either side of zero. "
         f"{_fixed(sources.min(), sources.max())} Brackets name settings and seeds where they are fewer. Words are "
         "chosen by the numbers, and change with them. Names of settings lead to their reports."
     )
@@ -129,9 +131,9 @@ def short(evidence: Evidence) -> Iterator[str]:
     words = {"better": "does better", "worse": "does worse", "open": "matches it", "unknown": "is hard to tell from it"}
     yield f"A two-line sticky filter {words[sticky.verdict]}: {points(sticky)} against SIGHT{average}."
     straight, mixed = (evidence.across("order", order=name) for name in ("chronological", "shuffled"))
-    if straight.summaries:
-        worth = points(straight.difference(OURS, OURS, mixed))
-        yield f"Chronological order is worth {worth} points to SIGHT{evidence.scope('order', OURS)}."
+    worth = straight.difference(OURS, OURS, mixed)
+    if np.isfinite(worth.mean):
+        yield f"Chronological order is worth {points(worth)} points to SIGHT{evidence.scope('order', OURS)}."
     own, first = nine.gains.loc[KEEL], int(nine.best_in[KEEL])
     least = "" if nine.alone else f", at least {number(own.min(), sign=True)} ({own.idxmin()})"
     best = f"on {first} of {count} settings" if count > 1 else f"on {own.index[0]}" if first else "nowhere"

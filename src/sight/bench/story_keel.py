@@ -14,7 +14,6 @@ from sight.bench.evidence import AUTHORS, BASE, KEEL, OURS, STICKY, Evidence, me
 from sight.bench.forms import DASH, Cell, Table, number, points
 from sight.bench.rows import details
 from sight.bench.settings import suite
-from sight.bench.stats import Apart
 from sight.bench.summary import HARM
 
 #: What the method set out to reach: mean gain, least gain on a setting, settings in which it is best, share harmed.
@@ -150,10 +149,11 @@ def parts(evidence: Evidence) -> Iterator[str]:
     order = sorted(labels, key=lambda label: -lost[label].mean)
     taken = {label: label.removeprefix("w/o ") for label in order if label.startswith("w/o ")}
     verdicts = {"better": "These earn their place", "open": "These do not show it", "worse": "Keel is better without"}
+    verdicts["unknown"] = "With so few people these cannot be judged"
     told = [
         f"{words}: {listed(own)}."
         for verdict, words in verdicts.items()
-        if (own := [f"{name} {points(lost[k])}" for k, name in taken.items() if _shown(lost[k]) == verdict])
+        if (own := [f"{name} {points(lost[k])}" for k, name in taken.items() if lost[k].verdict == verdict])
     ]
     others = [f"{label} {points(found.gain(label))}" for label in order if label not in taken]
     yield (
@@ -161,10 +161,6 @@ def parts(evidence: Evidence) -> Iterator[str]:
         f"{' '.join(told)} The guards are for partial lives and sure sources, where [beyond.md](beyond.md) tests them. "
         f"Against source-only, on the same runs: {', '.join(others)}, whole Keel {points(found.gain(KEEL))}."
     )
-
-
-def _shown(apart: Apart) -> str:
-    return "open" if apart.verdict == "unknown" else apart.verdict
 
 
 def stress(evidence: Evidence) -> Iterator[str]:
@@ -216,6 +212,12 @@ def losses(evidence: Evidence) -> Iterator[str]:
         oftenest = f", most often on {worst} ({lost[worst][0]} of {lost[worst][1]})"
     yield (
         f"Keel costs more than {HARM:g} points in {number(100 * nine.harmed(KEEL))} % of runs{often}. Averaged over "
-        f"sources and seeds, {sum(own for own, _ in lost.values())} of {sum(people for _, people in lost.values())} "
-        f"people lose{oftenest}."
+        f"sources and seeds, {sum(own for own, _ in lost.values())} of {_people(nine)} lose{oftenest}."
     )
+
+
+def _people(nine: Across) -> str:
+    """Count people; over several settings also how often they are met, for many are in more than one."""
+    met = sum(summary.people for summary in nine.summaries.values())
+    known = {(nine.corpora[shown], who) for shown, own in nine.summaries.items() for who in own.runs.index.unique(1)}
+    return f"{met} people" if nine.alone else f"{met} (a person on a setting; {len(known)} people in all)"

@@ -1,4 +1,4 @@
-"""Chapters of the findings about SIGHT: where it gains, what matches it, and which of its claims the rows bear out."""
+"""Chapters of the findings about SIGHT: where it gains, what matches it, its segments and its cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from sight.bench.across import Across
-from sight.bench.analyses import EDGES
 from sight.bench.boards import beside
 from sight.bench.coverage import listed
 from sight.bench.evidence import (
@@ -22,19 +21,14 @@ from sight.bench.evidence import (
     REPORTS,
     STICKY,
     Evidence,
-    counted,
-    mean,
     of_average,
     outcome,
-    persistence,
     printed,
     share,
 )
 from sight.bench.forms import DASH, Cell, Table, interval, number, points
-from sight.bench.plan import ORDERS
-from sight.bench.rows import details
 from sight.bench.stats import TIE
-from sight.bench.summary import CASES, HARM, READINGS, grids
+from sight.bench.summary import HARM, READINGS
 
 
 def gains(evidence: Evidence) -> Iterator[str]:
@@ -131,153 +125,6 @@ def readings(evidence: Evidence) -> Iterator[str]:
         f"{listed(moved) if moved else 'no setting'}. Readings part where people never do some activity: one wrong "
         "answer of such a class adds a zero to the first, nothing to the second; the third counts a zero for it anyway."
     )
-
-
-def order(evidence: Evidence) -> Iterator[str]:
-    """Say what chronological order is worth."""
-    found = {name: evidence.across("order", order=name) for name in ORDERS}
-    straight, mixed = found["chronological"], found["shuffled"]
-    if not straight.summaries or not mixed.summaries:
-        return
-    yield "![Gain over source-only as the order of time is destroyed](figures/findings-order.svg)"
-    shared = [shown for shown in straight.summaries if all(shown in own.each(OURS) for own in found.values())]
-    levels = {name: own.figure("mean").loc[OURS] for name, own in found.items()}
-    best = [shown for shown in shared if all(levels["chronological"][shown] >= own[shown] for own in levels.values())]
-    at_best = f"{len(best)} of {len(shared)} settings" if len(best) > 2 else listed(best or ["no setting"])
-    others = [
-        f"{label} {points(straight.difference(label, label, mixed))}"
-        for label in (STICKY, "OATTA", KEEL)
-        if label in straight.whole
-    ]
-    yield (
-        f"{_persistence(evidence)}To SIGHT, order is worth {points(straight.difference(OURS, OURS, mixed))} points "
-        f"against the same windows shuffled{evidence.scope('order', OURS, STICKY, 'OATTA', KEEL)}; to others, "
-        f"{', '.join(others)}. SIGHT is at its best in chronological order on "
-        f"{at_best}. The paper finds it best there, by "
-        f"{printed('order', OURS, 'chronological', less=OURS, less_case='shuffled')}. It also prints, for shuffled "
-        f"streams, a gain over source-only of {printed('order', OURS, 'shuffled')}, which order cannot explain; "
-        f"shuffled, SIGHT is at {points(mixed.gain(OURS))} here."
-    )
-
-
-def _persistence(evidence: Evidence) -> str:
-    rows = evidence.of("motivation")
-    if not len(rows):
-        return ""
-    truth, raw = (
-        mean(persistence(own, name) for _, own in rows.groupby("setting"))
-        for name in ("transitions_true", "transitions_raw")
-    )
-    return (
-        f"A window repeats the class before it with probability {truth:.2f} in truth and {raw:.2f} in the answers of "
-        f"the source{evidence.scope('motivation')}. "
-    )
-
-
-def geometry(evidence: Evidence) -> Iterator[str]:
-    """Say what the feature space shows where activities change, and whether prototypes come nearer."""
-    rows = evidence.of("geometry")
-    if not len(rows):
-        return
-    yield "![Separability of changes, and whether deviations point at the new activity](figures/findings-geometry.svg)"
-    by = rows.groupby("setting")[["auc", "auc_true", "routing_top1", "chance", "raw_top1"]].mean()
-    chance = evidence.by_person(rows, 100 * (rows["routing_top1"] - rows["chance"]))
-    alone = evidence.by_person(rows, 100 * (rows["routing_top1"] - rows["raw_top1"]))
-    inside, change = (_gate(rows, name) for name in ("inside", "change"))
-    spread = "" if len(by) == 1 else f"{by['auc'].min():.2f} to {by['auc'].max():.2f}; "
-    strong = int((by["auc"] >= 0.9).sum())
-    held = "not there" if not strong else f"there on {strong} of {len(by)} settings" if len(by) > 1 else "there"
-    shut = "it is never shut" if inside > 0.1 else "it hardly opens" if change < 0.1 else "it opens there"
-    yield (
-        f"Surprise tells a change from a window inside a segment{evidence.scope('geometry')} with an AUC of "
-        f"{by['auc'].mean():.2f}"
-        f"{' on average' if len(by) > 1 else ''} ({spread}{by['auc_true'].mean():.2f} if the belief were always "
-        f"right); the paper's strong separation, 0.9 or more, is {held}. "
-        f"At the paper's beta of 1 the gate stands at {inside:.2f} inside a segment and at {change:.2f} "
-        f"right after a change: {shut}. The deviation points best at the new class in "
-        f"{100 * by['routing_top1'].mean():.0f} % of the changes, where chance is {100 * by['chance'].mean():.0f} % "
-        f"({counted(chance)}) and the classifier alone is right in {100 * by['raw_top1'].mean():.0f} % (the direction "
-        f"is {counted(alone)})."
-    )
-    yield from _prototypes(evidence)
-
-
-def _gate(rows: Any, name: str) -> float:
-    """Mean surprise at the paper's beta, from the histograms of similarity, each setting counting once."""
-    middle = (EDGES[1:] + EDGES[:-1]) / 2
-    surprise, found = 1 - np.exp(-((1 - middle) ** 2)), []
-    for _, own in rows.groupby("setting"):
-        counts = np.sum(details(own, f"histogram_{name}"), axis=0)
-        found.append(float((counts * surprise).sum() / max(counts.sum(), 1)))
-    return mean(found)
-
-
-def _prototypes(evidence: Evidence) -> Iterator[str]:
-    rows = evidence.of("prototypes")
-    if not len(rows):
-        return
-    near = {name: [mean(np.array(own, dtype=float)) for own in details(rows, name)] for name in ("first", "last")}
-    rows = rows.assign(**near)
-    moved = evidence.by_person(rows, rows["last"] - rows["first"])
-    frozen = evidence.across("ablation")
-    label = "w/o prototype update"
-    worth = (
-        f" Without the update SIGHT changes by {points(frozen.difference(label, OURS))} points"
-        f"{evidence.scope('ablation', label, OURS)}."
-    )
-    yield (
-        f"Prototypes go from a cosine of {rows['first'].mean():.2f} with the wearer's own centroid in the first "
-        f"segment of a class to {rows['last'].mean():.2f} in the last{evidence.scope('prototypes')}: they "
-        f"{outcome(moved, 'come nearer', 'move away', 'stay')}; the paper finds every class nearer."
-        f"{worth if label in frozen.whole else ''}"
-    )
-
-
-def mechanisms(evidence: Evidence) -> Iterator[str]:
-    """Say what mechanisms, design choices, hyper-parameters and networks change."""
-    for name, what in (("ablation", "Taken away one at a time, the mechanisms"), ("design", "Plainer choices")):
-        found = evidence.across(name)
-        said = [
-            f"{label.removeprefix('w/o ') if name == 'ablation' else label} {points(found.difference(label, OURS))} "
-            f"({counted(found.each(label, OURS))}; paper {printed(name, label, less=OURS)})"
-            for label in found.whole
-            if label not in (BASE, OURS)
-        ]
-        if said:
-            yield f"{what} change SIGHT by, in points{evidence.scope(name, *found.whole)}: {'; '.join(said)}."
-    yield from _sensitivity(evidence)
-    yield from _networks(evidence)
-
-
-def _sensitivity(evidence: Evidence) -> Iterator[str]:
-    found = evidence.across("sensitivity")
-    if OURS not in found.whole:
-        return
-    means, moves = found.figure("person_mean").mean(axis=1), {}
-    for name, labels in grids(means.to_frame()).items():
-        moves[name] = float(np.ptp(means[list(labels.values())]))
-    said = [f"{name} {number(value)}" for name, value in moves.items()]
-    best = str(means.drop(index=BASE).idxmax())
-    flat, scope = [name for name, value in moves.items() if value < 1], evidence.scope("sensitivity", *found.whole)
-    yield (
-        f"Over its grid each hyper-parameter moves the mean by, in points{scope}: {', '.join(said)}; flat, under one "
-        f"point, {'is' if len(flat) == 1 else 'are'} {listed(flat)}. The best single change, {best}, brings "
-        f"{points(found.difference(best, OURS))} over the paper's values, and {points(found.gain(best))} over "
-        "source-only."
-    )
-
-
-def _networks(evidence: Evidence) -> Iterator[str]:
-    said = []
-    for encoder in ("cnn", "resnet", "transformer"):
-        found = evidence.across("backbones", encoder=encoder)
-        if OURS in found.whole:
-            sticky, case = points(found.gain(STICKY)), CASES[encoder]
-            scope = evidence.scope("backbones", OURS, STICKY, encoder=encoder)
-            beside = printed("backbone", OURS, case)
-            said.append(f"{case}{scope} {points(found.gain(OURS))}, sticky {sticky} (paper {beside})")
-    if said:
-        yield f"Gain of SIGHT by network: {'; '.join(said)}."
 
 
 def segments(evidence: Evidence) -> Iterator[str]:

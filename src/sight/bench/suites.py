@@ -7,18 +7,32 @@ from typing import Any
 
 from sight.bench import boards, overview
 from sight.bench.across import Across, over
-from sight.bench.forms import interval, number
+from sight.bench.coverage import listed
+from sight.bench.forms import points
 from sight.bench.section import Section
 from sight.bench.settings import SUITE, suite
 from sight.bench.summary import METRIC_OF_KIND
 
 
 def leaderboard(table: Any) -> Iterator[Section]:
-    """Rank all methods over all settings they were run on."""
+    """Rank all methods over all settings with results, unless the suite has shown just those."""
     ranked = _ranked(table)
-    if len(ranked):
-        settings = {setting: setting for setting in sorted(ranked["setting"].unique())}
-        yield _board(over(ranked, settings), "leaderboard", "Leaderboard")
+    settings = {str(setting): str(setting) for setting in sorted(ranked["setting"].unique())}
+    inside = [setting for setting in settings if setting in suite()]
+    outside = [setting for setting in settings if setting not in inside]
+    if not settings or (len(inside) > 1 and not outside):
+        return
+    alone = len(settings) == 1
+    where = f"on {outside[0] if outside else inside[0]}" if alone else f"over all {len(settings)} settings with results"
+    section = _board(over(ranked, settings), "leaderboard", f"Leaderboard {where}")
+    if alone:
+        section.said.append("There is but one setting here: nothing is averaged over several.")
+    elif len(inside) > 1:
+        section.said.append(
+            f"It counts {listed(outside)} beside the {SUITE} settings, so that its means are not theirs; those of the "
+            f"{SUITE} settings stand above."
+        )
+    yield section
 
 
 def suites(table: Any) -> Iterator[Section]:
@@ -35,7 +49,10 @@ def suites(table: Any) -> Iterator[Section]:
         yield section
     others = table[~table["ranked"] & table["kind"].isin(("compare", "classes"))]
     for experiment, own in others.groupby("experiment", sort=False):
-        section = Section(name=f"{SUITE}_{experiment}", title=f"{own['title'].iloc[0]} over the {SUITE} settings")
+        there = own["setting"].drop_duplicates().isin(list(suite())).sum()
+        part = "" if there == len(suite()) else f"{there} of "
+        title = f"{own['title'].iloc[0]} over {part}the {SUITE} settings"
+        section = Section(name=f"{SUITE}_{experiment}", title=title)
         section.tables += _conditions(own, section)
         if section.tables:
             yield section
@@ -65,7 +82,8 @@ def _board(found: Across, name: str, title: str) -> Section:
     gains, shown = found.mean_gains, list(found.summaries)
     if gains:
         best = max(gains, key=lambda label: gains[label].mean)
-        over_all = f"{number(gains[best].mean, sign=True)} {interval(*gains[best][1:])}".strip()
         where, average = (f"On {shown[0]}", "") if found.alone else (f"Over {len(shown)} settings", " on average")
-        section.said = [f"{where}, {best} gains most{average}: {over_all} points."]
+        gained = round(gains[best].mean, 1) > 0
+        what = f"{best} gains most{average}" if gained else f"no method gains{average}; {best} loses least"
+        section.said = [f"{where}, {what}: {points(gains[best])} points."]
     return section

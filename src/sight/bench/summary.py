@@ -58,9 +58,9 @@ class Summary:
         found = self.table.index[self.table["method"] == BASELINE]
         return str(found[0]) if len(found) else None
 
-    def difference(self, label: str, other: str) -> Apart:
-        """Mean difference of two methods over people, and its interval."""
-        apart = self.apart(label, other).to_numpy()
+    def difference(self, label: str, other: str, rival: Summary | None = None) -> Apart:
+        """Mean difference of two methods over people, and its interval; the other maybe of a rival."""
+        apart = self.apart(label, other, rival).to_numpy()
         return Apart(float(apart.mean()) if len(apart) else float("nan"), *stats.bootstrap_interval(apart))
 
     def apart(self, label: str, other: str, rival: Summary | None = None) -> Any:

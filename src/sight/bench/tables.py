@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sight.bench.coverage import fewer
-from sight.bench.forms import DASH, Cell, Table, interval, marked, number, probability, spread
+from sight.bench.forms import DASH, Cell, Table, interval, marked, number, probability, several, spread
+from sight.bench.stats import FEWEST
 from sight.bench.summary import HARM, Summary
 
 #: More columns than this do not fit a page, nor a mind.
@@ -83,13 +84,25 @@ def scores(summary: Summary, name: str, title: str) -> Table:
 
 def _score_note(summary: Summary) -> str:
     seeds = f"± is the standard deviation over {summary.seeds} seeds; " if summary.seeds > 1 else "one seed; "
+    test = "; p of Wilcoxon's signed-rank test after Holm" if summary.people >= FEWEST else ""
     said = (
         f"Macro-F1 over classes in truth or answers, in points, mean over pairs; {seeds}Δ against source-only on the "
-        f"same runs, paired over {summary.people} target subjects, with 95 % bootstrap interval; p of Wilcoxon's "
-        f"signed-rank test after Holm; rank 1 is best. F1 truth averages over classes in truth, F1 all over "
-        "every class. "
+        f"same runs, {paired(summary.people)}{test}; rank 1 is best. F1 truth averages over classes in truth, F1 all "
+        "over every class. "
     )
     return " ".join([said + NEEDS, *([COMPLETED] if summary.table["completed"].any() else []), *_uneven(summary)])
+
+
+def paired(people: int) -> str:
+    """Say how differences are paired; an interval is promised only where there are people enough.
+
+    Examples
+    --------
+    >>> paired(6), paired(1)
+    ('paired over 6 target subjects, with 95 % bootstrap interval', 'over 1 target subject, too few for an interval')
+    """
+    over = f"over {several(people, 'target subject')}"
+    return f"paired {over}, with 95 % bootstrap interval" if people >= FEWEST else f"{over}, too few for an interval"
 
 
 def _full(summary: Summary) -> Any:
@@ -153,7 +166,7 @@ def alone(summary: Summary, name: str, title: str) -> Table:
     heads = ["Method", "Accuracy", "Δ", "Won/lev./lost", "Harmed (%)", "Balanced accuracy"]
     note = (
         "Each class of a person as a stream of its own, in which nothing ever changes; accuracy in points over all "
-        f"windows, Δ against source-only paired over {summary.people} target subjects, with 95 % bootstrap interval. "
+        f"windows, Δ against source-only {paired(summary.people)}. "
         f"Harmed: share of runs that lose more than {HARM:g} points. Balanced accuracy averages over streams."
     )
     note = " ".join([note, *_uneven(summary)])
@@ -214,7 +227,8 @@ def cross_table(summaries: dict[str, Summary], name: str, title: str) -> Table:
         if t["paper"].notna().any():
             heads.append("Paper")
             columns.append([Cell(number(v)) for v in t["paper"]])
-    note = "Macro-F1 in points, and its difference to source-only with 95 % bootstrap interval over target subjects."
+    most = max(summary.people for summary in summaries.values())
+    note = f"Macro-F1 in points, and its difference to source-only, {paired(most)}."
     told = (sentence for summary in summaries.values() for sentence in _uneven(summary))
     note = " ".join([note, *dict.fromkeys(told)])
     return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=note)
