@@ -243,8 +243,9 @@ def breaks_table(costs: Costs, found: dict[str, Any]) -> str:
     shard = 1e6 * ASSUMED.shard_mb / costs.state_bytes
     files = ASSUMED.listed_files_per_s * TRIGGERS_S[0]
     readers = ASSUMED.storage_gb_per_s / (ASSUMED.week_file_gb / costs.week_s)
+    remedy = f"more cores, or {'triggers of 60 s' if limit[60] > limit[10] else 'another cell'}"
     rows = [
-        ("cores of a 16-core stream, triggers of 10 s", f"{big(limit[10])} wearers", "more cores, or triggers of 60 s"),
+        ("cores of a 16-core stream, triggers of 10 s", f"{big(limit[10])} wearers", remedy),
         ("the same, triggers of 60 s", f"{big(limit[60])} wearers", "another cell"),
         ("one value of the state store", f"{big(shard)} wearers in a shard", "more shards, decided before the start"),
         ("listing the input folder inside a trigger", f"{big(files)} files kept", "a message log instead of a folder"),
