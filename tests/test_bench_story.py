@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sight.bench import boards, story, story_keel
+from sight.bench import boards, story, story_claims, story_keel
 from sight.bench.across import Across, over
 from sight.bench.evidence import Evidence
 from sight.bench.forms import DASH, MINUS
@@ -199,6 +199,22 @@ def test_windows_of_classes_that_are_never_recognised_are_counted_from_the_confu
     made = frame(rows(seeds=(0,))[: len(confusions)])
     made["details"] = [json.dumps({"confusion": table}) for table in confusions]
     assert story_keel._never(made) == pytest.approx((100 * 6 / 11 + 100 * 4 / 16) / 2)  # nothing wrong, nothing to say
+
+
+def test_settings_where_no_class_comes_back_are_named_and_not_drawn():
+    """There a first segment is also the last, and prototypes have nowhere to come from."""
+    found = {
+        "hapt-body-single": {"first": [0.1, None], "last": [0.3, None]},
+        "wisdm-pooled": {"first": [None, None], "last": [None, None]},
+    }
+    every = [row for name, own in found.items() for row in made(name, {}, experiment="prototypes", scores=own)]
+    table = frame(every)
+    said = plain(" ".join(story_claims._prototypes(Evidence(rows=table))))
+    assert "they come nearer on HAPT body S" in said
+    assert "On WISDM P no class comes back, and there is nothing to compare." in said
+    drawn = {section.name: bool(section.figures) for section in compose(table)}
+    assert drawn["prototypes_hapt-body-single"]
+    assert not drawn["prototypes_wisdm-pooled"]
 
 
 def test_chapters_say_on_how_many_settings_and_seeds_they_rest():

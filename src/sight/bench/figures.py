@@ -187,9 +187,11 @@ def geometry(rows: Any) -> str:
 
 
 def prototypes(rows: Any, classes: Sequence[str]) -> str:
-    """Cosine of each prototype with the wearer's own centroid, first against last segment of its class."""
+    """Cosine of a prototype with the wearer's own centroid, first against last segment; "" where no class has two."""
     first, last = (_class_means(details(rows, name)) for name in ("first", "last"))
     shown = [k for k in range(len(classes)) if np.isfinite(first[k])]
+    if not shown:
+        return ""
     with canvas(5.6, 1.1 + 0.3 * len(shown)) as (figure, axes):
         for at, k in enumerate(reversed(shown)):
             colour = GREEN if last[k] >= first[k] else ACCENT
@@ -198,7 +200,7 @@ def prototypes(rows: Any, classes: Sequence[str]) -> str:
             axes.plot(last[k], at, "o", color=colour, ms=6)
         axes.set_yticks(range(len(shown)), [classes[k] for k in reversed(shown)])
         axes.tick_params(axis="y", length=0)
-        axes.set_ylim(-0.6, max(len(shown), 1) - 0.4)
+        axes.set_ylim(-0.6, len(shown) - 0.4)
         axes.grid(axis="x", color=RULE, lw=0.5)
         axes.set_xlabel("Cosine of prototype and true centroid")
         handles = [

@@ -133,7 +133,8 @@ def _analysis(
 ) -> Callable[[Section, Any, str], None]:
     def fill(section: Section, own: Any, setting: str) -> None:  # noqa: ARG001 - all kinds are called alike
         section.said += say(own)
-        section.figures[section.name] = draw(own, list(own["classes"].iloc[0])) if classes else draw(own)
+        drawn = draw(own, list(own["classes"].iloc[0])) if classes else draw(own)
+        section.figures |= {section.name: drawn} if drawn else {}
 
     return fill
 

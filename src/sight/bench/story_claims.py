@@ -133,6 +133,9 @@ def _prototypes(evidence: Evidence) -> Iterator[str]:
     near = {name: [mean(np.array(own, dtype=float)) for own in details(rows, name)] for name in ("first", "last")}
     rows = rows.assign(**near)
     moved = evidence.by_person(rows, rows["last"] - rows["first"])
+    there = set(rows["setting"])
+    once = [shown for setting, shown in evidence.settings.items() if setting in there and shown not in moved]
+    silent = f" On {listed(once)} no class comes back, and there is nothing to compare." if once else ""
     frozen = evidence.across("ablation")
     label = "w/o prototype update"
     worth = (
@@ -142,7 +145,7 @@ def _prototypes(evidence: Evidence) -> Iterator[str]:
     yield (
         f"Prototypes go from a cosine of {rows['first'].mean():.2f} with the wearer's own centroid in the first "
         f"segment of a class to {rows['last'].mean():.2f} in the last{evidence.scope('prototypes')}: they "
-        f"{outcome(moved, 'come nearer', 'move away', 'stay')}; the paper finds every class nearer."
+        f"{outcome(moved, 'come nearer', 'move away', 'stay')}; the paper finds every class nearer.{silent}"
         f"{worth if label in frozen.whole else ''}"
     )
 
