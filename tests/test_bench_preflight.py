@@ -5,32 +5,19 @@ from __future__ import annotations
 import re
 
 import pytest
-from typer.testing import CliRunner
 
 from sight.bench.catalogue import experiments, load_experiment
 from sight.bench.preflight import check, check_place
 from sight.bench.rows import read
 from sight.bench.settings import load_setting
 from sight.bench.speed_tables import _int8
-from sight.cli import app
-
-TINY = """
-dataset = "synthetic"
-options = { wearers = 4, hours = 0.06, gaps_per_hour = 0.0 }
-windowing = { stride_s = 2.0 }
-epochs = 2
-pairs = ["W01->W02", "W01->W03", "W02+W03->W04"]
-"""
+from tests.test_bench_runner import TINY, bench
 
 
 @pytest.fixture
 def whom(tmp_path):
     (tmp_path / "whom.toml").write_text(TINY)
     return str(tmp_path / "whom.toml")
-
-
-def bench(*arguments: str):
-    return CliRunner().invoke(app, ["bench", *arguments])
 
 
 def mistaken(tmp_path, experiment: str = "", setting: str = TINY, *options: str) -> str:
