@@ -147,7 +147,7 @@ def describe(name: str) -> About:
     options = table.get("options", {})
     told = f" ({', '.join(f'{entry} {value}' for entry, value in options.items())})" if options else ""
     try:
-        here = f"{len(registry.get('datasets', table['dataset'])(**options).subjects())} people"
+        here = f"{len(everybody(corpus(table['dataset'], options, name)))} people"
     except ValueError:
         here = "-"
     return About(f"{table['dataset']}{told}", _whom(table), table.get("paper", ""), here)

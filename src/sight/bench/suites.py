@@ -23,7 +23,7 @@ def leaderboard(table: Any) -> Iterator[Section]:
     if not settings or (len(inside) > 1 and not outside):
         return
     alone = len(settings) == 1
-    where = f"on {outside[0] if outside else inside[0]}" if alone else f"over all {len(settings)} settings with results"
+    where = f"on {next(iter(settings))}" if alone else f"over all {len(settings)} settings with results"
     section = _board(over(ranked, settings), "leaderboard", f"Leaderboard {where}")
     if alone:
         section.said.append("There is but one setting here: nothing is averaged over several.")
