@@ -1,16 +1,13 @@
-"""The command line as a user meets it: real files in, real files out, one sentence when something is wrong."""
+"""The command line as a user meets it: real files in, real files out."""
 
 from __future__ import annotations
 
-import csv
 import gzip
-import importlib
 import json
 import os
 import shlex
 import subprocess
 import sys
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -19,60 +16,8 @@ from typer.testing import CliRunner
 from sight import registry
 from sight.cli import app
 from sight.sources import load
+from tests.commands import COLUMNS, TINY, sight
 from tests.conftest import ROOT, data_folder, require
-
-TINY = ["--option", "hours=0.1", "--option", "gaps_per_hour=0"]
-
-
-def sight(*words, ok=True):
-    shown = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
-    if ok:
-        assert shown.exit_code == 0, shown.output
-    return shown
-
-
-@pytest.fixture(scope="session")
-def model(tmp_path_factory):
-    """A model of two synthetic wearers, trained by the command."""
-    path = tmp_path_factory.mktemp("model") / "model.safetensors"
-    sight(
-        "train", "--data", "synthetic", "--subjects", "W01,W02", *TINY, "--epochs", 2, "--encoder", "resnet", "-o", path
-    )
-    return path
-
-
-@pytest.fixture(scope="session")
-def onnx(model):
-    path = model.with_suffix(".onnx")
-    sight("export", model, "-o", path)
-    return path
-
-
-@pytest.fixture(scope="session")
-def table(tmp_path_factory):
-    """Three minutes of a wearer as a user's CSV, and the truth as a diary."""
-    from sight.datasets.synthetic import Synthetic
-
-    recording = next(Synthetic(hours=0.05, gaps_per_hour=0).recordings("W05"))
-    folder = tmp_path_factory.mktemp("table")
-    with (folder / "day.csv").open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["t", *recording.channels])
-        writer.writerows(
-            [f"{t:.3f}", *(f"{v:.6f}" for v in row)] for t, row in zip(recording.time_s, recording.values, strict=True)
-        )
-    edges = [0, *(np.flatnonzero(np.diff(recording.labels)) + 1), len(recording.labels)]
-    with (folder / "diary.csv").open("w", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(["start", "end", "label"])
-        for first, last in pairwise(edges):
-            writer.writerow(
-                [recording.time_s[first], recording.time_s[last - 1] + 0.02, Synthetic.classes[recording.labels[first]]]
-            )
-    return folder
-
-
-COLUMNS = "time=t," + ",".join(f"{name}={name}" for name in ("acc_x", "acc_y", "acc_z", "gyr_x", "gyr_y", "gyr_z"))
 
 
 def test_training_writes_a_model_that_knows_itself(model):
@@ -105,7 +50,6 @@ def test_adapt_on_onnx_writes_the_promised_files(onnx, table, tmp_path):
 def test_the_fused_graph_runs_as_the_docs_say(model, tmp_path, monkeypatch, capsys):
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
-    from sight.sources import load
 
     monkeypatch.chdir(tmp_path)
     sight("export", model, "--fused", "-o", "watch.onnx")
@@ -198,63 +142,6 @@ def test_a_device_with_more_channels_than_the_model_wants(real, tmp_path):
         assert (tmp_path / name / "report.html").is_file()
 
 
-def test_evaluate_reads_the_truth_from_a_column(onnx, table, tmp_path):
-    lines = (table / "day.csv").read_text().splitlines()
-    text = "\n".join(
-        [lines[0] + ",what", *(f"{line},{'walking' if i < 4000 else ''}" for i, line in enumerate(lines[1:]))]
-    )
-    (tmp_path / "day.csv").write_text(text + "\n")
-    sight(
-        "evaluate",
-        tmp_path / "day.csv",
-        "-m",
-        onnx,
-        "--columns",
-        COLUMNS,
-        "--label-column",
-        "what",
-        "-o",
-        tmp_path / "o",
-    )
-    assert json.loads((tmp_path / "o" / "scores.json").read_text())["none"]["windows"] == 80
-
-
-def test_evaluate_scores_raw_against_refined_on_a_diary(onnx, table, tmp_path):
-    shown = sight(
-        "evaluate", table / "day.csv", "-m", onnx, "--labels", table / "diary.csv", "--columns", COLUMNS, "-o", tmp_path
-    )
-    scores = json.loads((tmp_path / "scores.json").read_text())
-    assert list(scores) == ["none", "ema", "sticky", registry.RECOMMENDED]
-    assert all(0 <= row["accuracy"] <= 1 for row in scores.values())
-    assert scores["none"]["windows"] > 150
-    assert "source-only" in shown.output
-
-
-def test_evaluate_names_answers_that_wait_and_counts_the_wait(onnx, table, tmp_path):
-    words = ("evaluate", table / "day.csv", "-m", onnx, "--labels", table / "diary.csv", "--columns", COLUMNS)
-    shown = sight(*words, "--lag", "5", "--compare", "keel", "-o", tmp_path)
-    scores = json.loads((tmp_path / "scores.json").read_text())
-    assert list(scores) == ["none", "keel", "keel, lag 5"]
-    assert scores["keel, lag 5"]["delay_median_s"] >= 5 * load(onnx).card.stride_s
-    assert "keel, lag 5" in shown.output
-    assert "see the future" in shown.output
-    report = (tmp_path / "report.html").read_text("utf-8")
-    assert "keel, lag 5" in report
-    assert "its delay includes the wait" in report
-
-
-@pytest.mark.parametrize(
-    ("words", "told"), [(("--lag", "2.5"), "lag of 0, 1, 2"), (("--method", "tent"), "no network")]
-)
-def test_evaluate_refuses_before_other_methods_have_run(onnx, table, tmp_path, words, told):
-    shown = CliRunner().invoke(
-        app, ["evaluate", str(table / "day.csv"), "-m", str(onnx), "--columns", COLUMNS, "-o", str(tmp_path), *words]
-    )
-    assert shown.exit_code == 2
-    assert told in shown.output
-    assert "sticky:" not in shown.output
-
-
 def test_a_listener_that_leaves_ends_a_command_quietly():
     reader, writer = os.pipe()
     os.close(reader)
@@ -315,81 +202,6 @@ def test_listings_name_everything():
 )
 def test_help_has_examples(command):
     assert "Example" in sight(*command.split(), "--help").output
-
-
-def bad_inputs(folder, model):
-    (folder / "empty.csv").write_text("t,acc_x,acc_y,acc_z,gyr_x,gyr_y,gyr_z\n")
-    (folder / "short.csv").write_text("t,acc_x,acc_y,acc_z,gyr_x,gyr_y,gyr_z\n0,1,2,3,4,5,6\n0.02,1,2,3,4,5,6\n")
-    (folder / "cut.csv.gz").write_bytes(gzip.compress(b"t,acc_x\n" + b"1,2\n" * 9000)[:-40])
-    (folder / "cut.safetensors").write_bytes(model.read_bytes()[:5000])
-    (folder / "nothing").mkdir()
-    (folder / "weights.pt").write_bytes(b"pickle")
-    adapt = ["adapt", folder / "short.csv", "-m", model, "-o", folder / "out", "--method", "sight"]
-    return {
-        "no such file": (["adapt", "gone.csv", "-m", model], "no file or folder"),
-        "no such model": (["adapt", folder / "short.csv", "-m", folder / "gone.onnx"], "no model file"),
-        "a truncated model": (["adapt", folder / "short.csv", "-m", folder / "cut.safetensors"], "cut short"),
-        "a pickled model": (["adapt", folder / "short.csv", "-m", folder / "weights.pt"], "safetensors or .onnx"),
-        "an empty recording": ([*adapt[:1], folder / "empty.csv", *adapt[2:]], "no samples"),
-        "a recording shorter than a window": (adapt, "no window"),
-        "a truncated gz": ([*adapt[:1], folder / "cut.csv.gz", *adapt[2:]], "cut.csv.gz"),
-        "a folder without recordings": ([*adapt[:1], folder / "nothing", *adapt[2:]], "no recording"),
-        "an unknown method": ([*adapt, "--method", "sihgt"], "Did you mean 'sight'"),
-        "an unknown setting": ([*adapt, "--set", "taw=1"], "Did you mean 'tau'"),
-        "an impossible setting": ([*adapt, "--set", "tau=0"], "tau > 0"),
-        "an unknown column": ([*adapt, "--columns", "time=when,x=acc_x"], "when"),
-        "no such person": (["adapt", "synthetic:W99", "-m", model], "no subject"),
-        "labels nobody gave": (["evaluate", folder / "short.csv", "-m", model], "no window"),
-        "an unknown dataset": (["train", "--data", "hapd", "-o", folder / "m.safetensors"], "Did you mean 'hapt'"),
-        "a model name without ending": (["train", "--data", "synthetic", "-o", folder / "m"], ".safetensors"),
-        "a folder without a map": (["train", "--data", folder, "-o", folder / "m.safetensors"], "MAP.toml"),
-        "a dataset that is not here": (["data", "info", "uschad"], "put "),
-        "cache of nobody": (["data", "remove"], "--all"),
-    }
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (RuntimeError("The step does not run here; unset it."), "The step does not run here; unset it."),
-        (ZeroDivisionError("division by zero"), "division by zero; SIGHT_DEBUG=1 shows where."),
-        (OverflowError("too large"), "too large; SIGHT_DEBUG=1 shows where."),
-    ],
-)
-def test_errors_of_run_time_are_one_sentence_too(monkeypatch, error, told):
-    def fail(kind):
-        raise error
-
-    monkeypatch.setattr(registry, "names", fail)
-    shown = sight("methods", ok=False)
-    assert (shown.exit_code, shown.output.strip()) == (2, f"sight: {told}")
-    monkeypatch.setenv("SIGHT_DEBUG", "1")
-    assert sight("methods", ok=False).exception is error
-
-
-def test_a_kernel_that_is_not_here_names_its_remedy(model, tmp_path, monkeypatch):
-    kernels = importlib.import_module("sight.kernels.backend")
-    monkeypatch.setenv("SIGHT_KERNEL", "numba")
-    monkeypatch.setitem(sys.modules, "sight.kernels.keel_compiled", None)
-    kernels._compiled.cache_clear()
-    try:
-        shown = sight("adapt", "synthetic:W01", "-m", model, "-o", tmp_path / "out", ok=False)
-    finally:
-        kernels._compiled.cache_clear()
-    assert shown.exit_code == 2
-    assert "install sight-har[fast] or unset the variable" in " ".join(shown.output.split())
-    assert "Traceback" not in shown.output
-
-
-def test_bad_input_is_one_sentence_exit_two_and_nothing_half_written(model, tmp_path, monkeypatch):
-    monkeypatch.setenv("SIGHT_DATA", str(tmp_path / "no-data"))
-    for case, (words, expected) in bad_inputs(tmp_path, model).items():
-        shown = sight(*words, ok=False)
-        assert shown.exit_code == 2, f"{case}: {shown.output}"
-        assert expected in shown.output, f"{case}: {shown.output}"
-        assert "Traceback" not in shown.output, case
-        assert not (tmp_path / "out").exists(), case
-        assert not (tmp_path / "m.safetensors").exists(), case
 
 
 def test_python_m_sight_works():
