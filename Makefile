@@ -18,17 +18,17 @@ test-long: .venv/.ready .venv-spark/.ready browser servers java ## engines, kill
 	$(BIN)/python -m pytest -m long tests
 
 lint: .venv/.ready ## style, types, direction of imports, spelling
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests tools benchmarks
+	$(BIN)/ruff format --check src tests tools benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests docs benchmarks/beyond *.md
+	$(BIN)/codespell src tests tools docs benchmarks/beyond *.md
 
 bench: .venv/.ready ## speed of every method, beside the paper's
 	$(BIN)/sight bench speed
 
 docs: .venv/.ready ## write generated pages and tables anew
-	$(BIN)/python -m tests.documents write
+	$(BIN)/python -m tools.build_docs write
 
 # Chromium opens reports and pages in the tests.
 browser:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.layouts import harth_table
+from tests.helpers.layouts import harth_table
 
 # Small networks on few cores: a second thread is slower, and results should not depend on the machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -78,9 +78,9 @@ def harth(tmp_path):
 @pytest.fixture
 def edit(tmp_path, monkeypatch):
     """Let the hashes see a copy of the package; gives a function that adds a remark to one of its files."""
-    from sight import code
+    from sight import fingerprint
 
-    home, copy = code.HOME, tmp_path / "sight"
+    home, copy = fingerprint.HOME, tmp_path / "sight"
     for file in home.rglob("*.py"):
         place = copy / file.relative_to(home)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -91,16 +91,16 @@ def edit(tmp_path, monkeypatch):
         return str(copy / file.relative_to(home) if file.is_relative_to(home) else file)
 
     def forget():
-        code.code_of.cache_clear()
-        code.code_of_module.cache_clear()
+        fingerprint.class_fingerprint.cache_clear()
+        fingerprint.module_fingerprint.cache_clear()
 
     def change(name):
         with (copy / name).open("a") as file:
             file.write("\n# another remark\n")
         forget()
 
-    monkeypatch.setattr(code, "HOME", copy)
-    monkeypatch.setattr(code, "inspect", SimpleNamespace(getsourcefile=moved))
+    monkeypatch.setattr(fingerprint, "HOME", copy)
+    monkeypatch.setattr(fingerprint, "inspect", SimpleNamespace(getsourcefile=moved))
     forget()
     yield change
     forget()

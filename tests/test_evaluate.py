@@ -51,7 +51,7 @@ def test_progress_is_reported_to_the_end():
     evaluate.run(
         sight.method("none").bind(ToySource()),
         toy_stream(n=600),
-        on_answers=lambda n, p, q: seen.append((n, len(p), len(q))),
+        on_predictions=lambda n, p, q: seen.append((n, len(p), len(q))),
     )
     assert seen == [(256, 256, 256), (512, 256, 256), (600, 88, 88)]
 

@@ -200,7 +200,7 @@ def test_score_result_scores_raw_and_refined():
         stride_s=1,
     )
     right, wrong = np.eye(2)[[0, 0, 1, 0]], np.eye(2)[[1, 0, 1, 0]]
-    result = Result(method="none", settings={}, classes=("a", "b"), p=wrong, q=right, windows=windows)
+    result = Result(method="none", params={}, classes=("a", "b"), p=wrong, q=right, windows=windows)
     found = metrics.score_result(result)
     assert found["refined"]["accuracy"] == 1
     assert found["raw"]["accuracy"] == pytest.approx(2 / 3)

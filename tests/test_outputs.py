@@ -40,7 +40,7 @@ def evening(start=datetime(2025, 3, 3, 23, 57, tzinfo=BERLIN), label=(0, 0, 1, -
     q = np.array([ONE, ONE, TWO, TWO, (0.45, 0.55), ONE])
     return Result(
         method="sight",
-        settings={"tau": 0.05, "gap_half_life_s": None},
+        params={"tau": 0.05, "gap_half_life_s": None},
         classes=("sit", "walk"),
         p=np.array([ONE, TWO, TWO, TWO, TWO, ONE]),
         q=q,
@@ -127,7 +127,7 @@ def test_the_day_that_summer_time_begins_has_23_hours(tmp_path):
         start=datetime(2024, 3, 31, 0, 0, tzinfo=BERLIN),
     )
     q = np.tile(ONE, (n, 1))
-    result = Result(method="none", settings={}, classes=("sit", "walk"), p=q, q=q, windows=windows)
+    result = Result(method="none", params={}, classes=("sit", "walk"), p=q, q=q, windows=windows)
     rows = rows_of(write_outputs(result, tmp_path, info={})["daily.csv"])
     assert [(row["date"], float(row["day_wear_minutes"])) for row in rows[::2]] == [
         ("2024-03-31", 23 * 60),
@@ -140,7 +140,7 @@ def test_info_is_plain_json_with_what_the_caller_knows(tmp_path):
     info = json.loads(write_outputs(evening(), tmp_path, info=facts)["info.json"].read_text("utf-8"))
     assert info["input"] == {"file": "a.cwa", "size_bytes": 7}
     assert (info["model"], info["subject"]) == ({"encoder": "cnn"}, "S01")
-    assert (info["method"], info["settings"]) == ("sight", {"tau": 0.05, "gap_half_life_s": None})
+    assert (info["method"], info["params"]) == ("sight", {"tau": 0.05, "gap_half_life_s": None})
     assert (info["state_bytes"], info["facts"]["seconds"]) == ({"prototypes": 12}, None)
     stream = info["stream"]
     assert (stream["windows"], stream["recorded_s"], stream["wear_s"], stream["gap_s"]) == (6, 240, 180, 600)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import sight
-from sight.sources.statistics import fisher_information, source_stats
+from sight.sources.source_stats import fisher_information, source_stats
 from sight.testing import ToySource, toy_stream
 from sight.train import SILENT, _batches, _split, normalisation, train
 
@@ -190,7 +190,7 @@ def test_fisher_against_a_slow_loop(encoder):
 def test_fisher_looks_at_2000_windows_at_most(monkeypatch):
     windows = toy_stream(n=30)
     source = train(windows, CLASSES, **FEW)
-    monkeypatch.setattr("sight.sources.statistics.FISHER_WINDOWS", 10)
+    monkeypatch.setattr("sight.sources.source_stats.FISHER_WINDOWS", 10)
     few = fisher_information(source, windows.x, seed=0)
     rows = np.sort(np.random.default_rng(0).permutation(30)[:10])
     alone = fisher_information(source, windows.x[rows], seed=5)

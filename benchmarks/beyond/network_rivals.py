@@ -22,9 +22,9 @@ METHODS = ("none", "keel", "tent", "sar", "eata", "note", "rotta", "rem", "accup
 def one(task: tuple, folder: Path, targets: int) -> tuple[str, list[list]]:
     """Train one source; tell how long it took, and rows (setting, source, target, method, macro-F1 in points)."""
     from sight import metrics
+    from sight.card import filled
     from sight.evaluate import run
     from sight.registry import method
-    from sight.sources.card import filled
     from sight.train import train
     from sight.types import Windows
 

@@ -20,7 +20,7 @@ from sight.kernels import KeelSource, KeelState, backend
 from sight.kernels.states import KEEL_NUMBERS, KEEL_VECTORS
 from sight.methods.keel import Keel
 from sight.ops import softmax
-from sight.smooth import backward
+from sight.smoothing import backward
 from sight.sources.features import FeatureSource
 
 LAGS = (0, 1, 2, 5, 10, 20, math.inf)

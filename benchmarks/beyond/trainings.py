@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.engines import spread
+from sight.parallel import map_unordered
 
 HAPT = (["1", "2", "3", "4", "5", "7", "8", "9"], [range(10), range(10, 20)])
 SETTINGS = {  # corpus: single sources by name, pooled sources by position among the subjects
@@ -49,7 +49,7 @@ def share(function: Callable[..., Any], todo: Sequence[tuple], *same: Any, worke
 
     A task that fails is printed, and the others go on.
     """
-    for at, (result, error) in spread(_tried, [(function, task, same) for task in todo], jobs=workers):
+    for at, (result, error) in map_unordered(_tried, [(function, task, same) for task in todo], jobs=workers):
         if error:
             print(f"FAILED {todo[at]}: {error}", flush=True)
         else:

@@ -32,9 +32,9 @@ import websockets
 
 from sight.outputs import write_json
 from sight.registry import method
-from sight.serve.models import Models
-from sight.serve.wire import Arrival, pack
-from sight.stream.events import as_json
+from sight.serve.chunk_format import Arrival, pack
+from sight.serve.model_catalog import Models
+from sight.stream.event_json import as_json
 from sight.stream.session import Session
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "live"
@@ -318,7 +318,7 @@ def run(kills: int, store: str, wearers: int, seed: int, model: Path | None) -> 
 
 def make_model(path: Path) -> Path:
     """Write a small network with random features; what it answers does not matter, only that it stays."""
-    from sight.sources.export import export_onnx
+    from sight.sources.onnx_export import export_onnx
     from sight.testing import toy_network
 
     return export_onnx(toy_network("cnn"), path)

@@ -32,7 +32,7 @@ import psutil
 import websockets
 
 from sight.outputs import write_json
-from sight.serve.wire import Arrival, pack
+from sight.serve.chunk_format import Arrival, pack
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "live"
 RATE_HZ, CHANNELS, CLASSES = 50, 3, 12
@@ -42,7 +42,7 @@ TICK_S = 0.02
 
 def make_model(path: Path) -> Path:
     """Write the paper's CNN for windows of HARTH's shape, trained for a moment on noise: speed does not mind."""
-    from sight.sources.export import export_onnx
+    from sight.sources.onnx_export import export_onnx
     from sight.train import train
 
     rng = np.random.default_rng(0)

@@ -90,7 +90,7 @@ def make_days(folder: Path, hours: float) -> list[Path]:
 
 def make_model(folder: Path) -> Path:
     """Train the paper's network for a moment; how well it answers does not matter here."""
-    from sight.sources.export import export_onnx
+    from sight.sources.onnx_export import export_onnx
     from sight.train import train
 
     people = Synthetic(hours=0.3, gaps_per_hour=0)

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench import clock
-from sight.cohort.fleet.answers import read_answers
-from sight.cohort.fleet.model import Plan, digest, load
+from sight.bench import timing
+from sight.fleet.output_files import read_answers
+from sight.fleet.plan import Plan, digest, load
 from sight.outputs import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,9 +34,9 @@ def write_model(path: Path) -> Path:
     """Export a perceptron with 6 classes and 128 features; its weights do not matter for time."""
     import torch
 
+    from sight.card import ModelCard
     from sight.encoders.mlp import MLP
-    from sight.sources.card import ModelCard
-    from sight.sources.export import export_onnx
+    from sight.sources.onnx_export import export_onnx
     from sight.sources.torch import TorchSource
 
     torch.manual_seed(0)
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--memory", default="3g")
     parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
-    machine = clock.machine()
+    machine = timing.machine()
     with tempfile.TemporaryDirectory() as work:
         small = measure(options, options.wearers // 10, Path(work) / "small")
         found = measure(options, options.wearers, Path(work) / "whole")

@@ -17,8 +17,8 @@ from typing import Any
 
 from simulation import NO_FAULTS, Cell, Cohort, Faults, batch, live, most_wearers
 
+from sight.atomic import write_atomic
 from sight.outputs import write_json
-from sight.sources.checkpoint import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -325,11 +325,11 @@ def main(words: list[str]) -> None:
 
         found = simulate(measured())
         write_json(SIMULATED, found)
-        write_whole(FIGURE, draw(found).encode())
+        write_atomic(FIGURE, draw(found).encode())
         print(f"wrote {SIMULATED.relative_to(ROOT)} and {FIGURE.relative_to(ROOT)}")
     elif words == ["write"]:
         found = json.loads(SIMULATED.read_text("utf-8"))
-        write_whole(PAGE, page(PAGE.read_text("utf-8"), measured(), found).encode())
+        write_atomic(PAGE, page(PAGE.read_text("utf-8"), measured(), found).encode())
         print(f"wrote {PAGE.relative_to(ROOT)}")
     else:
         raise SystemExit("Expected one word, simulate or write.")

@@ -11,12 +11,15 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, final, runtime_checkable
 
 import numpy as np
 
 from sight.ops import choices
 from sight.types import Array, SourceStats
+
+if TYPE_CHECKING:
+    from sight.card import ModelCard
 
 
 @runtime_checkable
@@ -38,6 +41,10 @@ class Source(Protocol):
     @property
     def stats(self) -> SourceStats | None:
         """What training left for adaptation, if anything."""
+
+    @property
+    def card(self) -> ModelCard | None:
+        """Model card: rate, window, channels, units, training facts; None for a bare head or network."""
 
     def encode(self, x: Array) -> tuple[Array, Array]:
         """Windows (B, C, T) to features (B, D) and probabilities (B, K)."""
@@ -91,7 +98,7 @@ class Adapter(ABC):
             "restore",
             "gap",
             "peek",
-            "settings",
+            "params",
             "trace",
             "diagnostics",
             "source",
@@ -216,7 +223,7 @@ class Adapter(ABC):
         """The streaming rule, as result rows name it."""
         return "window"
 
-    def settings(self) -> dict[str, Any]:
+    def params(self) -> dict[str, Any]:
         """Return the resolved hyper-parameters, name to value."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 

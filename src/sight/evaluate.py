@@ -11,7 +11,7 @@ import numpy as np
 from sight._version import __version__
 from sight.base import Adapter, OutputAdapter
 from sight.registry import method as make_method
-from sight.smooth import require_smoothable, smoothed
+from sight.smoothing import require_smoothable, smoothed
 from sight.sources.features import FeatureSource
 from sight.types import Array, Result, SourceStats, Windows
 
@@ -73,7 +73,7 @@ def run(
     windows: Windows,
     *,
     encoded: tuple[Array, Array] | None = None,
-    on_answers: Callable[[int, Array, Array], None] | None = None,
+    on_predictions: Callable[[int, Array, Array], None] | None = None,
     at_once: int = ENCODE_AT_ONCE,
     lag: float = 0,
 ) -> Result:
@@ -87,13 +87,13 @@ def run(
         Labels in them are carried to the result and seen by nobody.
     encoded
         What the source answers on these windows, where it is known already; saves encoding them for each method.
-    on_answers
+    on_predictions
         Called with the number of windows answered so far, and the raw and refined probabilities of the latest.
     at_once
         Windows encoded at once where the method does not ask for a chunk of its own.
     lag
-        Windows after its own that an answer of the result has seen, infinity for all, as `sight.smooth.smoothed` has
-        it; `on_answers` hears those given at once.
+        Windows after its own that an answer of the result has seen, infinity for all, as `sight.smoothing.smoothed` has
+        it; `on_predictions` hears those given at once.
     """
     require_smoothable(adapter.name, lag)
     pieces: list[tuple[Array, Array, dict[str, Array]]] = []
@@ -103,14 +103,14 @@ def run(
         z, p = (part[piece] for part in encoded) if encoded else adapter.source.encode(x)
         q = adapter.refine(z, p) if isinstance(adapter, OutputAdapter) else adapter.step(x)
         pieces.append((p, q, dict(adapter.trace())))
-        if on_answers:
-            on_answers(piece.stop, p, q)
+        if on_predictions:
+            on_predictions(piece.stop, p, q)
     classes = tuple(adapter.source.classes)
     empty = np.empty((0, len(classes)), adapter.source.weight.dtype)
     keys = pieces[0][2] if pieces else ()
     result = Result(
         method=adapter.name,
-        settings=adapter.settings(),
+        params=adapter.params(),
         classes=classes,
         p=np.concatenate([piece[0] for piece in pieces] or [empty]),
         q=np.concatenate([piece[1] for piece in pieces] or [empty]),

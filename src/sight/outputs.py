@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from sight._version import __version__
-from sight.report import LOW_CONFIDENCE, Summary, write_report
-from sight.report.summary import clock
+from sight.report import LOW_CONFIDENCE, ResultSummary, write_report
+from sight.report.result_summary import clock
 from sight.segments import segments
 from sight.types import Array, Result
 
@@ -74,7 +74,7 @@ def write_outputs(
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"Expected a folder for the output files, but {folder} is a file; name another place.")
-    summary = Summary(result, low_confidence)
+    summary = ResultSummary(result, low_confidence)
     fresh = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -108,7 +108,7 @@ def write_outputs(
 # --- windows ---------------------------------------------------------------------------------------------------------
 
 
-def window_columns(summary: Summary) -> dict[str, Any]:
+def window_columns(summary: ResultSummary) -> dict[str, Any]:
     """Give the columns of `windows.parquet`, name to (N,); names carry units."""
     result, w = summary.result, summary.result.windows
     names = np.array(summary.classes, dtype=object)
@@ -130,7 +130,7 @@ def window_columns(summary: Summary) -> dict[str, Any]:
     return columns
 
 
-def _write_windows(path: Path, summary: Summary) -> None:
+def _write_windows(path: Path, summary: ResultSummary) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -152,7 +152,7 @@ def _require_pyarrow() -> None:
 # --- segments and days -----------------------------------------------------------------------------------------------
 
 
-def segment_rows(summary: Summary) -> list[dict[str, Any]]:
+def segment_rows(summary: ResultSummary) -> list[dict[str, Any]]:
     """Give the rows of `segments.csv`."""
     w = summary.result.windows
     found = segments(summary.refined, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
@@ -177,7 +177,7 @@ def segment_rows(summary: Summary) -> list[dict[str, Any]]:
     return rows
 
 
-def daily_rows(summary: Summary) -> list[dict[str, Any]]:
+def daily_rows(summary: ResultSummary) -> list[dict[str, Any]]:
     """Give the rows of `daily.csv`: minutes of each class are worn ones, columns of the day start with `day_`."""
     gaps = summary.gaps
     rows = []
@@ -201,7 +201,7 @@ def daily_rows(summary: Summary) -> list[dict[str, Any]]:
     return rows
 
 
-def days(summary: Summary) -> list[tuple[date | None, float, float]]:
+def days(summary: ResultSummary) -> list[tuple[date | None, float, float]]:
     """Cut a stream at midnight of the wearer's clock, or every 24 hours where nobody knows the clock.
 
     Returns
@@ -239,12 +239,12 @@ def _overlap(start: Array, end: Array, low: float, high: float) -> Array:
 # --- facts -----------------------------------------------------------------------------------------------------------
 
 
-def info_facts(summary: Summary, info: Mapping[str, Any]) -> dict[str, Any]:
+def info_facts(summary: ResultSummary, info: Mapping[str, Any]) -> dict[str, Any]:
     """Give the content of `info.json`; what the caller passes keeps its name, what is known here comes after."""
     result, w = summary.result, summary.result.windows
     known: dict[str, Any] = {
         "method": result.method,
-        "settings": result.settings,
+        "params": result.params,
         "classes": result.classes,
         "facts": {key: value for key, value in result.facts.items() if key != "state_bytes"},
         "state_bytes": result.facts.get("state_bytes", {}),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from sight.card import ModelCard
 from sight.ops import softmax
 from sight.registry import get
 from sight.types import Array, SourceStats, Windows
@@ -52,6 +53,7 @@ class ToySource:
         self.weight: Array = 2 * (means - means.mean(axis=0))
         self.bias: Array = -(means * means).sum(axis=1)
         self.bias -= self.bias.mean()
+        self.card: ModelCard | None = None
         self.stats: SourceStats | None = SourceStats(
             prior=np.full(classes, 1 / classes, dtype), feature_mean=means.mean(axis=0), class_means=means, count=1000
         )
@@ -119,7 +121,7 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
     """
     import torch
 
-    from sight.sources.card import ModelCard
+    from sight.card import ModelCard
     from sight.sources.torch import TorchSource
 
     toy = ToySource(classes=classes)

@@ -14,9 +14,9 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor, nn
 
 from sight import metrics, registry
+from sight.card import ModelCard, filled
 from sight.encoders._base import Encoder
-from sight.sources.card import ModelCard, filled
-from sight.sources.statistics import fisher_information, source_stats
+from sight.sources.source_stats import fisher_information, source_stats
 from sight.sources.torch import TorchSource
 from sight.types import UNLABELLED, Array, Windows
 

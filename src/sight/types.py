@@ -175,8 +175,8 @@ class Result:
     ----------
     method
         Registry name of the method.
-    settings
-        Its resolved fields.
+    params
+        Its hyper-parameters.
     classes
         Names of the K classes.
     p, q
@@ -190,7 +190,7 @@ class Result:
     """
 
     method: str
-    settings: Mapping[str, Any]
+    params: Mapping[str, Any]
     classes: tuple[str, ...]
     p: Array
     q: Array

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.commands import TINY, sight
+from tests.helpers.commands import TINY, sight
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from sight import registry
 from sight.cli import app
 from sight.sources import load
-from tests.commands import COLUMNS, TINY, sight
 from tests.conftest import ROOT, data_folder, require
+from tests.helpers.commands import COLUMNS, TINY, sight
 
 
 def test_training_writes_a_model_that_knows_itself(model):
@@ -73,9 +73,9 @@ def test_eight_bits_tell_how_often_they_agree(model, tmp_path):
 def test_settings_and_presets_reach_the_method(model, tmp_path):
     sight("adapt", "synthetic:W03", "-m", model, *TINY, "--method", "sticky", "--set", "s=0.5", "-o", tmp_path)
     info = json.loads((tmp_path / "info.json").read_text())
-    assert (info["method"], info["settings"]["s"]) == ("sticky", 0.5)
+    assert (info["method"], info["params"]["s"]) == ("sticky", 0.5)
     sight("adapt", "synthetic:W03", "-m", model, *TINY, "--method", "tent", "--preset", "sight-paper", "-o", tmp_path)
-    assert json.loads((tmp_path / "info.json").read_text())["settings"]["lr"] == 1e-4
+    assert json.loads((tmp_path / "info.json").read_text())["params"]["lr"] == 1e-4
 
 
 def test_a_folder_gives_one_set_of_files_each_and_names_what_it_left_out(onnx, table, tmp_path):
@@ -127,8 +127,8 @@ def test_usual_names_of_axes_and_a_wrong_unit_are_recognised(onnx, table, tmp_pa
 
 @pytest.mark.real
 def test_a_device_with_more_channels_than_the_model_wants(real, tmp_path):
+    from sight.card import ModelCard
     from sight.encoders.resnet import ResNet
-    from sight.sources.card import ModelCard
     from sight.sources.torch import TorchSource
 
     network = ResNet(channels=3, classes=2)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from sight import registry
-from tests.commands import sight
+from tests.helpers.commands import sight
 
 
 def bad_inputs(folder, model):

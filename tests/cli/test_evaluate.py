@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from sight import registry
 from sight.cli import app
 from sight.sources import load
-from tests.commands import COLUMNS, sight
+from tests.helpers.commands import COLUMNS, sight
 
 
 def test_evaluate_reads_the_truth_from_a_column(onnx, table, tmp_path):

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from sight.bench.across import Across
-from sight.bench.catalogue import SPELLING, experiments, load_experiment
-from sight.bench.forms import DASH, several
+from sight.bench.experiments import SPELLING, experiments, load_experiment
+from sight.bench.multi_setting import Across
+from sight.bench.table_format import DASH, several
 
 
 def listed(words: Iterable[str]) -> str:
@@ -71,7 +71,7 @@ def provenance(table: Any) -> str:
 
 
 def left_out(table: Any) -> Iterator[str]:
-    """Say of which methods `sight.bench.rows.read` left rows of earlier versions out."""
+    """Say of which methods `sight.bench.result_rows.read` left rows of earlier versions out."""
     counts = table.attrs.get("left_out", {})
     if counts:
         told = listed(f"{several(count, 'row')} of {label}" for label, count in counts.items())

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench import paper, stats
-from sight.bench.across import Across, over
+from sight.bench import paper_figures, stats
+from sight.bench.aggregate import MethodSummary
 from sight.bench.coverage import listed
-from sight.bench.forms import number, several
-from sight.bench.rows import details
+from sight.bench.multi_setting import Across, over
+from sight.bench.result_rows import details
 from sight.bench.settings import short, suite
 from sight.bench.stats import Apart
-from sight.bench.summary import Summary
+from sight.bench.table_format import number, several
 
 #: The paper of SIGHT.
 PAPER = "Temporal Structure Matters for Efficient Test-Time Adaptation in Wearable Human Activity Recognition"
@@ -39,7 +39,7 @@ class Evidence:
     Parameters
     ----------
     rows
-        As `sight.bench.rows.read` gives them.
+        As `sight.bench.result_rows.read` gives them.
     speed
         What ``sight bench speed`` wrote, if it did.
     """
@@ -179,7 +179,7 @@ def counted(found: Mapping[str, Apart]) -> str:
     return ", ".join([*said, *(f"{kind} on {verdicts.count(kind)}" for kind in rest)])
 
 
-def lead(first: Summary, others: Iterable[Summary], label: str = OURS) -> str:
+def lead(first: MethodSummary, others: Iterable[MethodSummary], label: str = OURS) -> str:
     """Say of a method whether it is better under one condition than under each of the others, as `Apart` does."""
     found = [first.difference(label, label, other).verdict for other in others]
     return next((verdict for verdict in ("worse", "unknown", "open") if verdict in found), "better")
@@ -189,8 +189,8 @@ def printed(table: str, method: str, case: str = "average", *, less: str = BASE,
     """Write what the paper prints as a difference on its own corpora; nothing where it prints none."""
     said = []
     for dataset, called in PRINTED.items():
-        one = paper.average(table, dataset, case, method)
-        two = paper.average(table, dataset, less_case or case, less)
+        one = paper_figures.average(table, dataset, case, method)
+        two = paper_figures.average(table, dataset, less_case or case, less)
         if one is not None and two is not None:
             said.append(f"{number(one - two, sign=True)} on {called}")
     return listed(said) if said else ""

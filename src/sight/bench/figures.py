@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from sight.bench.aggregate import MethodSummary, grids
 from sight.bench.analyses import AROUND, EDGES
-from sight.bench.rows import details
-from sight.bench.summary import Summary, grids
+from sight.bench.result_rows import details
 from sight.report.palette import COLOURS
 from sight.types import Array
 
@@ -68,7 +68,7 @@ def svg(figure: Any) -> str:
     return out.getvalue()
 
 
-def forest(summary: Summary, metric: str = "Macro-F1") -> str:
+def forest(summary: MethodSummary, metric: str = "Macro-F1") -> str:
     """Difference of each method to source-only with its interval; diamonds are the paper's."""
     table = summary.table[summary.table["delta"].notna()].sort_values("delta", kind="stable")
     with canvas(6.4, 0.9 + 0.27 * len(table)) as (figure, axes):
@@ -96,7 +96,7 @@ def forest(summary: Summary, metric: str = "Macro-F1") -> str:
         return svg(figure)
 
 
-def sensitivity(summary: Summary, defaults: Mapping[str, float]) -> str:
+def sensitivity(summary: MethodSummary, defaults: Mapping[str, float]) -> str:
     """Difference to source-only along each grid; a ring marks the value of the paper."""
     found = {
         name: [(value, summary.table.loc[label]) for value, label in own.items()]
@@ -119,7 +119,7 @@ def sensitivity(summary: Summary, defaults: Mapping[str, float]) -> str:
         return svg(figure)
 
 
-def conditions(summaries: Mapping[str, Summary]) -> str:
+def conditions(summaries: Mapping[str, MethodSummary]) -> str:
     """Macro-F1 of each method under several conditions, such as orders of the stream or networks."""
     cases, first = list(summaries), next(iter(summaries.values()))
     labels = list(dict.fromkeys(label for s in summaries.values() for label in s.table.index))

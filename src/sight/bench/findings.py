@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from sight.bench.aggregate import HARM, READINGS, MethodSummary, grids
 from sight.bench.coverage import fewer, listed
 from sight.bench.evidence import AUTHORS, CLAIM, FEW, KEEL, OURS, STICKY, lead
-from sight.bench.forms import number, points
 from sight.bench.stats import Apart
-from sight.bench.summary import HARM, READINGS, Summary, grids
+from sight.bench.table_format import number, points
 
 #: Whom SIGHT is held against besides source-only.
 OTHERS = {STICKY: "a two-line sticky filter", AUTHORS: "its authors' public code"}
@@ -19,7 +19,7 @@ ORDER_NAMES = {"chronological": "chronological", "blocks": "blocks of 32", "shuf
 READING_NAMES = dict(zip(READINGS, ("union", "truth", "all classes"), strict=True))
 
 
-def comparison(summary: Summary, where: str) -> Iterator[str]:
+def comparison(summary: MethodSummary, where: str) -> Iterator[str]:
     """Say whether SIGHT gains, whether it is best, and what a two-line filter does."""
     table, base = summary.table, summary.baseline
     if OURS in table.index and base is not None:
@@ -32,7 +32,7 @@ def comparison(summary: Summary, where: str) -> Iterator[str]:
     yield from _incomplete(summary)
 
 
-def _gain(summary: Summary, where: str) -> str:
+def _gain(summary: MethodSummary, where: str) -> str:
     row, base = summary.table.loc[OURS], summary.baseline
     gain = Apart(*row[["delta", "low", "high"]])
     said = f"On {where}, source-only reaches {number(summary.table.at[base, 'mean'])} points of macro-F1 and SIGHT "
@@ -43,7 +43,7 @@ def _gain(summary: Summary, where: str) -> str:
     return f"{said}. The paper's claim of a gain {CLAIM[gain.verdict]} here{why}."
 
 
-def _place(summary: Summary) -> str:
+def _place(summary: MethodSummary) -> str:
     order = summary.table["delta"].fillna(0.0).sort_values(ascending=False, kind="stable")
     place = list(order.index).index(OURS) + 1
     here = f"SIGHT is the best of {len(order)} here" if place == 1 else f"SIGHT is number {place} of {len(order)} here"
@@ -58,14 +58,14 @@ def _place(summary: Summary) -> str:
     return f"{here}; on these pairs the paper prints it as number {there} of {len(printed)}."
 
 
-def _readings(summary: Summary) -> Iterator[str]:
+def _readings(summary: MethodSummary) -> Iterator[str]:
     best = {READING_NAMES[name]: summary.table[name.replace("macro_f1", "gain")].idxmax() for name in READINGS}
     if len(set(best.values())) > 1:
         listed = ", ".join(f"{label} over {name}" for name, label in best.items())
         yield f"Which method is best depends on the reading of macro-F1: {listed}."
 
 
-def _incomplete(summary: Summary) -> Iterator[str]:
+def _incomplete(summary: MethodSummary) -> Iterator[str]:
     there = summary.runs.notna()
     yield from fewer(summary.table[["seeds"]], {str(label): str(label) for label in summary.table.index})
     for label, own in there.items():
@@ -75,7 +75,7 @@ def _incomplete(summary: Summary) -> Iterator[str]:
             yield f"{label} has {count} of {most} trials; its figures are over those."
 
 
-def variants(summary: Summary) -> Iterator[str]:
+def variants(summary: MethodSummary) -> Iterator[str]:
     """Say for which plainer variants it holds that the full method is better, as the paper finds."""
     if OURS not in summary.table.index:
         return
@@ -90,7 +90,7 @@ def variants(summary: Summary) -> Iterator[str]:
             yield f"{told} for {len(own)} of {len(others)}: {'; '.join(own)}."
 
 
-def parts(summary: Summary) -> Iterator[str]:
+def parts(summary: MethodSummary) -> Iterator[str]:
     """Say how far variants of our own method lie from the whole."""
     methods = summary.table["method"]
     others = [label for label in methods.index if label != KEEL and methods[label] == methods.get(KEEL)]
@@ -99,7 +99,7 @@ def parts(summary: Summary) -> Iterator[str]:
         yield f"Against whole Keel, in points: {'; '.join(told)}."
 
 
-def sensitivity(summary: Summary) -> Iterator[str]:
+def sensitivity(summary: MethodSummary) -> Iterator[str]:
     """Say how far each hyper-parameter moves the score."""
     found = grids(summary.table)
     told = []
@@ -112,7 +112,7 @@ def sensitivity(summary: Summary) -> Iterator[str]:
         yield _above(summary, [label for labels in found.values() for label in labels.values()])
 
 
-def _above(summary: Summary, labels: Sequence[str]) -> str:
+def _above(summary: MethodSummary, labels: Sequence[str]) -> str:
     gains = [Apart(*summary.table.loc[label, ["delta", "low", "high"]]) for label in labels]
     best = points(max(gains, key=lambda gain: gain.mean), "points")
     verdicts = [gain.verdict for gain in gains]
@@ -120,12 +120,12 @@ def _above(summary: Summary, labels: Sequence[str]) -> str:
     return f"{f'Whether a value gains {FEW}' if 'unknown' in verdicts else better}; the best gives {best}."
 
 
-def conditions(summaries: Mapping[str, Summary], *, ordered: bool) -> Iterator[str]:
+def conditions(summaries: Mapping[str, MethodSummary], *, ordered: bool) -> Iterator[str]:
     """Say what the order of time is worth, or on which networks SIGHT gains."""
     yield from _worth(summaries) if ordered else _networks(summaries)
 
 
-def _worth(summaries: Mapping[str, Summary]) -> Iterator[str]:
+def _worth(summaries: Mapping[str, MethodSummary]) -> Iterator[str]:
     straight, mixed = (summaries.get(case) for case in ("chronological", "shuffled"))
     if straight is not None and mixed is not None:
         told = [
@@ -143,7 +143,7 @@ def _worth(summaries: Mapping[str, Summary]) -> Iterator[str]:
             yield f"{case.capitalize()} has {len(summary.runs)} of {most} trials; its figures are over those."
 
 
-def _at_best(ours: Mapping[str, Summary]) -> str:
+def _at_best(ours: Mapping[str, MethodSummary]) -> str:
     """Say whether SIGHT is at its best in chronological order, by intervals over people, or what is missing."""
     claim = "The paper finds SIGHT at its best in chronological order"
     lacking = [case for case in ORDER_NAMES.values() if case not in ours]
@@ -161,7 +161,7 @@ def _at_best(ours: Mapping[str, Summary]) -> str:
     return f"{claim}; that {words[verdict]}: it is at {told}."
 
 
-def _networks(summaries: Mapping[str, Summary]) -> Iterator[str]:
+def _networks(summaries: Mapping[str, MethodSummary]) -> Iterator[str]:
     gains = {
         case: s.difference(OURS, s.baseline) for case, s in summaries.items() if s.baseline and OURS in s.table.index
     }
@@ -173,7 +173,7 @@ def _networks(summaries: Mapping[str, Summary]) -> Iterator[str]:
         yield f"The paper finds SIGHT to gain on every network; {said}: {told}."
 
 
-def alone(summary: Summary) -> Iterator[str]:
+def alone(summary: MethodSummary) -> Iterator[str]:
     """Say who does harm where each class is a stream of its own."""
     base, table = summary.baseline, summary.table
     if base is None:

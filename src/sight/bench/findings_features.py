@@ -9,7 +9,7 @@ import numpy as np
 
 from sight.bench.evidence import FEW, STRONG, persistence
 from sight.bench.figures import _class_means
-from sight.bench.rows import details
+from sight.bench.result_rows import details
 from sight.bench.stats import FEWEST, bootstrap_interval, verdict
 from sight.types import Array
 

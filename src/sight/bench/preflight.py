@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from sight import registry
-from sight.bench import toml
+from sight.atomic import write_atomic
+from sight.bench import toml_files
 from sight.bench.plan import Experiment, Setting, Variant, check_known
 from sight.bench.settings import corpus, everybody
 from sight.bench.worker import make
-from sight.sources.checkpoint import write_whole
 
 DEVICES = ("cpu", "cuda")
 
@@ -58,7 +58,7 @@ def check_place(out: Path, device: str, engine: str = "loky") -> None:
 def probe(out: Path) -> None:
     """Make a folder, and write and rename a small file in it."""
     try:
-        write_whole(out / ".probe", b"").unlink()
+        write_atomic(out / ".probe", b"").unlink()
     except OSError as error:
         told = f"{error.strerror}: {error.filename}"
         raise ValueError(f"Nothing can be written to the folder {out} ({told}); name another with --out.") from None
@@ -67,7 +67,7 @@ def probe(out: Path) -> None:
 def _check_variant(variant: Variant, where: str) -> None:
     """Make the adapter once."""
     try:
-        toml.check_fields(registry.get("methods", variant.method), variant.fields)
+        toml_files.check_fields(registry.get("methods", variant.method), variant.fields)
         make(variant)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from None

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sight.bench import figures, findings, findings_features, rows, tables
+from sight.atomic import write_atomic
+from sight.bench import figures, findings, findings_features, result_rows, tables
+from sight.bench.aggregate import CASES, MethodSummary, by_pair, grids, summarise
 from sight.bench.coverage import left_out
 from sight.bench.evidence import OURS
-from sight.bench.page import page, written_by
-from sight.bench.section import Section
+from sight.bench.html_report import page, written_by
+from sight.bench.report_section import Section
 from sight.bench.suites import leaderboard, suites
-from sight.bench.summary import CASES, Summary, by_pair, grids, summarise
-from sight.sources.checkpoint import write_whole
 
 #: How a reader meets the experiments; whatever is not named here comes last.
 ORDER = (
@@ -47,7 +47,7 @@ def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False
     only_across
         Only what lies over several settings.
     """
-    table = rows.read([Path(place) for place in places])
+    table = result_rows.read([Path(place) for place in places])
     sections = list(compose(table, only_across=only_across))
     for section in sections:
         for entry in section.tables:
@@ -108,10 +108,10 @@ def _alone(section: Section, own: Any, setting: str) -> None:  # noqa: ARG001 - 
     section.figures[section.name] = figures.forest(summary, "Accuracy")
 
 
-def _drawn(summary: Summary) -> str:
+def _drawn(summary: MethodSummary) -> str:
     if not grids(summary.table):
         return figures.forest(summary)
-    usual = summary.table["settings"].get(OURS)
+    usual = summary.table["params"].get(OURS)
     return figures.sensitivity(summary, {} if usual is None else json.loads(usual))
 
 
@@ -149,4 +149,4 @@ KINDS: dict[str, Callable[[Section, Any, str], None]] = {
 
 
 def _write(path: Path, text: str) -> Path:
-    return write_whole(path, text.encode())
+    return write_atomic(path, text.encode())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sight.bench.plan import Experiment, Setting, Trial, trials
 from sight.bench.worker import Failure, Job, Row, answer, prepare
-from sight.engines import spread
+from sight.parallel import map_unordered
 
 
 def run(
@@ -35,7 +35,7 @@ def run(
     out
         Folder of rows and models; the same folder resumes.
     engine, jobs
-        As in `sight.engines.spread`.
+        As in `sight.parallel.spread`.
     device
         Where sources are trained.
     only_finished
@@ -46,11 +46,11 @@ def run(
     job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
     wanted, groups = _plan(experiment, setting, only_finished)
     done = itertools.count(1)
-    for _ in spread(prepare, [(group, job) for group in groups], engine, jobs):
+    for _ in map_unordered(prepare, [(group, job) for group in groups], engine, jobs):
         if on_done:
             on_done(next(done), "training")
     found: dict[int, tuple[list[Row], list[Failure]]] = {}
-    for at, (own, failed) in spread(answer, [(trial, job, only_finished) for trial in wanted], engine, jobs):
+    for at, (own, failed) in map_unordered(answer, [(trial, job, only_finished) for trial in wanted], engine, jobs):
         found[at] = [{"trial": at} | row for row in own], failed
         if on_done:
             on_done(next(done), "adapting")

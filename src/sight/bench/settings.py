@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sight import registry
-from sight.bench import toml
+from sight.bench import toml_files
 from sight.bench.plan import Pair, Setting, check_keys, check_known
 
 #: The settings that stand for all others in tables over several.
@@ -35,7 +35,7 @@ KEYS = (
 
 @cache
 def _settings() -> dict[str, Any]:
-    return tomllib.loads((resources.files("sight.bench") / "settings.toml").read_text("utf-8"))
+    return tomllib.loads((resources.files("sight.bench") / "configs" / "settings.toml").read_text("utf-8"))
 
 
 def settings() -> tuple[str, ...]:
@@ -83,16 +83,16 @@ def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) ->
     """
     path = Path(name)
     if path.suffix == ".toml":
-        name, table = path.stem, toml.read(path)
+        name, table = path.stem, toml_files.read(path)
     else:
         check_known(name, settings(), "setting")
         table = dict(_settings()[name])
     where = f"Setting {name}"
     check_keys(table, KEYS, where)
-    dataset, options = toml.need(table, "dataset", where), table.get("options", {})
+    dataset, options = toml_files.need(table, "dataset", where), table.get("options", {})
     made = corpus(dataset, options, where)
     keep = ("windowing", "encoder", "epochs", "batch", "use_gaps", "paper", "paper_subject")
-    main, detailed, sources = (toml.listed(table, entry, where) for entry in ("pairs", "detailed", "sources"))
+    main, detailed, sources = (toml_files.listed(table, entry, where) for entry in ("pairs", "detailed", "sources"))
     chosen = detailed if detailed and pairs == "detailed" else main
     if not chosen and not sources:
         raise ValueError(f'{where}: there is nobody to run on; write pairs = ["1->2"] or sources = ["1"].')
@@ -111,7 +111,7 @@ def corpus(name: str, options: Mapping[str, Any], where: str) -> Any:
     cls: Any = registry.get("datasets", name)
     try:
         if hasattr(cls, "__dataclass_fields__"):
-            toml.check_fields(cls, options)
+            toml_files.check_fields(cls, options)
         return cls(**options)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from None

@@ -13,19 +13,19 @@ import torch
 
 from sight import registry
 from sight._version import __version__
+from sight.atomic import write_atomic
 from sight.base import Adapter, OutputAdapter
-from sight.bench import clock
-from sight.bench.catalogue import SPELLING
-from sight.bench.eight_bits import int8_cost
-from sight.bench.paper import figures
-from sight.bench.plain import PlainSight
-from sight.bench.shapes import SHAPES, Bed, make
-from sight.export import export_fused
+from sight.bench import timing
+from sight.bench.experiments import SPELLING
+from sight.bench.int8_accuracy import int8_cost
+from sight.bench.naive_sight import PlainSight
+from sight.bench.paper_figures import figures
+from sight.bench.timing_models import SHAPES, Bed, make
 from sight.kernels import backend
 from sight.methods.sight import SIGHT
-from sight.sources.checkpoint import write_whole
 from sight.sources.features import FeatureSource
 from sight.sources.fused import FusedSession
+from sight.sources.fused_export import export_fused
 from sight.types import Array
 
 
@@ -50,11 +50,11 @@ def speed(out: str | Path = "out/speed.json", *, quick: bool = False) -> dict[st
     quick
         Fewer repetitions: a look, not a table.
     """
-    clock.one_thread()
+    timing.one_thread()
     effort = QUICK if quick else FULL
     found: dict[str, Any] = {
         "sight_version": __version__,
-        "machine": clock.machine(),
+        "machine": timing.machine(),
         "kernel": backend().name,
         "effort": effort._asdict(),
         "shapes": {},
@@ -69,12 +69,12 @@ def speed(out: str | Path = "out/speed.json", *, quick: bool = False) -> dict[st
                 "update_us": updates(bed, effort),
                 "methods": list(methods(bed)),
             }
-        seconds, megabytes = clock.import_and_load(Path(folder) / f"{SHAPES[0].name}.onnx")
+        seconds, megabytes = timing.import_and_load(Path(folder) / f"{SHAPES[0].name}.onnx")
     found["import_and_load"] = {"seconds": seconds, "resident_mb": megabytes}
     found["fleet"] = fleet(effort)
     found["int8"] = None if quick else int8_cost()
     found["reach"] = reach(found)
-    write_whole(out, json.dumps(found, indent=1).encode())
+    write_atomic(out, json.dumps(found, indent=1).encode())
     from sight.bench.speed_tables import show
 
     show(found)
@@ -93,7 +93,7 @@ def steps(bed: Bed, fused: FusedSession, effort: Effort) -> dict[str, float]:
         with torch.inference_mode():
             torch.softmax(network(tensors[_at(n, x)]), dim=1)
 
-    tasks: dict[str, clock.Task] = {
+    tasks: dict[str, timing.Task] = {
         "torch forward": forward,
         "plain torch SIGHT": lambda n: plain.step(tensors[_at(n, x)]),
         "SIGHT on torch": lambda n: on_torch.step(x[_at(n, x)]),
@@ -103,7 +103,7 @@ def steps(bed: Bed, fused: FusedSession, effort: Effort) -> dict[str, float]:
         "SIGHT on int8": lambda n: adapters["int8"].step(x[_at(n, x)]),
         "fused graph": lambda n: fused.step(x[n % len(x)]),
     }
-    return {name: 1e3 * seconds for name, seconds in clock.medians(tasks, effort.rounds).items()}
+    return {name: 1e3 * seconds for name, seconds in timing.medians(tasks, effort.rounds).items()}
 
 
 def updates(bed: Bed, effort: Effort) -> dict[str, float]:
@@ -112,10 +112,10 @@ def updates(bed: Bed, effort: Effort) -> dict[str, float]:
     tensors = torch.from_numpy(z), torch.from_numpy(p)
     adapter, plain = SIGHT().bind(bed.onnx), PlainSight(bed.torch)
     piece = slice(0, min(32, len(z)))  # short, so that few runs are interrupted
-    replayed = clock.alone(lambda _: adapter.refine(z[piece], p[piece]), effort.rounds) / len(z[piece])
-    live = clock.alone(lambda n: adapter.refine(z[_at(n, z)], p[_at(n, z)]), 5 * effort.rounds)
-    torch_loop = clock.alone(lambda n: plain.update(tensors[0][n % len(z)], tensors[1][n % len(z)]), effort.rounds)
-    encoder = clock.alone(lambda n: bed.onnx.encode(bed.x[_at(n, z)]), effort.rounds)
+    replayed = timing.alone(lambda _: adapter.refine(z[piece], p[piece]), effort.rounds) / len(z[piece])
+    live = timing.alone(lambda n: adapter.refine(z[_at(n, z)], p[_at(n, z)]), 5 * effort.rounds)
+    torch_loop = timing.alone(lambda n: plain.update(tensors[0][n % len(z)], tensors[1][n % len(z)]), effort.rounds)
+    encoder = timing.alone(lambda n: bed.onnx.encode(bed.x[_at(n, z)]), effort.rounds)
     found = {"replay": replayed, "live call": live, "plain torch loop": torch_loop, "onnx encoder": encoder}
     return {name: 1e6 * seconds for name, seconds in found.items()}
 
@@ -130,8 +130,8 @@ def methods(bed: Bed) -> Iterator[dict[str, Any]]:
         x = bed.x if light else bed.x[: QUICK.windows]
         size = adapter.chunk or 1
         pieces = [x[first : first + size] for first in range(0, len(x), size)]
-        times = clock.streams({"step": adapter.step, "source": source.encode}, pieces, rounds=9 if light else 3)
-        times |= clock.streams({"offline": adapter.step}, [x], rounds=3 if light else 1)
+        times = timing.streams({"step": adapter.step, "source": source.encode}, pieces, rounds=9 if light else 3)
+        times |= timing.streams({"offline": adapter.step}, [x], rounds=3 if light else 1)
         yield _row(bed, adapter, "onnx" if light else "torch", {key: value / len(x) for key, value in times.items()})
 
 
@@ -161,7 +161,7 @@ def fleet(effort: Effort) -> dict[str, Any]:
     wearers = adapter.fleet(effort.wearers)
     z = np.maximum(rng.normal(size=(effort.wearers, 2048)), 0).astype(np.float32)
     p = rng.dirichlet(np.full(5, 0.3), size=effort.wearers).astype(np.float32)
-    seconds = clock.alone(lambda _: wearers.refine(z, p), rounds=7, warm_up=2)
+    seconds = timing.alone(lambda _: wearers.refine(z, p), rounds=7, warm_up=2)
     state = adapter.state()
     return {
         "wearers": effort.wearers,

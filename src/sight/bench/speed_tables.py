@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sight.bench.catalogue import SPELLING
+from sight.bench.experiments import SPELLING
 
 console = Console(width=None if sys.stdout.isatty() else 132)
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from sight.bench import overview, story_claims, story_keel, story_sight
-from sight.bench.across import Across
+from sight.bench import multi_setting_figures, story_claims, story_keel, story_sight
+from sight.bench.aggregate import HARM
 from sight.bench.coverage import left_out, listed, never, uneven
 from sight.bench.evidence import AUTHORS, KEEL, OURS, PAPER, REPORTS, STICKY, Evidence, of_average, outcome
-from sight.bench.forms import number, points, several
+from sight.bench.multi_setting import Across
 from sight.bench.plan import ORDERS
-from sight.bench.rows import read
+from sight.bench.result_rows import read
 from sight.bench.settings import SUITE, settings
-from sight.bench.summary import HARM
+from sight.bench.table_format import number, points, several
 
 Chapter = Callable[[Evidence], Iterator[str]]
 
@@ -171,16 +171,16 @@ def readme(evidence: Evidence) -> str:
 def figures(evidence: Evidence) -> dict[str, str]:
     """Draw what the chapters show."""
     nine = evidence.across("table-main")
-    found = {"gains": overview.gains(nine, (OURS, AUTHORS, STICKY, KEEL))}
-    found["means"] = overview.forest(nine.mean_gains, "Mean gain over source-only, points of macro-F1")
+    found = {"gains": multi_setting_figures.gains(nine, (OURS, AUTHORS, STICKY, KEEL))}
+    found["means"] = multi_setting_figures.forest(nine.mean_gains, "Mean gain over source-only, points of macro-F1")
     orders = {name: evidence.across("order", order=name) for name in ORDERS}
     if all(own.summaries for own in orders.values()):
-        found["order"] = overview.orders(orders, (OURS, STICKY, "OATTA", KEEL))
+        found["order"] = multi_setting_figures.orders(orders, (OURS, STICKY, "OATTA", KEEL))
     if len(evidence.of("geometry")):
-        found["geometry"] = overview.geometry(evidence.of("geometry"), evidence.settings)
+        found["geometry"] = multi_setting_figures.geometry(evidence.of("geometry"), evidence.settings)
     keel = evidence.across("beyond")
     parts = [label for label in keel.whole if keel.methods[label] == "keel" and label != KEEL]
     if parts:
         lost = {label: keel.difference(label, KEEL) for label in parts}
-        found["parts"] = overview.forest(lost, "Macro-F1 against whole Keel, points, mean over settings")
+        found["parts"] = multi_setting_figures.forest(lost, "Macro-F1 against whole Keel, points, mean over settings")
     return {f"findings-{name}.svg": text for name, text in found.items()}

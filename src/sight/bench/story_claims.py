@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench.across import Across
+from sight.bench.aggregate import CASES, grids
 from sight.bench.analyses import EDGES
 from sight.bench.coverage import listed
 from sight.bench.evidence import (
@@ -24,10 +24,10 @@ from sight.bench.evidence import (
     persistence,
     printed,
 )
-from sight.bench.forms import number, points
+from sight.bench.multi_setting import Across
 from sight.bench.plan import ORDERS
-from sight.bench.rows import details
-from sight.bench.summary import CASES, grids
+from sight.bench.result_rows import details
+from sight.bench.table_format import number, points
 
 
 def order(evidence: Evidence) -> Iterator[str]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench import boards
-from sight.bench.across import Across
+from sight.bench import leaderboard
+from sight.bench.aggregate import HARM
 from sight.bench.coverage import listed, uneven
 from sight.bench.evidence import AUTHORS, BASE, KEEL, OURS, STICKY, Evidence, mean, of_average, on, outcome, share
-from sight.bench.forms import DASH, Cell, Table, number, points
-from sight.bench.rows import details
+from sight.bench.multi_setting import Across
+from sight.bench.result_rows import details
 from sight.bench.settings import suite
-from sight.bench.summary import HARM
+from sight.bench.table_format import DASH, Cell, Table, number, points
 
 #: What the method set out to reach: mean gain, least gain on a setting, settings in which it is best, share harmed.
 REACH = {"mean": 4.5, "least": 0.5, "first": 7, "harmed": 5.0}
@@ -77,7 +77,7 @@ def results(evidence: Evidence) -> Iterator[str]:
 
 def overview(nine: Across) -> Table:
     """Show settings by source-only, the best trivial filter, SIGHT, the best rival and Keel."""
-    return boards.overview(nine, ours=OURS, base=BASE, authors=AUTHORS, own=KEEL)
+    return leaderboard.overview(nine, ours=OURS, base=BASE, authors=AUTHORS, own=KEEL)
 
 
 def reach(nine: Across) -> Table:
@@ -134,7 +134,7 @@ def _rivals(nine: Across) -> Table:
         "Over the runs that both have. Better, worse: the interval leaves zero out. Harmed by the rival: share of its "
         f"runs that lose more than {HARM:g} points to source-only."
     )
-    note = boards.explained(nine, note, uneven(nine), [nine.starred[label] for label in rivals])
+    note = leaderboard.explained(nine, note, uneven(nine), [nine.starred[label] for label in rivals])
     return Table(name="rivals", title="Keel against every rival", heads=heads, rows=rows, note=note)
 
 

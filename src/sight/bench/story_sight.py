@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench.across import Across
-from sight.bench.boards import beside
+from sight.bench.aggregate import HARM, READINGS
 from sight.bench.coverage import listed
 from sight.bench.evidence import (
     AUTHORS,
@@ -26,9 +25,10 @@ from sight.bench.evidence import (
     printed,
     share,
 )
-from sight.bench.forms import DASH, Cell, Table, interval, number, points
+from sight.bench.leaderboard import beside
+from sight.bench.multi_setting import Across
 from sight.bench.stats import TIE
-from sight.bench.summary import HARM, READINGS
+from sight.bench.table_format import DASH, Cell, Table, interval, number, points
 
 
 def gains(evidence: Evidence) -> Iterator[str]:

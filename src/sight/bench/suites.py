@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sight.bench import boards, overview
-from sight.bench.across import Across, over
+from sight.bench import leaderboard as tables_over
+from sight.bench import multi_setting_figures
+from sight.bench.aggregate import METRIC_OF_KIND
 from sight.bench.coverage import listed
-from sight.bench.forms import points
-from sight.bench.section import Section
+from sight.bench.multi_setting import Across, over
+from sight.bench.report_section import Section
 from sight.bench.settings import SUITE, suite
-from sight.bench.summary import METRIC_OF_KIND
+from sight.bench.table_format import points
 
 
 def leaderboard(table: Any) -> Iterator[Section]:
@@ -42,10 +43,12 @@ def suites(table: Any) -> Iterator[Section]:
         section = _board(main, SUITE, f"The {SUITE} settings")
         accuracy = over(_ranked(table), suite(), "accuracy")
         name, title = f"{SUITE}_accuracy", f"The {SUITE} settings: accuracy"
-        section.tables.append(boards.gains(accuracy, name, title, metric="accuracy", folded=True))
-        section.tables.append(boards.beside(main, f"{SUITE}_beside", f"The {SUITE} settings: other figures"))
-        section.said += boards.absent(main, suite().values())
-        section.figures[SUITE] = overview.forest(main.mean_gains, "Mean gain over source-only, points of macro-F1")
+        section.tables.append(tables_over.gains(accuracy, name, title, metric="accuracy", folded=True))
+        section.tables.append(tables_over.beside(main, f"{SUITE}_beside", f"The {SUITE} settings: other figures"))
+        section.said += tables_over.absent(main, suite().values())
+        section.figures[SUITE] = multi_setting_figures.forest(
+            main.mean_gains, "Mean gain over source-only, points of macro-F1"
+        )
         yield section
     others = table[~table["ranked"] & table["kind"].isin(("compare", "classes"))]
     for experiment, own in others.groupby("experiment", sort=False):
@@ -67,17 +70,17 @@ def _conditions(own: Any, section: Section) -> Iterator[Any]:
         found = over(part, suite(), metric)
         if len(found.summaries) > 1:
             name, title = "_".join([section.name, *case]), ", ".join([section.title, *case])
-            yield boards.gains(found, name, title, metric=metric or "macro-F1")
+            yield tables_over.gains(found, name, title, metric=metric or "macro-F1")
 
 
 def _ranked(table: Any) -> Any:
-    keys = ["setting", "label", "settings", "sources", "target", "seed", "code"]
+    keys = ["setting", "label", "params", "sources", "target", "seed", "code"]
     ranked = table[table["ranked"] & (table["kind"] == "compare")]
     return ranked.drop_duplicates(keys)  # a pair may stand in two tables of the paper
 
 
 def _board(found: Across, name: str, title: str) -> Section:
-    board = boards.gains(found, name, title)
+    board = tables_over.gains(found, name, title)
     section = Section(name=name, title=title, tables=[board])
     gains, shown = found.mean_gains, list(found.summaries)
     if gains:

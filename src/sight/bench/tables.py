@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sight.bench.aggregate import HARM, MethodSummary
 from sight.bench.coverage import fewer
-from sight.bench.forms import DASH, Cell, Table, interval, marked, number, probability, several, spread
 from sight.bench.stats import FEWEST
-from sight.bench.summary import HARM, Summary
+from sight.bench.table_format import DASH, Cell, Table, interval, marked, number, probability, several, spread
 
 #: More columns than this do not fit a page, nor a mind.
 MOST_PAIRS = 20
@@ -50,12 +50,12 @@ def short(sources: str) -> str:
     return "+".join(people) if len(people) <= 2 else f"{people[0]}…{people[-1]} ({len(people)} people)"
 
 
-def labelled(summary: Summary) -> list[str]:
+def labelled(summary: MethodSummary) -> list[str]:
     """Labels with their marks."""
     return [f"{label}{'*' if done else ''}" for label, done in summary.table["completed"].items()]
 
 
-def scores(summary: Summary, name: str, title: str) -> Table:
+def scores(summary: MethodSummary, name: str, title: str) -> Table:
     """Macro-F1 in three readings, difference to source-only with its interval, test, wins, rank, the paper's."""
     t, full = summary.table, _full(summary)
     heads = ["Method", "Needs", "Macro-F1", "Δ", "p", "Won/lev./lost", "Rank", "F1 truth", "F1 all", "Accuracy"]
@@ -82,7 +82,7 @@ def scores(summary: Summary, name: str, title: str) -> Table:
     return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=_score_note(summary))
 
 
-def _score_note(summary: Summary) -> str:
+def _score_note(summary: MethodSummary) -> str:
     seeds = f"± is the standard deviation over {summary.seeds} seeds; " if summary.seeds > 1 else "one seed; "
     test = "; p of Wilcoxon's signed-rank test after Holm" if summary.people >= FEWEST else ""
     said = (
@@ -105,19 +105,19 @@ def paired(people: int) -> str:
     return f"paired {over}, with 95 % bootstrap interval" if people >= FEWEST else f"{over}, too few for an interval"
 
 
-def _full(summary: Summary) -> Any:
+def _full(summary: MethodSummary) -> Any:
     """Tell which methods have every seed: a level over fewer is not to be held against the others'."""
     return summary.table["seeds"] == summary.seeds
 
 
-def _uneven(summary: Summary, *, paired: bool = True) -> Iterator[str]:
+def _uneven(summary: MethodSummary, *, paired: bool = True) -> Iterator[str]:
     if not _full(summary).all():
         names = dict(zip(summary.table.index, labelled(summary), strict=True))
         yield from fewer(summary.table[["seeds"]], names, paired=paired)
         yield "Levels of methods with fewer seeds are never marked best."
 
 
-def segment_table(summary: Summary, name: str, title: str) -> Table:
+def segment_table(summary: MethodSummary, name: str, title: str) -> Table:
     """Errors as segments, delays, calibration, time use and state."""
     t = summary.table
     shares = {
@@ -151,7 +151,7 @@ def segment_table(summary: Summary, name: str, title: str) -> Table:
     return Table(name=name, title=title, heads=heads, rows=rows, note=note, heading=heading, folded=True)
 
 
-def alone(summary: Summary, name: str, title: str) -> Table:
+def alone(summary: MethodSummary, name: str, title: str) -> Table:
     """Accuracy where each class of a person is a stream of its own, and its difference to source-only."""
     t = summary.table
     ends = t[["delta", "low", "high"]].itertuples(index=False)
@@ -206,7 +206,7 @@ def _case(pair: str) -> str:
     return f"{short(source)} → {short(target)}"
 
 
-def cross_table(summaries: dict[str, Summary], name: str, title: str) -> Table:
+def cross_table(summaries: dict[str, MethodSummary], name: str, title: str) -> Table:
     """Show methods under several conditions, such as networks or orders of the stream."""
     names = {label: name for s in summaries.values() for label, name in zip(s.table.index, labelled(s), strict=True)}
     columns, heads = [[Cell(name) for name in names.values()]], ["Method"]

@@ -22,15 +22,15 @@ import numpy as np
 
 from sight import registry
 from sight._version import __version__
+from sight.atomic import write_atomic
 from sight.base import Adapter
 from sight.bench.analyses import ANALYSES
-from sight.bench.models import Recipe, batch_for, content, source_model
-from sight.bench.orders import ordered
 from sight.bench.plan import Experiment, Setting, Trial, Variant, key, text
-from sight.code import code_of, code_of_module
-from sight.smooth import rule_of
-from sight.sources.card import filled
-from sight.sources.checkpoint import write_whole
+from sight.bench.source_models import Recipe, batch_for, content, source_model
+from sight.bench.stream_orders import ordered
+from sight.card import filled
+from sight.fingerprint import class_fingerprint, module_fingerprint
+from sight.smoothing import rule_of
 from sight.types import Array, Windows
 
 Row = dict[str, Any]
@@ -100,10 +100,15 @@ class _Stage:
         """File of one row, named after all that decides it."""
         adapter = make(variant)
         setting, kind = self.job.setting, self.job.experiment.kind
-        order = (self.trial.order, setting.use_gaps, code_of_module("sight.bench.orders"))
+        order = (self.trial.order, setting.use_gaps, module_fingerprint("sight.bench.stream_orders"))
         stream = (self.target_data, self.target.stride_s, *order)
-        method = (variant.method, adapter.settings(), code_of(type(adapter)), *([variant.lag] if variant.lag else []))
-        name = key(kind, self.model_name, stream, method, code_of_module("sight.bench.analyses"), __version__)
+        method = (
+            variant.method,
+            adapter.params(),
+            class_fingerprint(type(adapter)),
+            *([variant.lag] if variant.lag else []),
+        )
+        name = key(kind, self.model_name, stream, method, module_fingerprint("sight.bench.analyses"), __version__)
         return self.job.out / "rows" / name[:2] / f"{name}.json"
 
     def source(self) -> Any:
@@ -183,7 +188,7 @@ def _fill(stage: _Stage, missing: list[Variant], paths: dict[str, Path]) -> list
         for variant in missing:
             try:
                 row = _row(stage, variant, source, windows, encoded)
-                write_whole(paths[variant.label], json.dumps(row, default=_json).encode())
+                write_atomic(paths[variant.label], json.dumps(row, default=_json).encode())
             except Exception as error:  # a method of anybody's may fail in any way
                 failures.append(Failure(label=variant.label, trial=str(stage.trial), error=_told(error)))
     return failures
@@ -197,11 +202,11 @@ def _row(stage: _Stage, variant: Variant, source: Any, windows: Windows, encoded
     scores = ANALYSES[stage.job.experiment.kind](adapter, windows, encoded, **waiting)
     seconds = time.perf_counter() - began
     return {
-        "settings": adapter.settings(),
+        "params": adapter.params(),
         "rule": rule_of(variant.lag) if variant.lag else adapter.rule,
         "needs": dataclasses.asdict(adapter.needs) | {"batch": adapter.chunk is not None},
         "notes": list(adapter.notes()),
-        "code": code_of(type(adapter)),
+        "code": class_fingerprint(type(adapter)),
         "scores": scores,
         "state_bytes": adapter.state_bytes(),
         "training": dataclasses.asdict(stage.recipe) | {"windows": source.card.training["windows"]},

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sight import params, registry
+from sight.card import require_card
 from sight.cli._reading import Reading
 from sight.cli._shared import errors
 from sight.types import Recording, Windows
@@ -32,7 +33,7 @@ def find(target: str) -> list[Input]:
     if path.is_file():
         return [Input(name=_stem(path), path=path)]
     if path.is_dir():
-        from sight.datasets.files import READABLE
+        from sight.datasets.user_files import READABLE
 
         endings = (*READABLE, ".npz")
         found = sorted(p for p in path.rglob("*") if p.is_file() and p.name.lower().endswith(endings))
@@ -50,18 +51,14 @@ def find(target: str) -> list[Input]:
 
 def read(item: Input, source: Any, reading: Reading) -> Windows:
     """Read a stream as windows for a model: its clock, its channels, its units."""
-    card = getattr(source, "card", None)
-    if card is None:
-        raise ValueError(
-            "This model carries no card, so its rate and channels are unknown; train or export it with sight."
-        )
+    card = require_card(source)
     windows = _of_dataset(item, card, reading) if item.dataset else _of_file(item, card, reading)
     if windows.x.shape[1] != len(card.channels):
         raise ValueError(
             f"{item.name}: expected {len(card.channels)} channels ({', '.join(card.channels)}) as the model was "
             f"trained with, got {windows.x.shape[1]}; choose them with --columns or the dataset's --option."
         )
-    from sight.sources.card import filled
+    from sight.card import filled
 
     return replace(windows, x=filled(windows.x, card.fill))
 
@@ -120,8 +117,8 @@ def _dataset(item: Input, card: Any, reading: Reading) -> Any:
 
 
 def _recording(item: Input, card: Any, reading: Reading) -> Recording:
-    from sight.datasets.files import read as read_file
-    from sight.signal.clean import convert
+    from sight.datasets.user_files import read as read_file
+    from sight.signal.units import convert
 
     recording = read_file(
         str(item.path),
@@ -140,7 +137,7 @@ def _recording(item: Input, card: Any, reading: Reading) -> Recording:
 
 def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
     from sight.signal import prepare
-    from sight.signal.clean import warnings_for
+    from sight.signal.units import warnings_for
 
     if str(item.path).endswith(".npz"):
         return _of_npz(item, card)
@@ -179,7 +176,7 @@ def _of_npz(item: Input, card: Any) -> Windows:
 
 def _fitted(item: Input, recording: Recording, channels: tuple[str, ...]) -> Recording:
     """Give the model its channels: by name where they are there, else by position where the number agrees."""
-    from sight.signal.clean import select
+    from sight.signal.units import select
 
     if set(channels) <= set(recording.channels):
         return select(recording, channels)
@@ -214,7 +211,7 @@ def _named(folder: Path, found: list[Path]) -> list[Input]:
 
 
 def _stem(path: Path) -> str:
-    from sight.datasets.files import READABLE
+    from sight.datasets.user_files import READABLE
 
     ending = max((e for e in (*READABLE, ".npz") if path.name.lower().endswith(e)), key=len, default=path.suffix)
     return path.name[: len(path.name) - len(ending)] or path.name

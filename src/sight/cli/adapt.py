@@ -88,7 +88,7 @@ def run_shown(adapter: Any, windows: Windows, label: str, lag: float = 0.0) -> R
     from sight.evaluate import run
 
     with progress(label, len(windows)) as show:
-        return run(adapter, windows, on_answers=lambda done, *_: show(done), lag=lag)
+        return run(adapter, windows, on_predictions=lambda done, *_: show(done), lag=lag)
 
 
 def info(item: Input, source: Any, model: Path, windows: Windows) -> dict[str, Any]:

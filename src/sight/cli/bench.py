@@ -39,7 +39,7 @@ def run(
       sight bench run table-main --dataset hapt
     """
     from sight.bench import preflight
-    from sight.bench.catalogue import load_experiment, narrow
+    from sight.bench.experiments import load_experiment, narrow
     from sight.bench.runner import run as run_all
     from sight.bench.runner import steps
     from sight.bench.settings import load_setting
@@ -93,7 +93,7 @@ def _finish(
     plan: Any, setting: Any, out: Path, rows: list[Any], failures: list[Any], *, part: bool, gathered: bool
 ) -> None:
     """Write the rows, under the name of a part unless they are the whole, and tell."""
-    from sight.bench.rows import write
+    from sight.bench.result_rows import write
     from sight.bench.runner import planned
 
     whole = planned(plan, setting)
@@ -159,13 +159,13 @@ def report(
 @app.command("list")
 def listing() -> None:
     """List the experiments, the settings they run on, and which of those have their data here."""
-    from sight.bench import catalogue, settings
+    from sight.bench import experiments, settings
 
     table = Table("experiment", "what it compares", "methods", "in the paper", title="Experiments")
-    for name in catalogue.experiments():
-        plan = catalogue.load_experiment(name)
+    for name in experiments.experiments():
+        plan = experiments.load_experiment(name)
         count = str(len(plan.variants)) if plan.variants else "all"
-        table.add_row(f"[bold]{name}[/]", plan.title, count, catalogue.PRINTED.get(name, ""))
+        table.add_row(f"[bold]{name}[/]", plan.title, count, experiments.PRINTED.get(name, ""))
     console.print(table)
     table = Table(Column("setting", no_wrap=True), "corpus", "whom", "here", "stands for", title="Settings")
     for name in settings.settings():

@@ -54,7 +54,7 @@ def run(
 
       sight cohort run recordings/ -m model.onnx -o results/ --engine dask:local:8 --memory 48GB
     """
-    from sight.cohort.memory import parse
+    from sight.cohort.memory_budget import parse
     from sight.cohort.run import run as run_all
 
     streams = _streams(target, list(reading.options))
@@ -123,7 +123,7 @@ def page(
 
       sight cohort page results/ P012 --open
     """
-    from sight.cohort.page import write_page
+    from sight.cohort.recording_page import write_page
 
     written = write_page(out, name)
     console.print(f"Wrote {written}", soft_wrap=True)
@@ -146,7 +146,7 @@ def query(
 
       sight cohort query results/ "FROM recordings WHERE flags <> ''" --csv look.csv
     """
-    from sight.cohort.query import ask
+    from sight.cohort.sql_query import ask
 
     if csv is not None:
         ask(out, sql, csv)

@@ -88,18 +88,18 @@ def remove(
     everything: Annotated[bool, typer.Option("--all", help="Remove the whole cache.")] = False,
 ) -> None:
     """Remove cached windows; the recordings themselves are never touched."""
-    from sight.datasets import cache
+    from sight.datasets import window_cache
 
     if name is None and not everything:
         raise ValueError(f"Say which dataset's windows to remove, or --all; the cache holds {_size()}.")
-    freed = cache.remove(None if everything else registry.get("datasets", str(name)).name)
+    freed = window_cache.remove(None if everything else registry.get("datasets", str(name)).name)
     console.print(f"Removed {freed / 1e6:.1f} MB of windows; the cache holds {_size()}.")
 
 
 def _size() -> str:
-    from sight.datasets import cache
+    from sight.datasets import window_cache
 
-    return f"{cache.size() / 1e6:.1f} MB"
+    return f"{window_cache.size() / 1e6:.1f} MB"
 
 
 def _print(dataset: Any, rows: list[dict[str, Any]]) -> None:

@@ -87,4 +87,4 @@ def _watch(adapter: Any, windows: Windows) -> Result:
             bands.add(p, q, surprise)
             live.update(bands)
 
-        return run(adapter, windows, on_answers=show, at_once=8)
+        return run(adapter, windows, on_predictions=show, at_once=8)

@@ -51,7 +51,7 @@ def evaluate(
 
       sight evaluate hapt:5 -m hapt.safetensors --compare ema,sticky,sticky-learned
     """
-    from sight.smooth import require_smoothable
+    from sight.smoothing import require_smoothable
     from sight.sources import load
 
     source = load(model)
@@ -66,7 +66,7 @@ def evaluate(
     item = found[0]
     windows = read(item, source, replace(reading, label_column=label_column))
     if labels is not None:
-        from sight.diary import diary_labels, read_names
+        from sight.annotations import diary_labels, read_names
 
         windows = replace(
             windows, label=diary_labels(labels, windows, source.classes, read_names(names) if names else None)
@@ -82,7 +82,7 @@ def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any
     """Print the table, and write all files and the scores beside them."""
     from sight.metrics import score_result
     from sight.outputs import write_json, write_outputs
-    from sight.report.tables import WAITED
+    from sight.report.fact_tables import WAITED
 
     scored = {one.name: score_result(one) for one in (*others, result)}
     rows = {"none": scored[result.name]["raw"]} | {name: found["refined"] for name, found in scored.items()}

@@ -55,13 +55,13 @@ def export(
         )
     source = TorchSource.load(model)
     if fused:
-        from sight.export import export_fused
+        from sight.sources.fused_export import export_fused
 
         export_fused(source, out, make_adapter(method, settings))
     elif int8:
         _small(source, out, int8, tuple(option or ()))
     else:
-        from sight.sources.export import export_onnx
+        from sight.sources.onnx_export import export_onnx
 
         export_onnx(source, out)
     console.print(f"Wrote [bold]{out}[/] ({out.stat().st_size / 1024:.0f} KB).")
@@ -70,7 +70,7 @@ def export(
 def _small(source: Any, out: Path, target: str, options: tuple[str, ...]) -> None:
     """Quantise on the windows of a recording, and say how often the small model answers as the large one."""
     from sight.sources import load
-    from sight.sources.export import export_onnx
+    from sight.sources.onnx_export import export_onnx
     from sight.sources.quantise import quantise
 
     windows = read(find(target)[0], source, Reading(options=options))

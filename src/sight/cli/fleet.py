@@ -49,9 +49,9 @@ def fleet(
 
       .venv-spark/bin/sight fleet arriving/ -m new.onnx -o fleet/ --conf spark.master=local[2]
     """
-    from sight.cohort.fleet.java import require_spark
-    from sight.cohort.fleet.job import Stream, run
-    from sight.cohort.fleet.model import Plan, digest
+    from sight.fleet.plan import Plan, digest
+    from sight.fleet.spark_environment import require_spark
+    from sight.fleet.spark_job import Stream, run
 
     plan = Plan(
         path=str(model.resolve()),
@@ -84,7 +84,7 @@ def fleet(
 
 
 def _tell(facts: dict[str, Any]) -> None:
-    from sight.cohort.fleet.job import COUNTED
+    from sight.fleet.spark_job import COUNTED
 
     counts = ", ".join(f"{facts[name]} {name}" for name in COUNTED if facts[name])
     console.print(f"trigger {facts['batch']}: {counts} in {facts['trigger_ms'] / 1000:.1f} s", highlight=False)

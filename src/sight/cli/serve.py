@@ -65,9 +65,9 @@ def serve(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from sight.serve.keeper import Keeper
-    from sight.serve.models import Models
+    from sight.serve.model_catalog import Models
     from sight.serve.service import Service
+    from sight.serve.session_manager import Keeper
     from sight.serve.store import open_store
     from sight.serve.tokens import TokenBook
 
@@ -102,7 +102,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
 
     from sight.serve.app import create_app
     from sight.serve.demo import Replay, demo_recordings
-    from sight.serve.observe import log_config
+    from sight.serve.monitoring import log_config
 
     class Server(uvicorn.Server):
         """Lets the service say goodbye before connections are cut."""

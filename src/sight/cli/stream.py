@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sight import registry
+from sight.card import require_card
 from sight.cli._inputs import find, recordings
 from sight.cli._reading import Columns, MaxGap, Options, Reading, Zone
 from sight.cli._shared import console, errors, make_adapter
@@ -21,8 +22,8 @@ from sight.cli.adapt import Method, Model, Preset, Settings
 from sight.types import Event, Recording
 
 if TYPE_CHECKING:
-    from sight.stream.events import Tally
-    from sight.stream.lines import Lines, Samples
+    from sight.stream.event_json import Tally
+    from sight.stream.line_parser import Lines, Samples
     from sight.stream.session import Session
 
 Rate = Annotated[float | None, typer.Option(help="Nominal rate (Hz) of the sensor; the model's by default.")]
@@ -73,16 +74,15 @@ def stream(
       sight stream -m model.onnx --replay synthetic:W12 --speed 20
     """
     from sight.sources import load
-    from sight.stream.events import Tally
-    from sight.stream.follow import follow
-    from sight.stream.lines import Lines
-    from sight.stream.session import card_of
-    from sight.stream.stop import Stop
+    from sight.stream.event_json import Tally
+    from sight.stream.interrupts import Stop
+    from sight.stream.line_parser import Lines
+    from sight.stream.loop import follow
 
     if sum(way is not None for way in (serial, mqtt, replay)) > 1:
         raise ValueError("Expected one of --serial, --mqtt and --replay, got several; choose one.")
     source: Any = load(model)
-    lines, recorded = Lines(card_of(source).channels, tell=_tell), None
+    lines, recorded = Lines(require_card(source).channels, tell=_tell), None
     if replay is not None:
         reading = Reading(columns=columns, unit=unit or "g", tz=tz, rate_hz=rate, options=tuple(option or ()))
         rate, recorded = _recorded(replay, source, reading)
@@ -103,8 +103,8 @@ def stream(
 def _session(
     source: Any, adapter: Any, rate: float | None, unit: str | None, max_gap: float, state: Path | None
 ) -> Session:
-    from sight.signal.clean import ACCELERATION
-    from sight.stream import saved
+    from sight.signal.units import ACCELERATION
+    from sight.stream import state_file
     from sight.stream.session import Session
 
     units = None
@@ -112,20 +112,20 @@ def _session(
         units = [unit if own in ACCELERATION else own for own in source.card.units]
     session = Session(source, adapter, rate_in_hz=rate, units=units, max_gap_s=max_gap)
     if state is not None and state.exists():
-        saved.load(state, session)
+        state_file.load(state, session)
         _tell(f"goes on from {state}, after {session.count} windows.")
     return session
 
 
 def _keep(session: Session, state: Path | None) -> Callable[[], object] | None:
-    from sight.stream import saved
+    from sight.stream import state_file
 
-    return None if state is None else lambda: saved.save(state, session)
+    return None if state is None else lambda: state_file.save(state, session)
 
 
 def _read(lines: Lines, serial: str | None, baud: int, mqtt: str | None) -> Iterator[Samples]:
     from sight.stream import readers
-    from sight.stream.lines import split
+    from sight.stream.line_parser import split
 
     if serial is not None:
         blocks = readers.from_serial(serial, baud, _tell)
@@ -163,7 +163,7 @@ def _replayed(every: Iterator[Recording], session: Session, speed: float) -> Ite
 
 
 def _shown(classes: tuple[str, ...], tally: Tally, as_lines: bool) -> Callable[[Event, float], None]:
-    from sight.stream.events import as_json
+    from sight.stream.event_json import as_json
 
     def show(event: Event, latency_ms: float) -> None:
         tally.add(event)

@@ -93,10 +93,10 @@ def _chosen(dataset: Any, wanted: str | None) -> tuple[str, ...]:
 
 def _leave_out(windows: dict[str, Any], classes: tuple[str, ...], how: dict[str, Any]) -> dict[str, float]:
     """Train without each person in turn and score on them; the honest guess for the next wearer."""
+    from sight.card import filled
     from sight.evaluate import run
     from sight.metrics import score_result
     from sight.registry import method
-    from sight.sources.card import filled
 
     if len(windows) < 2:
         raise ValueError("Leaving subjects out needs at least two; add another or drop --score.")

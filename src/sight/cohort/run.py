@@ -13,14 +13,15 @@ from typing import Any
 
 from sight._version import __version__
 from sight.base import Adapter, OutputAdapter
-from sight.code import code_of
-from sight.cohort.memory import available, needed
-from sight.cohort.overview import write_overview
-from sight.cohort.store import Store, append, unchanged
-from sight.cohort.summary import summarise
-from sight.cohort.work import Done, Job, Stream, process
-from sight.datasets.cache import file_hash
-from sight.engines import spread
+from sight.card import require_card
+from sight.cohort.memory_budget import available, needed
+from sight.cohort.overview_page import write_overview
+from sight.cohort.recording_job import Done, Job, Stream, process
+from sight.cohort.results_folder import Store, append, unchanged
+from sight.cohort.summary_tables import summarise
+from sight.datasets.window_cache import file_hash
+from sight.fingerprint import class_fingerprint
+from sight.parallel import map_unordered
 from sight.types import Windows
 
 #: Called with the number of recordings finished, and how long the rest may take.
@@ -77,9 +78,9 @@ def run(
     out
         Folder of the results; the same folder goes on where a run ended.
     read, reading
-        How a recording becomes windows, as in `sight.cohort.work.Job`.
+        How a recording becomes windows, as in `sight.cohort.recording_job.Job`.
     engine, jobs
-        As in `sight.engines.spread`.
+        As in `sight.parallel.spread`.
     budget
         Bytes that recordings may need together; most of what is free by default.
     on_done
@@ -133,20 +134,17 @@ def _job(model: Path, adapter: Adapter, store: Store, read: Callable[[Any, Any, 
         if model.suffix == form:
             store.write(ready, lambda draft: shutil.copyfile(model, draft))
         else:
-            from sight.sources.export import export_onnx
+            from sight.sources.onnx_export import export_onnx
             from sight.sources.torch import TorchSource
 
             store.write(ready, lambda draft: export_onnx(TorchSource.load(model), draft))
     from sight.sources import load
 
     source: Any = load(ready)
-    if source.card is None:
-        raise ValueError(
-            f"{model} carries no card, so its rate and channels are unknown; train or export it with sight."
-        )
+    card = require_card(source, model)
     adapter.clone().bind(source)  # what the method cannot work with is told once, not for every recording
     facts = {"file": model.name, "content": content, **_card(source)}
-    method = {"method": adapter.name, "settings": adapter.settings()}
+    method = {"method": adapter.name, "params": adapter.params()}
     store.write_json(
         store.settings,
         {"model": facts, **method, "classes": source.classes, "reading": asdict(reading), "sight_version": __version__},
@@ -156,10 +154,10 @@ def _job(model: Path, adapter: Adapter, store: Store, read: Callable[[Any, Any, 
         model=ready,
         model_hash=content,
         adapter=adapter,
-        code=code_of(type(adapter)),
+        code=class_fingerprint(type(adapter)),
         read=read,
         reading=reading,
-        overlap=source.card.window_s / source.card.stride_s,
+        overlap=card.window_s / card.stride_s,
     )
 
 
@@ -205,7 +203,7 @@ def _spread(
     budget = budget or (available() if here else None)
     began, did = time.monotonic(), 0
     for count, (at, done) in enumerate(
-        spread(
+        map_unordered(
             process,
             [(stream, job) for stream in todo],
             engine,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sight.report import Summary
+from sight.report import ResultSummary
 from sight.report.lanes import runs, strokes
 
 #: Moments that are drawn, evenly over a recording.
 COLUMNS = 240
 
 
-def thumbnail(summary: Summary) -> dict[str, str]:
+def thumbnail(summary: ResultSummary) -> dict[str, str]:
     """Give the strokes of each class that is seen: its CSS class ("k3", "k3 off" where not worn) to an SVG path.
 
     Examples
@@ -19,7 +19,7 @@ def thumbnail(summary: Summary) -> dict[str, str]:
     >>> from sight.evaluate import run
     >>> from sight.registry import method
     >>> from sight.testing import ToySource, toy_stream
-    >>> sorted(thumbnail(Summary(run(method("none").bind(ToySource()), toy_stream(n=300)))))
+    >>> sorted(thumbnail(ResultSummary(run(method("none").bind(ToySource()), toy_stream(n=300)))))
     ['k0', 'k1', 'k2', 'k3', 'k4']
     """
     if not len(summary):

@@ -1,7 +1,7 @@
 """One corpus a file: each knows its classes, files, rate, windows, licence and citation, and nobody else does.
 
 `load` finds a corpus by name; `info` describes its people; `fetch` gets it from its official place. Files of users are
-read by `sight.datasets.files` and `sight.datasets.folder`.
+read by `sight.datasets.user_files` and `sight.datasets.folder`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._info import info, windows_of
-from sight.datasets._store import data_folder
+from sight.datasets._dataset_files import data_folder
+from sight.datasets._loading import info, windows_of
 
 __all__ = ["Dataset", "Download", "data_folder", "info", "load", "windows_of"]
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from sight.datasets._store import Store, data_folder, natural
-from sight.datasets._windows import join_on_one_clock, without_unlabelled
+from sight.datasets._dataset_files import Store, data_folder, natural
+from sight.datasets._window_protocols import join_on_one_clock, without_unlabelled
 from sight.ops import choices
 from sight.types import UNLABELLED, Array, Recording, Windows
 
@@ -119,7 +119,7 @@ class Dataset(ABC):
         names, settings = self._names(subject), self.windowing(**overrides)
         if not cache:
             return self._cut(subject, settings)
-        from sight.datasets.cache import cached
+        from sight.datasets.window_cache import cached
 
         paths, members = self.store.identity(self._depends(names))
         key = {"dataset": self.name, "subject": subject, "options": self._options(), "windowing": settings, **members}

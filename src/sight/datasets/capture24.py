@@ -12,7 +12,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._store import read_table, short
+from sight.datasets._dataset_files import read_table, short
 from sight.types import UNLABELLED, Array, Recording
 
 DICTIONARY = "annotation-label-dictionary.csv"

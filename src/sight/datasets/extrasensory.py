@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._store import read_table
+from sight.datasets._dataset_files import read_table
 from sight.types import UNLABELLED, Array, Recording
 
 SIX = {

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sight.datasets._base import Dataset, Download, where_to_put
-from sight.datasets._store import data_folder
+from sight.datasets._dataset_files import data_folder
 from sight.registry import get
 
 CHUNK_BYTES = 1 << 18

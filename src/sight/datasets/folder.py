@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sight.datasets._base import Dataset, in_order
-from sight.datasets.files import READABLE, read
+from sight.datasets.user_files import READABLE, read
 from sight.ops import choices
 from sight.types import Recording, Windows
 

@@ -1,7 +1,7 @@
 """Windows as files: one ``SUBJECT.npz`` with ``x`` (N, C, T) and ``y`` (N,) names of classes.
 
 This is the form in which the authors of SIGHT keep preprocessed corpora. ``y`` may be an array of Python objects,
-which numpy stores as a pickle; see `sight.datasets._texts` for how it is read without running it.
+which numpy stores as a pickle; see `sight.datasets._npz_strings` for how it is read without running it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import IO, Any, ClassVar
 import numpy as np
 
 from sight.datasets._base import Dataset
-from sight.datasets._texts import read_array
-from sight.datasets._windows import stretches, unroll
+from sight.datasets._npz_strings import read_array
+from sight.datasets._window_protocols import stretches, unroll
 from sight.types import UNLABELLED, Array, Recording, Windows
 
 

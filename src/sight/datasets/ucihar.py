@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._store import read_table
-from sight.datasets._windows import stretches, unroll
+from sight.datasets._dataset_files import read_table
+from sight.datasets._window_protocols import stretches, unroll
 from sight.datasets.hapt import ACTIVITIES, BASIC
 from sight.types import Array, Recording, Windows
 

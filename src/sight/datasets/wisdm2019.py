@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._store import read_table
+from sight.datasets._dataset_files import read_table
 from sight.types import Recording
 
 ACTIVITIES = {

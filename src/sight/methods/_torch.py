@@ -86,7 +86,7 @@ class GradientAdapter(Remembers):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        values = self.settings()
+        values = self.params()
         wrong = [f"{key} >= 1, got {values[key]}" for key in self._counts if not values[key] >= 1]
         wrong += [f"{key} >= 0, got {values[key]}" for key in self._amounts if not 0 <= values[key] < np.inf]
         wrong += [f"{key} > 0, got {values[key]}" for key in self._positive if not 0 < values[key] < np.inf]
@@ -132,7 +132,7 @@ class GradientAdapter(Remembers):
             )
         for parameter in self._trained.values():
             parameter.requires_grad_(True)
-        card = getattr(self.source, "card", None)
+        card = self.source.card
         self._shape = None if card is None else (len(card.channels), card.length)  # (C, T), where it is known
         std = getattr(self._network, "std", None)
         self._noise_scale = std.cpu().numpy() if isinstance(std, Tensor) else 1.0

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sight.report.page import page
-from sight.report.summary import LOW_CONFIDENCE, Summary, same_stream
+from sight.report.document import page
+from sight.report.result_summary import LOW_CONFIDENCE, ResultSummary, same_stream
 from sight.types import Result
 
-__all__ = ["LOW_CONFIDENCE", "Summary", "write_report"]
+__all__ = ["LOW_CONFIDENCE", "ResultSummary", "write_report"]
 
 
 def write_report(
@@ -60,8 +60,8 @@ def write_report(
     """
     same_stream(result, others)
     text = page(
-        Summary(result, low_confidence),
-        others=[Summary(other, low_confidence) for other in others],
+        ResultSummary(result, low_confidence),
+        others=[ResultSummary(other, low_confidence) for other in others],
         rows=rows,
         title=title,
         facts=facts or {},

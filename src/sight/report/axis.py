@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from sight.report.html import Html, tag
-from sight.report.summary import Summary
+from sight.report.result_summary import ResultSummary
 from sight.types import Array
 
 STEPS_S = (1, 2, 5, 10, 15, 30, *(60 * m for m in (1, 2, 5, 10, 15, 30)), *(3600 * h for h in (1, 2, 3, 6, 12, 24)))
@@ -36,7 +36,7 @@ class Axis:
     clock_s: float | None
 
     @classmethod
-    def of(cls, summary: Summary) -> Axis:
+    def of(cls, summary: ResultSummary) -> Axis:
         """Make the axis of a stream of at least one window."""
         origin, unit = float(summary.start_s[0]), summary.result.windows.stride_s
         start = summary.clock(origin)

@@ -9,14 +9,14 @@ import numpy as np
 from sight.metrics import confusion
 from sight.report.glossary import term
 from sight.report.html import Html, percent, tag
-from sight.report.summary import Summary
+from sight.report.result_summary import ResultSummary
 from sight.types import Array
 
 #: Matrices of more classes than this take the whole width.
 SIDE_BY_SIDE = 9
 
 
-def time_use(summary: Summary) -> Html:
+def time_use(summary: ResultSummary) -> Html:
     """Show worn minutes of each class as bars and numbers: truth where known, raw, refined."""
     answers = {"truth": summary.truth, "raw": summary.raw, "refined": summary.refined}
     minutes = {name: summary.minutes(a, summary.worn) for name, a in answers.items() if a is not None}
@@ -56,7 +56,7 @@ def time_use(summary: Summary) -> Html:
     )
 
 
-def flow(summary: Summary) -> Html:
+def flow(summary: ResultSummary) -> Html:
     """Show the windows that changed, from raw class to refined class."""
     table = confusion(summary.raw, summary.refined, len(summary.classes))
     np.fill_diagonal(table, 0)
@@ -66,7 +66,7 @@ def flow(summary: Summary) -> Html:
     return matrix(shown, table / top, summary.classes, label=label, rows="raw", columns="refined")
 
 
-def corrections(summary: Summary, most: int = 6) -> Html | None:
+def corrections(summary: ResultSummary, most: int = 6) -> Html | None:
     """List the most frequent changes; None where nothing changed."""
     table = confusion(summary.raw, summary.refined, len(summary.classes))
     np.fill_diagonal(table, 0)
@@ -97,7 +97,7 @@ def corrections(summary: Summary, most: int = 6) -> Html | None:
     )
 
 
-def confusions(summary: Summary, truth: Array) -> Html:
+def confusions(summary: ResultSummary, truth: Array) -> Html:
     """Show raw and refined answers against the truth, in percent of each true class."""
     sides = []
     for name, answers in (("raw", summary.raw), ("refined", summary.refined)):

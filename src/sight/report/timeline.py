@@ -11,11 +11,11 @@ from sight.report.axis import Axis
 from sight.report.glossary import term
 from sight.report.html import Html, join, tag
 from sight.report.lanes import band, marks, trace
-from sight.report.summary import Summary
+from sight.report.result_summary import ResultSummary
 from sight.types import Array
 
 
-def timeline(summary: Summary, others: Sequence[Summary] = ()) -> Html:
+def timeline(summary: ResultSummary, others: Sequence[ResultSummary] = ()) -> Html:
     """Draw every lane of a stream of at least one window, with legend, axis and controls."""
     axis = Axis.of(summary)
     lanes = [_lane(axis, summary, name, answers, shown) for name, answers, shown in _bands(summary, others)]
@@ -41,12 +41,12 @@ def timeline(summary: Summary, others: Sequence[Summary] = ()) -> Html:
     )
 
 
-def changed(summary: Summary) -> Array:
+def changed(summary: ResultSummary) -> Array:
     """Return the indices of the windows at which the refined class changes."""
     return np.flatnonzero(np.diff(summary.refined)) + 1
 
 
-def legend(summary: Summary) -> Html:
+def legend(summary: ResultSummary) -> Html:
     """Name every class beside its colour, and what hatching means."""
     entries = [
         tag("li", tag("i", class_=f"swatch k{k}"), tag("span", name), class_="entry")
@@ -59,7 +59,7 @@ def legend(summary: Summary) -> Html:
     return tag("ul", *entries, class_="legend", aria_label="Legend")
 
 
-def _bands(summary: Summary, others: Sequence[Summary]) -> list[tuple[str, Array, Html]]:
+def _bands(summary: ResultSummary, others: Sequence[ResultSummary]) -> list[tuple[str, Array, Html]]:
     bands = [("Raw", summary.raw, term("raw", "Raw"))]
     bands += [(other.result.label, other.refined, join([other.result.label])) for other in others]
     bands.append(("Refined", summary.refined, term("refined", "Refined")))
@@ -68,7 +68,7 @@ def _bands(summary: Summary, others: Sequence[Summary]) -> list[tuple[str, Array
     return bands
 
 
-def _lane(axis: Axis, summary: Summary, name: str, answers: Array, shown: Html) -> Html:
+def _lane(axis: Axis, summary: ResultSummary, name: str, answers: Array, shown: Html) -> Html:
     drawn = band(
         axis,
         answers,

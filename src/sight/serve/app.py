@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from sight._version import __version__
-from sight.serve import pages, routes
+from sight.serve import routes, static_files
 from sight.serve.errors import StoreFailed
 from sight.serve.limits import Refused
-from sight.serve.observe import log
+from sight.serve.monitoring import log
 from sight.serve.problems import problem
 from sight.serve.service import Service
 from sight.serve.sockets import Ingest, Watch
@@ -45,7 +45,7 @@ def create_app(service: Service) -> FastAPI:
     app.state.service = service
     app.include_router(routes.health)
     app.include_router(routes.v1)
-    app.include_router(pages.router(pages.manifest()))
+    app.include_router(static_files.router(static_files.manifest()))
     app.add_middleware(Guard, service=service)
     for kind in (Refused, ValueError, StoreFailed):
         app.add_exception_handler(kind, _refused)
@@ -124,7 +124,7 @@ class Answering:
         if message["type"] == "http.response.start":
             self.begun = True
             headers = MutableHeaders(scope=message)
-            headers.update(pages.HEADERS)
+            headers.update(static_files.HEADERS)
             headers.setdefault("cache-control", "no-store")
         await self.send(message)
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from sight.serve.chunk_format import Arrival
 from sight.serve.errors import KeeperError
 from sight.serve.limits import Refused
-from sight.serve.observe import log
+from sight.serve.monitoring import log
 from sight.serve.service import Service
-from sight.serve.wire import Arrival
 from sight.types import Recording
 
 #: Whom the model knows and who walks in later; a pause between two rounds of a recording is a gap like any other.
@@ -31,7 +31,7 @@ def demo_model(folder: Path, epochs: int = 2) -> Path:
         return path
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
-    from sight.sources.export import export_onnx
+    from sight.sources.onnx_export import export_onnx
     from sight.train import train
 
     people = Synthetic(**PEOPLE)

@@ -12,13 +12,13 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import TypeAdapter
 
 from sight.serve import schemas
+from sight.serve.chunk_format import arrival, arrival_of, dumps, parse
 from sight.serve.limits import WEARER, Refused
-from sight.serve.observe import log
+from sight.serve.monitoring import log
 from sight.serve.problems import DENIED
 from sight.serve.service import Service
 from sight.serve.tokens import Token
-from sight.serve.wire import arrival, arrival_of, dumps, parse
-from sight.stream.events import as_json
+from sight.stream.event_json import as_json
 
 #: Seconds a body may take to arrive.
 BODY_S = 30.0

@@ -55,7 +55,7 @@ class Create(Strict):
 
     model: str | None = Field(None, max_length=200, description="name or name@version; the default's newest if absent.")
     method: str | None = Field(None, max_length=64, description="Registry name of the method.")
-    settings: dict[str, bool | int | float | str | None] = Field(
+    params: dict[str, bool | int | float | str | None] = Field(
         default_factory=dict, max_length=64, description="Hyper-parameters of the method."
     )
     rate_hz: Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)] | None = Field(
@@ -138,7 +138,7 @@ class WearerOut(BaseModel):
 class FactsOut(WearerOut):
     """A wearer with what is known about the stream, and the picture that adaptation has made."""
 
-    settings: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     rate_hz: float
     seq: int = Field(description="Number of the last chunk applied; the next one is one higher.")
     count: int = Field(description="Windows answered so far.")

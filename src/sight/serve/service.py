@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from sight.serve.batcher import Batcher, Work
+from sight.serve.chunk_format import Arrival
 from sight.serve.errors import KeeperError
-from sight.serve.keeper import Ack, Keeper
+from sight.serve.ingest_queue import Batcher, Work
 from sight.serve.limits import Limits, Pace, Refused
-from sight.serve.observe import Metrics, log
+from sight.serve.monitoring import Metrics, log
 from sight.serve.problems import DENIED
+from sight.serve.session_manager import Ack, Keeper
+from sight.serve.subscriptions import HISTORY, Hub
 from sight.serve.tokens import ANYBODY, Token, TokenBook
-from sight.serve.watch import HISTORY, Hub
-from sight.serve.wire import Arrival
-from sight.stream.events import as_json
+from sight.stream.event_json import as_json
 
 #: Seconds that open sockets get to take their last answers.
 FAREWELL_S = 10.0

@@ -16,17 +16,17 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, TypeAdapter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from sight.serve.batcher import Outcome, Work
+from sight.serve.chunk_format import Arrival, arrival_of, dumps, parse, unpack
 from sight.serve.errors import KeeperError, StoreFailed, WrongSequence
+from sight.serve.ingest_queue import Outcome, Work
 from sight.serve.limits import Refused
-from sight.serve.observe import log
+from sight.serve.monitoring import log
 from sight.serve.problems import DENIED, problem
 from sight.serve.schemas import AuthMessage, SamplesMessage, WatchMessage
 from sight.serve.service import Service
+from sight.serve.subscriptions import Watcher
 from sight.serve.tokens import Token
-from sight.serve.watch import Watcher
-from sight.serve.wire import Arrival, arrival_of, dumps, parse, unpack
-from sight.stream.events import as_json
+from sight.stream.event_json import as_json
 
 #: Seconds a client has to show its token, and to take its last answers when the service stops.
 AUTH_S, FAREWELL_S = 10.0, 5.0

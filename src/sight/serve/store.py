@@ -1,6 +1,6 @@
 """What a durable store promises: a log of inputs, snapshots, answers; a batch is in it whole or not at all.
 
-A store knows bytes only. `sight.serve.codec` gives them meaning, and finds out when they are damaged.
+A store knows bytes only. `sight.serve.serialization` gives them meaning, and finds out when they are damaged.
 """
 
 from __future__ import annotations
@@ -104,6 +104,6 @@ def open_store(place: str, *, fsync: bool = False) -> Store:
         from sight.serve.redis_store import RedisStore
 
         return RedisStore(place, fsync=fsync)
-    from sight.serve.sqlite import SqliteStore
+    from sight.serve.sqlite_store import SqliteStore
 
     return SqliteStore(place, fsync=fsync)

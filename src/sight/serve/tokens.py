@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from sight.atomic import write_atomic
 from sight.ops import choices
-from sight.sources.checkpoint import write_whole
 
 SCOPES = ("ingest", "read", "admin")
 PREFIX = "sight_"
@@ -140,7 +140,7 @@ class TokenBook:
 
     def _write(self, tokens: Sequence[Token]) -> None:
         content = {"format": FORMAT, "tokens": [asdict(token) for token in tokens]}
-        write_whole(self.path, (json.dumps(content, indent=2) + "\n").encode())
+        write_atomic(self.path, (json.dumps(content, indent=2) + "\n").encode())
         os.chmod(self.path, 0o600)
         self._looked = -math.inf
 

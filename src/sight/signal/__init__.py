@@ -5,8 +5,8 @@ same whatever chunks the samples arrive in.
 """
 
 from sight.signal.calibrate import Calibration
+from sight.signal.live_windows import Windower
 from sight.signal.pipeline import prepare
-from sight.signal.ring import Windower
 from sight.signal.windows import cut, join
 
 __all__ = ["Calibration", "Windower", "cut", "join", "prepare"]

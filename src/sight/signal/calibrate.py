@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sight.signal.clean import accelerometer
 from sight.signal.clock import MAX_GAP_S, blocks, gap_limit_s, stretches
+from sight.signal.units import accelerometer
 from sight.types import Array, Recording
 
 EPOCH_S = 10.0

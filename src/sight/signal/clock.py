@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.signal.state import Stateful
+from sight.state import Stateful
 from sight.types import Array, Recording
 
 MAX_GAP_S = 0.5

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.signal.clean import accelerometer
+from sight.signal.units import accelerometer
 from sight.types import Array, Recording
 
 BLOCK_S, STEP_S = 3600.0, 900.0

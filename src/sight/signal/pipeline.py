@@ -8,10 +8,10 @@ from math import isclose
 from typing import Any, Literal
 
 from sight.signal.calibrate import Calibration, calibrate, estimate
-from sight.signal.clean import convert, saturation, select
 from sight.signal.clock import MAX_GAP_S, check_rate, tidy
 from sight.signal.nonwear import nonwear, worn
 from sight.signal.resample import SAME_RATE, resample
+from sight.signal.units import convert, saturation, select
 from sight.signal.windows import features, frame, whole_samples
 from sight.types import Recording, Windows
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sight.signal.clock import MAX_GAP_S, blocks, gap_limit_s, stretches
-from sight.signal.state import Stateful
+from sight.state import Stateful
 from sight.types import Array, Recording
 
 #: Rates closer than this need no conversion.

@@ -47,8 +47,8 @@ def wrap(
 
 
 def inspect(path: str | Path) -> dict[str, Any]:
-    """Tell facts of a model file; see `sight.sources.facts.inspect`."""
-    from sight.sources.facts import inspect as tell
+    """Tell facts of a model file; see `sight.sources.inspection.inspect`."""
+    from sight.sources.inspection import inspect as tell
 
     return tell(path)
 

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from sight.card import ModelCard
 from sight.ops import softmax
 from sight.types import Array, SourceStats
 
@@ -35,6 +36,7 @@ class FeatureSource:
         self.bias: Array = np.zeros(len(weight), self.weight.dtype) if bias is None else np.asarray(bias)
         self.classes = classes or tuple(f"class {k}" for k in range(len(weight)))
         self.stats = stats
+        self.card: ModelCard | None = None
         if self.bias.shape != (len(weight),) or len(self.classes) != len(weight):
             raise ValueError(
                 f"Expected {len(weight)} biases and class names for weights {weight.shape}, "

@@ -95,7 +95,7 @@ LAYOUTS = {
 
 
 class FusedSession:
-    """One wearer through a graph written by `sight.export.export_fused`.
+    """One wearer through a graph written by `sight.sources.fused_export.export_fused`.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class FusedSession:
                 f"{known}; export the model again."
             )
         self.method: str = facts["method"]
-        self.settings: Mapping[str, Any] = facts["settings"]
+        self.params: Mapping[str, Any] = facts["params"]
         self.classes: tuple[str, ...] = tuple(json.loads(found[CLASSES]))
         self.shape: tuple[int, int] = tuple(self._session.get_inputs()[0].shape[1:])
         self._layout = layout
@@ -151,7 +151,7 @@ class FusedSession:
         if not (np.isfinite(seconds) and seconds >= 0):
             raise ValueError(f"Expected a gap of zero or more seconds, got {seconds}.")
         if self._state["count"][0]:
-            self._state["belief"] = relaxed(self._state["belief"], seconds, self.settings["gap_half_life_s"])
+            self._state["belief"] = relaxed(self._state["belief"], seconds, self.params["gap_half_life_s"])
         if seconds > 0:
             self._state |= {name: np.zeros_like(self._state[name]) for name in self._layout.gap_clears}
 
@@ -167,6 +167,6 @@ class FusedSession:
         """State of a wearer nobody has seen, which is that of a fresh adapter."""
         tensors, uniform = self._layout.zeros(*weight.shape), np.full(len(weight), 1 / len(weight), np.float32)
         if self.method == "keel":
-            return tensors | {"belief": uniform, "hazard": np.array([self.settings["hazard"]], np.float32)}
-        floor = NORM_FLOOR if self.settings["variant"] == "authors" else self.settings["eps"]
+            return tensors | {"belief": uniform, "hazard": np.array([self.params["hazard"]], np.float32)}
+        floor = NORM_FLOOR if self.params["variant"] == "authors" else self.params["eps"]
         return tensors | {"belief": uniform, "habit": uniform, "prototypes": unit(weight, floor)}

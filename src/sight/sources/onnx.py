@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import safetensors.numpy
 
-from sight.sources.card import ModelCard
+from sight.card import ModelCard
 from sight.sources.checkpoint import pack_stats, unpack_stats
 from sight.types import Array, SourceStats
 
@@ -23,7 +23,7 @@ OUTPUTS = ("features", "probabilities")
 
 
 class OnnxSource:
-    """A model written by `sight.sources.export.export_onnx`; head, statistics and card travel inside the file.
+    """A model written by `sight.sources.onnx_export.export_onnx`; head, statistics and card travel inside the file.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class OnnxSource:
         if CLASSES not in found or TENSORS not in found:
             raise ValueError(
                 f"{path} is an ONNX model without the metadata of sight, so its head is unknown; "
-                f"export it with sight.sources.export.export_onnx (sight inspect tells more)."
+                f"export it with sight.sources.onnx_export.export_onnx (sight inspect tells more)."
             )
         if FUSED in found:
             raise ValueError(

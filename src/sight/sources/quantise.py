@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.sources.checkpoint import write_whole
+from sight.atomic import write_atomic
 from sight.types import Array
 
 
@@ -19,7 +19,7 @@ def quantise(path: str | Path, out: str | Path, windows: Array) -> Path:
     Parameters
     ----------
     path
-        An .onnx file of `sight.sources.export.export_onnx`.
+        An .onnx file of `sight.sources.onnx_export.export_onnx`.
     out
         Where to write.
     windows
@@ -54,7 +54,7 @@ def quantise(path: str | Path, out: str | Path, windows: Array) -> Path:
         model = onnx.load(small)
     del model.metadata_props[:]
     model.metadata_props.extend(onnx.load(path).metadata_props)
-    return write_whole(out, model.SerializeToString())
+    return write_atomic(out, model.SerializeToString())
 
 
 class _Calibration:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from sight import registry
+from sight.card import ModelCard
 from sight.sources import checkpoint
-from sight.sources.card import ModelCard
 from sight.types import Array, SourceStats
 
 #: Windows that go through the network at once.
@@ -80,7 +80,7 @@ class TorchSource:
         """Write a checkpoint (.safetensors)."""
         if self.card is None:
             raise TypeError(
-                "A wrapped network cannot be rebuilt from a checkpoint; export it to ONNX with sight.sources.export."
+                "A wrapped network cannot be rebuilt from a checkpoint; export it to ONNX instead (sight export)."
             )
         network = {name: value.cpu().numpy() for name, value in self.network.state_dict().items()}
         found = checkpoint.Checkpoint(card=self.card, network=network, stats=self.stats, fisher=self.fisher)

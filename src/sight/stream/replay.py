@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sight.signal.windows import UNKNOWN_GAP_S
-from sight.stream.lines import Samples
+from sight.stream.line_parser import Samples
 from sight.types import Recording
 
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isclose, isfinite
-from typing import Any
 
 import numpy as np
 
 from sight.base import Adapter, OutputAdapter, Source
+from sight.card import ModelCard, filled, require_card
 from sight.evaluate import stretches
 from sight.signal.calibrate import Calibration
 from sight.signal.clock import MAX_GAP_S
+from sight.signal.live_windows import Vectors, Windower
 from sight.signal.resample import SAME_RATE
-from sight.signal.ring import Vectors, Windower
-from sight.signal.state import Stateful
 from sight.signal.windows import whole_samples
-from sight.sources.card import ModelCard, filled
-from sight.stream.columns import Columns
+from sight.state import Stateful
+from sight.stream.channel_mapping import Columns
 from sight.types import Array, Event, Windows
 
 
@@ -81,7 +80,7 @@ class Session(Stateful):
         max_gap_s: float = MAX_GAP_S,
         calibration: Calibration | None = None,
     ) -> None:
-        self.card = card_of(source)
+        self.card = require_card(source)
         self.source = source
         self.adapter = adapter if getattr(adapter, "_source", None) is source else adapter.bind(source)
         if adapter.chunk:
@@ -139,7 +138,7 @@ class Session(Stateful):
         self.since_ += len(values)
         return self._filled(self.windower.push(values, self.anchor_s_ + later))
 
-    def answer(self, windows: Windows, z: Array, p: Array) -> list[Event]:
+    def predict(self, windows: Windows, z: Array, p: Array) -> list[Event]:
         """Answer the windows of `cut` from what the source says of them: features (N, D), probabilities (N, K)."""
         events: list[Event] = []
         for piece in stretches(windows.gap_before_s, None):
@@ -162,7 +161,7 @@ class Session(Stateful):
         return events
 
     def _answered(self, windows: Windows) -> list[Event]:
-        return self.answer(windows, *self.source.encode(windows.x)) if len(windows) else []
+        return self.predict(windows, *self.source.encode(windows.x)) if len(windows) else []
 
     def _refined(self, x: Array, z: Array, p: Array) -> Array:
         return self.adapter.refine(z, p) if isinstance(self.adapter, OutputAdapter) else self.adapter.step(x)
@@ -185,13 +184,3 @@ def _windower(
         stride_s=stride_s or card.stride_s,
         max_gap_s=max_gap_s,
     )
-
-
-def card_of(source: Any) -> ModelCard:
-    """Return the card of a model; one without is refused."""
-    card = getattr(source, "card", None)
-    if not isinstance(card, ModelCard):
-        raise ValueError(
-            "This model carries no card, so its rate and channels are unknown; train or export it with sight."
-        )
-    return card

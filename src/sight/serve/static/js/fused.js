@@ -72,7 +72,7 @@ export class Fused {
   // The wearer was away: the belief relaxes, knowledge stays.
   gap(seconds) {
     if (!this.count || !(seconds > 0)) return;
-    const halfLife = this.facts.settings.gap_half_life_s,
+    const halfLife = this.facts.params.gap_half_life_s,
       belief = this.tensors.belief.data;
     const even = 1 / belief.length,
       kept = halfLife === null ? 1 : 2 ** (-seconds / halfLife);

@@ -1,4 +1,4 @@
-// From samples of one sensor to windows on the model's regular clock, as sight.signal.ring does it for a sensor that
+// From samples of one sensor to windows on the model's regular clock, as sight.signal.live_windows does it for a sensor that
 // ticks at the model's rate. Between uneven samples lies a straight line; nothing is filtered, for the motion sensor of
 // a phone (50 to 60 Hz) has little to fold back.
 

@@ -1,0 +1,162 @@
+"""The JSON header of a model: everything that is needed to use it and is not a tensor."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from sight._version import __version__
+from sight.types import Array
+
+#: Raised by one whenever an older `sight` could not read what a newer one writes.
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard:
+    """What travels with the weights of a model.
+
+    Parameters
+    ----------
+    encoder, encoder_args
+        Registry name of the network and the arguments that build it.
+    classes
+        Names of the K classes, in the order of the head's rows.
+    channels, units
+        A name and a unit for each of the C channels.
+    rate_hz, window_s, stride_s
+        Sampling rate, length of a window and distance between two, as in training.
+    mean, std
+        Normalisation of each channel; the network applies it, callers pass raw units.
+    fill
+        What stands in for NaN in each channel, or None where training saw no NaN. See `filled`.
+    dataset
+        What the model was trained on.
+    training
+        Facts of the training run, numbers and texts only.
+    format, sight_version
+        Version of this header, and the package that wrote it.
+
+    Examples
+    --------
+    >>> card = ModelCard(
+    ...     encoder="cnn", encoder_args={"channels": 1, "classes": 2}, classes=("rest", "walk"), channels=("x",),
+    ...     units=("g",), rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,), std=(1.0,),
+    ... )
+    >>> card.length, ModelCard.from_json(card.to_json()) == card
+    (100, True)
+    """
+
+    encoder: str
+    encoder_args: Mapping[str, Any]
+    classes: tuple[str, ...]
+    channels: tuple[str, ...]
+    units: tuple[str, ...]
+    rate_hz: float
+    window_s: float
+    stride_s: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    fill: tuple[float, ...] | None = None
+    dataset: str = ""
+    training: Mapping[str, Any] = field(default_factory=dict)
+    format: int = FORMAT
+    sight_version: str = __version__
+
+    def __post_init__(self) -> None:
+        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
+            raise ValueError(f"Model card: expected two or more different classes, got {list(self.classes)}.")
+        for name in ("units", "mean", "std", "fill"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.channels):
+                raise ValueError(
+                    f"Model card: expected {len(self.channels)} {name} for channels {list(self.channels)}, "
+                    f"got {len(values)}."
+                )
+        for name in ("rate_hz", "window_s", "stride_s"):
+            _positive(name, getattr(self, name))
+        for value in self.std:
+            _positive("std", value)
+        if not all(map(math.isfinite, (*self.mean, *(self.fill or ())))):
+            raise ValueError("Model card: expected finite mean and fill values, got NaN or infinity.")
+
+    @property
+    def length(self) -> int:
+        """Samples T of a window."""
+        return max(1, round(self.rate_hz * self.window_s))
+
+    def to_json(self) -> str:
+        """Write as JSON text, keys in the order of the fields."""
+        return json.dumps(dataclasses.asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read from JSON text; see `from_dict`."""
+        try:
+            values = json.loads(text)
+        except ValueError:
+            values = None
+        return cls.from_dict(values if isinstance(values, dict) else {})
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> Self:
+        """Make a card from its JSON object; a newer format, missing or unknown fields are refused by name."""
+        values = dict(given)
+        version = values.get("format")
+        if not isinstance(version, int):
+            raise ValueError("Model card: expected JSON with a 'format' number; this is no header of sight.")
+        if version > FORMAT:
+            raise ValueError(
+                f"Model card: written in format {version} by sight {values.get('sight_version', '?')}, "
+                f"newer than format {FORMAT} that sight {__version__} reads; upgrade sight."
+            )
+        required = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING} - {"training"}
+        known = {f.name for f in dataclasses.fields(cls)}
+        if missing := required - set(values):
+            raise ValueError(f"Model card: {', '.join(sorted(missing))} missing in the header; export the model again.")
+        if unknown := set(values) - known:
+            raise ValueError(
+                f"Model card: unknown {', '.join(sorted(unknown))} in the header; known are {sorted(known)}."
+            )
+        for name in ("classes", "channels", "units", "mean", "std", "fill"):
+            if values.get(name) is not None:
+                values[name] = tuple(values[name])
+        return cls(**values)
+
+
+def require_card(source: Any, name: object = "The model") -> ModelCard:
+    """Return the card of a source; raise ValueError where it has none."""
+    if source.card is None:
+        raise ValueError(f"{name} has no card, so its rate and channels are unknown; train or export it with sight.")
+    card: ModelCard = source.card
+    return card
+
+
+def filled(x: Array, fill: tuple[float, ...] | Array | None) -> Array:
+    """Replace NaN in windows (B, C, T) by the fill value of its channel; None leaves them as they are.
+
+    Sources do this by themselves in `encode`. Whoever hands windows to an adapter, which refuses NaN, does it
+    before: ``x = filled(windows.x, source.card.fill)``.
+
+    Examples
+    --------
+    >>> filled(np.array([[[1.0], [np.nan]]]), (7.0, 8.0)).ravel().tolist()
+    [1.0, 8.0]
+    """
+    if fill is None:
+        return x
+    missing = np.isnan(x)
+    if not missing.any():
+        return x
+    return np.where(missing, np.asarray(fill, dtype=x.dtype)[:, None], x)
+
+
+def _positive(name: str, value: float) -> None:
+    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+        raise ValueError(f"Model card: expected {name} above 0, got {value!r}.")

@@ -1,0 +1,73 @@
+"""Safetensors with a JSON header: named arrays, and facts about them, as bytes or as a file.
+
+Model files, saved sessions, stored wearers and shards of a fleet all have this form. Each kind puts its header under a
+key of its own in the metadata, so that one kind of file is never read as another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from sight.types import Array
+
+
+def pack(arrays: Mapping[str, Array], key: str, header: Mapping[str, Any]) -> bytes:
+    """Return arrays and header as bytes.
+
+    Examples
+    --------
+    >>> header, arrays = unpack(pack({"a": np.arange(3)}, "demo", {"format": 1}), "demo")
+    >>> header, arrays["a"].tolist()
+    ({'format': 1}, [0, 1, 2])
+    """
+    # Safetensors stores no strides: an array that is not contiguous would come back scrambled.
+    contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
+    return bytes(safetensors.numpy.save(contiguous, metadata={key: json.dumps(header, allow_nan=False)}))
+
+
+def unpack(data: bytes, key: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return header and arrays of `pack`; raise ValueError for anything else."""
+    try:
+        arrays = safetensors.numpy.load(data)
+        length = int.from_bytes(data[:8], "little")
+        header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"][key])
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError):
+        header = None
+    if not isinstance(header, dict):
+        raise ValueError(f"Expected safetensors with a {key!r} header, got {len(data)} bytes of something else.")
+    return header, arrays
+
+
+def read_header(path: str | Path, key: str) -> tuple[dict[str, Any] | None, dict[str, tuple[int, ...]]]:
+    """Read the header of a file and the shape of each array, without the arrays; check that the file is complete.
+
+    The header is None for a safetensors file without `key`.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no model file {path}; check the path.")
+    size = path.stat().st_size
+    truncated = ValueError(f"{path} is cut short at {size} bytes; copy or download it again.")
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        text = file.read(min(length, size))
+    if size < 8 or (text[:1] in (b"", b"{") and len(text) < length):
+        raise truncated
+    try:
+        entries: dict[str, Any] = json.loads(text)
+        metadata = entries.pop("__metadata__", {})
+        ends = [entry["data_offsets"][1] for entry in entries.values()]
+        shapes = {name: tuple(entry["shape"]) for name, entry in entries.items()}
+        header = json.loads(metadata[key]) if key in metadata else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{path} is not a safetensors file of sight.") from None
+    if size < 8 + length + max(ends, default=0):
+        raise truncated
+    return header, shapes

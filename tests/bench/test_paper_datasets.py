@@ -1,0 +1,93 @@
+"""Experiments on corpora that a user must bring: small files in the official layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from sight.bench.report import write_report
+from sight.cli import app
+from sight.datasets.harth import HARTH
+from tests.helpers.layouts import ANNOTATIONS, capture_lines, harth_table, overlapping, ucihar
+
+RNG = np.random.default_rng(11)
+
+
+def bench(*arguments: str):
+    return CliRunner().invoke(app, ["bench", *arguments])
+
+
+def write_harth(root: Path) -> None:
+    (root / "harth").mkdir()
+    for who in ("S006", "S032"):
+        harth_table(np.tile(np.repeat([1, 6, 7, 8, 13], 150), 2)).to_csv(root / "harth" / f"{who}.csv", index=False)
+
+
+def write_capture24(root: Path) -> None:
+    folder = root / "capture24"
+    folder.mkdir()
+    pd.DataFrame({"annotation": list(ANNOTATIONS), "label:Walmsley2020": list(ANNOTATIONS.values())}).to_csv(
+        folder / "annotation-label-dictionary.csv", index=False
+    )
+    for who in ("P002", "P025"):
+        spans = [(annotation, 20, 0) for annotation in ANNOTATIONS]
+        capture_lines([("", 15, 0), *spans, ("", 10, 60)]).to_csv(folder / f"{who}.csv.gz", index=False)
+
+
+def write_uschad(root: Path) -> None:
+    from scipy.io import savemat
+
+    for who in (1, 3):
+        folder = root / "USC-HAD" / f"Subject{who}"
+        folder.mkdir(parents=True)
+        for activity in range(1, 13):
+            savemat(
+                folder / f"a{activity}t1.mat",
+                {"sensor_readings": RNG.normal(size=(300, 6)), "activity_number": str(activity)},
+            )
+
+
+def write_ucihar(root: Path) -> None:
+    def rows(who: int):
+        return [(who, activity, overlapping(4, RNG.normal(size=(9, 320)).round(6))) for activity in range(1, 7)]
+
+    ucihar(root, {"train": rows(1), "test": rows(16)})
+
+
+@pytest.mark.parametrize("name", ["harth", "capture24", "uschad", "ucihar"])
+def test_corpora_of_the_paper_run_unchanged_on_official_files(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("SIGHT_DATA", str(tmp_path))
+    globals()[f"write_{name}"](tmp_path)
+    out = tmp_path / "runs"
+    where = ["--dataset", name, "--limit", "1", "--seeds", "0", "--engine", "serial", "-o", str(out)]
+    for experiment in ("table-main", "ablation", "order", "stress", "geometry", "prototypes", "motivation"):
+        narrowed = ["--methods", "none,sticky,sight,keel"] if experiment in ("table-main", "order") else []
+        told = bench("run", experiment, *where, *narrowed)
+        assert told.exit_code == 0, told.output
+    page = write_report([out], tmp_path / "report")
+    table = (tmp_path / "report" / "tables" / f"table-main_{name}.md").read_text()
+    assert "Paper" in table  # its figures stand beside ours, for this very pair
+    assert [line.split(" | ")[0] for line in table.splitlines()[4:8]] == [
+        *("| Source-only", "| Sticky", "| SIGHT, authors' code", "| SIGHT"),
+    ]
+    drawn = {"table-main", "ablation", "order", "stress", "geometry", "motivation"}
+    if name == "harth":  # in the other files each class comes once, and prototypes have no first and last segment
+        drawn.add("prototypes")
+    assert {path.stem for path in (tmp_path / "report" / "figures").iterdir()} == {f"{what}_{name}" for what in drawn}
+    assert ("No class has two segments" in page.read_text()) == (name != "harth")
+    assert "Source-only" in page.read_text()
+
+
+@pytest.mark.parametrize("options", [[], ["--gather"]])
+def test_data_that_is_missing_is_told_once_with_how_to_get_it(tmp_path, monkeypatch, options):
+    monkeypatch.setenv("SIGHT_DATA", str(tmp_path))
+    told = bench("run", "ablation", "--dataset", "harth", "--engine", "serial", "-o", str(tmp_path / "runs"), *options)
+    assert told.exit_code == 2
+    (line,) = told.output.strip().splitlines()
+    assert line.startswith("sight: harth: found nothing at")
+    assert HARTH.homepage in line
+    assert line.endswith("sight data fetch harth")

@@ -1,0 +1,307 @@
+"""Tables of users: columns, clocks, zones, labels, and what is said when something is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from sight.datasets.user_files import READABLE, read, read_table
+from sight.signal import prepare
+
+pd = pytest.importorskip("pandas")
+
+HEADER = "time,x,y,z\n"
+
+
+def write(path, text):
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def rows(n, rate=50, start=0.0):
+    return "".join(f"{start + i / rate:.6f},{i},{-i},{i / 8}\n" for i in range(n))
+
+
+# --- the same recording in every form -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    n = 3000
+    time = pd.Timestamp("2024-03-01 10:00:00", tz="UTC") + pd.to_timedelta(np.arange(n) * 10_000, unit="us")
+    table = pd.DataFrame(rng.normal(size=(n, 3)), columns=["x", "y", "z"])
+    table.insert(0, "timestamp", time)
+    table["activity"] = np.repeat(["walk", "sit", None], n // 3)
+    return table
+
+
+@pytest.mark.parametrize("kind", ["naive", "zoned", "epoch_ms", "seconds"])
+def test_csv_and_parquet_give_identical_windows(frame, tmp_path, kind):
+    if kind == "naive":
+        frame["timestamp"] = frame["timestamp"].dt.tz_localize(None)
+    if kind == "epoch_ms":
+        frame["timestamp"] = np.arange(3000) * 10 + 1_709_287_200_000
+    if kind == "seconds":
+        frame["timestamp"] = np.arange(3000) / 100
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_csv(tmp_path / "a.csv.gz", index=False)
+    frame.to_parquet(tmp_path / "a.parquet", index=False)
+    found = [read(tmp_path / name, label_column="activity") for name in ("a.csv", "a.csv.gz", "a.parquet")]
+    windows = [prepare(one, rate_hz=50, window_s=2, stride_s=1) for one in found]
+    for other, cut in zip(found[1:], windows[1:], strict=True):
+        assert other.start == found[0].start
+        assert other.rate_hz == found[0].rate_hz == pytest.approx(100)
+        for name in ("x", "time_s", "label", "gap_before_s"):
+            np.testing.assert_array_equal(getattr(cut, name), getattr(windows[0], name))
+    assert len(windows[0]) == 29
+    assert set(windows[0].label.tolist()) == {-1, 0, 1}
+    assert found[0].facts["classes"] == ["sit", "walk"]
+    if kind != "seconds":
+        assert found[0].start == datetime(2024, 3, 1, 10, tzinfo=UTC)
+
+
+def test_values_come_through_exactly(tmp_path):
+    recording = read_table(write(tmp_path / "p1.csv", HEADER + rows(100)))
+    np.testing.assert_array_equal(recording.values[:, 0], np.arange(100, dtype=np.float32))
+    np.testing.assert_array_equal(recording.values[:, 2], np.arange(100, dtype=np.float32) / 8)
+    assert (recording.subject, recording.channels, recording.unit) == ("p1", ("x", "y", "z"), ("g",) * 3)
+    assert recording.start is None
+    assert recording.time_s[10] == pytest.approx(0.2)
+
+
+# --- columns ------------------------------------------------------------------------------------------------------
+
+
+def test_columns_by_mapping_in_the_order_given(tmp_path):
+    text = "when,a,b,c\n" + rows(10)
+    recording = read_table(write(tmp_path / "p.csv", text), columns={"time": "when", "up": "c", "side": "a"}, unit="mg")
+    assert recording.channels == ("up", "side")
+    assert recording.unit == ("mg", "mg")
+    assert recording.values[8].tolist() == [1.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Timestamp,Accelerometer X,Accelerometer Y,Accelerometer Z",
+        "t,acc_x,acc_y,acc_z",
+        "time (s),ax (g),ay (g),az (g)",
+        "datetime,X,Y,Z",
+    ],
+)
+def test_usual_names_are_recognised(tmp_path, header):
+    recording = read_table(write(tmp_path / "p.csv", header + "\n" + rows(10)))
+    assert recording.channels == ("x", "y", "z")
+    assert recording.rate_hz == pytest.approx(50)
+
+
+def test_a_gyroscope_gets_its_own_unit(tmp_path):
+    lines = "".join(f"{i / 50},1,2,3,4,5,6\n" for i in range(9))
+    recording = read_table(write(tmp_path / "p.csv", "time,ax,ay,az,gx,gy,gz\n" + lines), gyro_unit="rad/s")
+    assert recording.channels[3:] == ("gyro_x", "gyro_y", "gyro_z")
+    assert recording.unit == ("g",) * 3 + ("rad/s",) * 3
+
+
+def test_semicolons_and_decimal_commas(tmp_path):
+    text = "time;x;y;z\n" + "".join(f"{i};0,5;-1,25;{i}\n" for i in range(5))
+    recording = read_table(write(tmp_path / "p.csv", text))
+    assert recording.values[2].tolist() == [0.5, -1.25, 2.0]
+
+
+def test_without_a_time_column_rows_follow_at_the_given_rate(tmp_path):
+    path = write(tmp_path / "p.csv", "x,y,z\n" + "1,2,3\n" * 30)
+    recording = read_table(path, rate_hz=25)
+    assert recording.time_s[-1] == pytest.approx(29 / 25)
+    with pytest.raises(ValueError, match="no column looks like time"):
+        read_table(path)
+
+
+def test_an_empty_cell_is_nan(tmp_path):
+    recording = read_table(write(tmp_path / "p.csv", HEADER + "0,1,,3\n1,1,2,3\n"))
+    assert np.isnan(recording.values[0, 1])
+
+
+# --- clocks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("unit", "scale"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_epochs_are_told_by_their_size(tmp_path, unit, scale):
+    text = HEADER + "".join(f"{1_700_000_000 * scale + i * scale},0,0,1\n" for i in range(5))
+    recording = read_table(write(tmp_path / "p.csv", text))
+    assert recording.start == datetime.fromtimestamp(1_700_000_000, UTC)
+    np.testing.assert_allclose(recording.time_s, np.arange(5), atol=1e-6)
+
+
+def test_a_stopwatch_in_milliseconds_by_name_or_by_word(tmp_path):
+    text = "".join(f"{i * 20},0,0,1\n" for i in range(9))
+    named = read_table(write(tmp_path / "a.csv", "time_ms,x,y,z\n" + text))
+    said = read_table(write(tmp_path / "b.csv", "time,x,y,z\n" + text), time_unit="ms")
+    assert named.rate_hz == said.rate_hz == pytest.approx(50)
+
+
+def test_a_layout_of_ones_own(tmp_path):
+    text = HEADER + "01/05/2024 12:00:00.00,0,0,1\n01/05/2024 12:00:00.50,0,0,1\n"
+    recording = read_table(write(tmp_path / "p.csv", text), time_format="%d/%m/%Y %H:%M:%S.%f")
+    assert recording.start == datetime(2024, 5, 1, 12, tzinfo=UTC)
+    assert recording.time_s.tolist() == [0, 0.5]
+
+
+def test_local_times_take_the_zone_they_are_given(tmp_path):
+    path = write(tmp_path / "p.csv", HEADER + "2024-07-01 12:00:00,0,0,1\n2024-07-01 12:00:01,0,0,1\n")
+    assert read_table(path, tz="Europe/Berlin").start == datetime(2024, 7, 1, 10, tzinfo=UTC)
+    assert "taken as UTC" in read_table(path).facts["time_zone"]
+    with pytest.raises(ValueError, match="no time zone 'Mars/Base'"):
+        read_table(path, tz="Mars/Base")
+
+
+@pytest.mark.parametrize("night", ["2023-10-28T22:30:00", "2024-03-30T22:30:00"])
+def test_the_clock_runs_evenly_through_the_change_of_summer_time(tmp_path, night):
+    truth = [datetime.fromisoformat(night).replace(tzinfo=UTC) + timedelta(seconds=30 * i) for i in range(600)]
+    local = [moment.astimezone(ZoneInfo("Europe/Berlin")).strftime("%Y-%m-%d %H:%M:%S") for moment in truth]
+    path = write(tmp_path / "p.csv", HEADER + "".join(f"{moment},0,0,1\n" for moment in local))
+    recording = read_table(path, tz="Europe/Berlin")
+    np.testing.assert_array_equal(recording.time_s, 30.0 * np.arange(600))
+    assert recording.start == truth[0]
+
+
+# --- labels -------------------------------------------------------------------------------------------------------
+
+
+def labelled(tmp_path):
+    text = "time,x,y,z,label\n" + "".join(f"{i},0,0,1,{label}\n" for i, label in enumerate(["7", "1", "", "8", "1"]))
+    return write(tmp_path / "p.csv", text)
+
+
+def test_labels_by_map(tmp_path):
+    recording = read_table(labelled(tmp_path), label_column="label", classes={"1": "walk", "7": "sit", "8": ""})
+    assert recording.labels.tolist() == [1, 0, -1, -1, 0]
+    assert recording.facts["classes"] == ["walk", "sit"]
+
+
+def test_numeric_labels_read_alike_from_parquet(tmp_path):
+    pd.DataFrame({"time": [0.0, 1, 2], "x": 0.0, "y": 0.0, "z": 1.0, "label": [7, np.nan, 1]}).to_parquet(
+        tmp_path / "p.parquet"
+    )
+    recording = read_table(tmp_path / "p.parquet", label_column="label", classes=["1", "7"])
+    assert recording.labels.tolist() == [1, -1, 0]
+
+
+def test_a_label_not_in_the_map(tmp_path):
+    with pytest.raises(ValueError, match=r"label '8' is not in the map, which knows 1, 7"):
+        read_table(labelled(tmp_path), label_column="label", classes=["1", "7"])
+
+
+# --- bad files ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("", {}, "is empty"),
+        (HEADER, {}, "no samples"),
+        ("1,2,3,4\n5,6,7,8\n", {}, "begins with numbers"),
+        ("time,a,b\n0,1,2\n", {}, "no column looks like an acceleration axis among time, a, b"),
+        (HEADER + rows(5), {"columns": {"time": "t", "x": "x"}}, "no column 't'; it has time, x, y, z"),
+        (HEADER + rows(5), {"label_column": "act"}, "no column 'act'"),
+        (HEADER + rows(5) + "0.2,1,oops,3\n", {}, "line 7, column 'y': expected a number, got 'oops'"),
+        (HEADER + rows(5) + "0.2,1\n", {}, "line 7 has 2 columns, the header 4"),
+        (HEADER + "soon,1,2,3\nlater,1,2,3\n", {}, "timestamp cannot be read"),
+        (HEADER + "0,1,2,3\n", {}, "give rate_hz"),
+        (HEADER + rows(5), {"time_unit": "days"}, "time unit out of s, ms"),
+    ],
+)
+def test_bad_tables_are_told_in_a_sentence(tmp_path, text, options, words):
+    with pytest.raises(ValueError, match=r"p\.csv|time unit") as caught:
+        read_table(write(tmp_path / "p.csv", text), **options)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.999])
+def test_a_truncated_gz(tmp_path, share):
+    whole = gzip.compress((HEADER + rows(20_000)).encode())
+    (tmp_path / "p.csv.gz").write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ValueError, match="breaks off"):
+        read_table(tmp_path / "p.csv.gz")
+
+
+def test_not_a_gz_and_not_a_parquet(tmp_path):
+    for name in ("p.csv.gz", "p.parquet"):
+        (tmp_path / name).write_text("hello hello hello")
+        with pytest.raises(ValueError, match="damaged"):
+            read(tmp_path / name)
+
+
+def test_text_in_a_parquet_channel(tmp_path):
+    pd.DataFrame({"time": [0.0, 1], "x": ["a", "b"], "y": 0.0, "z": 1.0}).to_parquet(tmp_path / "p.parquet")
+    with pytest.raises(ValueError, match=r"p\.parquet"):
+        read(tmp_path / "p.parquet")
+
+
+def test_the_door_lists_what_it_takes(tmp_path):
+    (tmp_path / "p.xlsx").write_text("")
+    with pytest.raises(ValueError, match=r"\.csv, \.csv\.gz, \.parquet"):
+        read(tmp_path / "p.xlsx")
+    with pytest.raises(ValueError, match="There is no file"):
+        read(tmp_path / "absent.csv")
+    assert ".cwa.gz" in READABLE
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+MEASURE = """
+import sys
+from sight.datasets.user_files import read
+from sight.signal import prepare
+recording = read(sys.argv[1], label_column="annotation")
+windows = prepare(recording, rate_hz=100, window_s=10, stride_s=10)
+peak_kb = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(len(recording.values), len(windows), int(peak_kb) // 1024)
+"""
+
+
+def day_file(path, samples):
+    """A wrist recording in the layout of CAPTURE-24, written block by block."""
+    block = 100_000
+    rng = np.random.default_rng(0)
+    with gzip.open(path, "wt", compresslevel=1) as stream:
+        stream.write("time,x,y,z,annotation\n")
+        for first in range(0, samples, block):
+            n = min(block, samples - first)
+            time = pd.Timestamp("2016-11-13 02:18:00") + pd.to_timedelta((first + np.arange(n)) * 10, unit="ms")
+            table = pd.DataFrame(rng.normal(0, 0.3, (n, 3)).round(6), columns=["x", "y", "z"])
+            table.insert(0, "time", time.strftime("%Y-%m-%d %H:%M:%S.%f"))
+            table["annotation"] = "7030 sleeping;MET 0.95" if first // block % 2 else "sitting;MET 1.3"
+            table.to_csv(stream, header=False, index=False)
+
+
+def measured(path):
+    out = subprocess.run([sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True)
+    return [int(number) for number in out.stdout.split()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+def test_memory_grows_by_no_more_than_the_budget_allows(tmp_path):
+    day_file(tmp_path / "small.csv.gz", 10_000)
+    day_file(tmp_path / "hour.csv.gz", 400_000)
+    _, _, base_mb = measured(tmp_path / "small.csv.gz")
+    samples, windows, peak_mb = measured(tmp_path / "hour.csv.gz")
+    assert (samples, windows) == (400_000, 400)
+    assert peak_mb - base_mb < 250  # the reader's own blocks; the samples themselves are 14 MB
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+def test_a_day_at_100_hz_stays_below_a_gigabyte(tmp_path):
+    day_file(tmp_path / "P001.csv.gz", 8_640_000)
+    samples, windows, peak_mb = measured(tmp_path / "P001.csv.gz")
+    assert (samples, windows) == (8_640_000, 8640)
+    assert peak_mb < 1000

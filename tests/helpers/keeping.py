@@ -1,0 +1,157 @@
+"""Models, streams and servers for tests of what is kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sight.card import ModelCard
+from sight.registry import method
+from sight.serve.model_catalog import Model, Models
+from sight.serve.session_manager import Ack, Chunk, Keeper
+from sight.serve.sqlite_store import SqliteStore
+from sight.stream.session import Session
+from sight.testing import ToySource
+from sight.types import Event
+
+#: Rate of the toy model.
+RATE_HZ = 10
+
+METHODS = ("sight", "keel")
+
+
+def toy_model(name: str, version: str, classes: int = 5, seed: int = 0) -> Model:
+    """A model of three channels at 10 Hz, windows of 2 s every second; numpy only."""
+    source = ToySource(classes=classes, dims=4 * classes, seed=seed)
+    card = ModelCard(
+        encoder="toy",
+        encoder_args={},
+        classes=source.classes,
+        channels=("x", "y", "z"),
+        units=("g",) * 3,
+        rate_hz=float(RATE_HZ),
+        window_s=2.0,
+        stride_s=1.0,
+        mean=(0.0,) * 3,
+        std=(1.0,) * 3,
+    )
+    source.card = card
+    return Model(name, version, sha256(source.projection.tobytes()).hexdigest(), source, card)
+
+
+def toy_models() -> Models:
+    """toy@1 and toy@2, which have the same shape, and four@1, which has one class less."""
+    return Models([toy_model("four", "1", classes=4), toy_model("toy", "1"), toy_model("toy", "2", seed=1)])
+
+
+def alone(model: Model, values: np.ndarray, name: str, time_s: np.ndarray | None = None) -> list[Event]:
+    """Answers of a session that nothing interrupts, its windows encoded one by one."""
+    session = Session(model.source, method(name))
+    windows = session.cut(values, time_s)
+    return session.predict(windows, *model.encode(windows.x))
+
+
+def walk(seed: int, seconds: int) -> np.ndarray:
+    """Samples (n, 3) of a wearer whose activities last about ten seconds."""
+    rng = np.random.default_rng(seed)
+    level = np.repeat(rng.normal(size=(seconds // 10 + 1, 3)), 10 * RATE_HZ, axis=0)[: seconds * RATE_HZ]
+    return (level + rng.normal(size=level.shape)).astype(np.float32)
+
+
+def pieces(values: np.ndarray, rng: np.random.Generator, most: int = 35) -> list[np.ndarray]:
+    """Cut samples into chunks of random length."""
+    edges = np.cumsum(rng.integers(1, most, size=len(values)))
+    return [piece for piece in np.split(values, edges[edges < len(values)]) if len(piece)]
+
+
+def same(events, expected) -> bool:
+    """Whether two lists of events agree to the last bit."""
+    if [event.window for event in events] != [event.window for event in expected]:
+        return False
+    return all(
+        (one.q == two.q).all()
+        and (one.p == two.p).all()
+        and (one.time_s, one.gap_s, dict(one.diagnostics)) == (two.time_s, two.gap_s, dict(two.diagnostics))
+        for one, two in zip(events, expected, strict=True)
+    )
+
+
+def send(keeper, wearer: str, values: np.ndarray, seq: int | None = None, time_s=None) -> Ack:
+    """Send one chunk alone; an error is raised."""
+    (outcome,) = keeper.ingest([Chunk(wearer, seq, values, time_s)])
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+def killed(keeper: Keeper, folder: Path) -> Keeper:
+    """What a service finds after a SIGKILL: the files as they were at this moment."""
+    folder.mkdir()
+    for file in keeper.store.path.parent.glob("store.db*"):
+        shutil.copy(file, folder)
+    keeper.store.close()  # without saving anybody
+    return Keeper(keeper.models, SqliteStore(folder / "store.db"), snapshot_every=keeper.snapshot_every)
+
+
+def create(keeper: Keeper, names: Iterable[str], kind: str = "sight") -> None:
+    for name in names:
+        keeper.create(name, model="toy@1", method=kind)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class RedisServer:
+    """A real Redis on a free port, with its files in a folder of its own."""
+
+    def __init__(self, appendfsync: str = "everysec") -> None:
+        self.program = shutil.which("redis-server")
+        if self.program is None:
+            message = "redis-server is not installed; Debian: apt-get install redis-server"
+            if os.environ.get("CI") == "true":
+                pytest.fail(message)
+            pytest.skip(message)
+        self.folder = Path(tempfile.mkdtemp(prefix="sight-redis-"))
+        self.port, self.appendfsync = free_port(), appendfsync
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.start()
+
+    def start(self) -> None:
+        options = {
+            "port": self.port,
+            "bind": "127.0.0.1",
+            "dir": self.folder,
+            "appendonly": "yes",
+            "appendfsync": self.appendfsync,
+            "save": "",
+        }
+        flags = [text for key, value in options.items() for text in (f"--{key}", str(value))]
+        self.process = subprocess.Popen([self.program, *flags], stdout=subprocess.DEVNULL)
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.02)
+        raise RuntimeError("redis-server did not start")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self.folder)

@@ -1,0 +1,51 @@
+"""Untrained networks of every kind, with all that a trained one carries."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from sight import registry
+from sight.card import ModelCard
+from sight.sources.torch import TorchSource
+from sight.types import SourceStats
+
+NAMES = ["cnn", "resnet", "transformer", "mlp"]
+CLASSES = ("lie", "sit", "walk", "run")
+
+
+def make(name: str, *, stats: bool = True, fill: bool = False) -> TorchSource:
+    """An untrained network with a header, statistics and norm layers away from 0 and 1."""
+    torch.manual_seed(3)
+    network = registry.get("encoders", name)(channels=3, classes=4)
+    network(torch.randn(16, 3, 1 if name == "mlp" else 40))  # moves running statistics
+    mean, std = np.float32([0.1, -0.2, 9.81]), np.float32([0.5, 1.5, 3.0])
+    card = ModelCard(
+        encoder=name,
+        encoder_args=network.encoder_args,
+        classes=CLASSES,
+        channels=("x", "y", "z"),
+        units=("g",) * 3,
+        rate_hz=20.0,
+        window_s=0.05 if name == "mlp" else 2.0,
+        stride_s=1.0,
+        mean=tuple(mean.tolist()),
+        std=tuple(std.tolist()),
+        fill=(0.5, 0.25, 9.0) if fill else None,
+        dataset="made up",
+        training={"epochs": 0},
+    )
+    network.normalise(mean, std, card.fill)
+    dims, rng = network.head.in_features, np.random.default_rng(0)
+    left = SourceStats(
+        prior=np.float32([0.1, 0.2, 0.3, 0.4]),
+        feature_mean=rng.normal(size=dims).astype(np.float32),
+        class_means=rng.normal(size=(4, dims)).astype(np.float32),
+        count=77,
+    )
+    return TorchSource(network, classes=CLASSES, card=card, stats=left if stats else None)
+
+
+def windows(source: TorchSource, n: int = 9) -> np.ndarray:
+    """Random windows of the shape that a source takes."""
+    return np.random.default_rng(5).normal(size=(n, 3, source.card.length)).astype(np.float32)

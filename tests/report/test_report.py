@@ -1,0 +1,208 @@
+"""The report as its readers meet it: opened in a browser without network, on a desk and on a phone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from sight.evaluate import run
+from sight.registry import method
+from sight.report import write_report
+from sight.report.lanes import MOST_POINTS, MOST_RUNS
+from sight.testing import ToySource, toy_stream
+from sight.types import Result, Windows
+
+NAMES = ("lying", "sitting", "standing", "walking", "<img src=x onerror=alert(1)> & \"quotes\" 'here'")
+
+
+def morning(n: int = 900, names: tuple[str, ...] = NAMES, **changes) -> Windows:
+    """Windows of two seconds from eight o'clock on, with two gaps and a stretch not worn."""
+    gap = np.zeros(n)
+    gap[[n // 4, n // 2]] = 120, 600
+    wear = np.ones(n, bool)
+    wear[n // 3 : n // 3 + n // 20] = False
+    plain = toy_stream(ToySource(classes=len(names)), n=n, noise=1.5)
+    facts = {"time_s": np.arange(n) + np.cumsum(np.where(gap > 0, gap + 1, 0)), "gap_before_s": gap, "wear": wear}
+    return replace(plain, **{**facts, "start": datetime(2025, 3, 3, 8, tzinfo=UTC), **changes})
+
+
+def answered(windows: Windows, name: str = "sight", names: tuple[str, ...] = NAMES) -> Result:
+    source = ToySource(classes=len(names))
+    source.classes = names
+    return run(method(name).bind(source), windows)
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return answered(morning())
+
+
+@pytest.fixture(scope="module")
+def report(result, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    facts = {"subject": "S<08>", "input": {"file": "</script><script>alert(1)</script>.cwa"}}
+    others = [answered(result.windows, "ema")]
+    return write_report(path, result, others=others, title="Monday & <b>more</b>", facts=facts)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390, 320])
+def test_it_opens_silently_and_never_scrolls_sideways(opened, report, width, scheme):
+    page = opened(report, width, scheme)
+    page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    page.mouse.move(width / 2, 300)
+    assert page.heard == [f"request: {report.as_uri()}"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_light_and_dark_differ_and_paper_is_light(opened, report):
+    paint = "getComputedStyle(document.body).backgroundColor"
+    light, dark = opened(report, scheme="light"), opened(report, scheme="dark")
+    assert light.evaluate(paint) != dark.evaluate(paint)
+    dark.emulate_media(media="print", color_scheme="dark")
+    assert dark.evaluate(paint) == "rgb(255, 255, 255)"
+
+
+def test_everything_drawn_has_a_name(opened, report):
+    page = opened(report)
+    drawn = page.locator("svg").all()
+    assert len(drawn) == 6  # truth, raw, ema, refined, unsure, surprise
+    assert all(svg.get_attribute("role") == "img" and svg.get_attribute("aria-label") for svg in drawn)
+    for control in page.locator("button, [role=region]").all():
+        assert control.get_attribute("aria-label")
+    assert page.locator("h1").count() == 1
+    assert page.locator("html").get_attribute("lang") == "en"
+
+
+def test_words_of_users_are_text_and_nothing_else(opened, report):
+    page = opened(report)
+    assert page.locator("img, h1 b").count() == 0
+    assert page.locator("h1").inner_text() == "Monday & <b>more</b>"
+    assert NAMES[-1] in page.locator(".legend").inner_text()
+    assert "S<08>" in page.locator(".byline").inner_text()
+    assert "8:00" in page.locator(".byline").inner_text()
+
+
+def test_hover_tells_the_answers_of_that_moment(opened, report, result):
+    page = opened(report)
+    at = 200  # before the first gap, so place on the axis and number of the window agree
+    span = float(page.locator(".timeline").get_attribute("data-span"))
+    box = page.locator(".band .field").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * (at + 0.5) / span, box["y"] + 5)
+    said = page.locator("#tip .line").all_inner_texts()
+    expected = (result.windows.label[at], result.p[at].argmax(), result.q[at].argmax())
+    for name, k in zip(("Truth", "Raw", "Refined"), expected, strict=True):
+        (line,) = [text for text in said if text.startswith(name)]
+        assert NAMES[k] in line
+    assert "08:03:2" in page.locator("#tip strong").inner_text()
+
+
+def test_dragging_zooms_and_all_shows_the_whole_again(opened, report):
+    page = opened(report)
+    lane = page.locator(".band svg").first
+    whole = lane.get_attribute("viewBox")
+    box = lane.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 5, steps=3)
+    page.mouse.up()
+    start, _, width, _ = map(float, lane.get_attribute("viewBox").split())
+    span = float(whole.split()[2])
+    assert (start / span, width / span) == pytest.approx((0.25, 0.25), abs=0.01)
+    page.get_by_role("button", name="Show the whole recording").click()
+    assert lane.get_attribute("viewBox") == whole
+
+
+def test_the_keyboard_reaches_explanations(opened, report):
+    page = opened(report)
+    page.locator("abbr").first.focus()
+    assert "trained classifier" in page.locator("#tip").inner_text()
+    page.keyboard.press("Escape")
+    assert page.locator("#tip").is_hidden()
+
+
+def test_confusions_agree_with_scikit_learn(opened, report, result):
+    from sklearn.metrics import confusion_matrix
+
+    page = opened(report)
+    table = confusion_matrix(result.windows.label, result.q.argmax(axis=1), labels=range(len(NAMES)))
+    share = 100 * table / table.sum(axis=1, keepdims=True)
+    shown = page.get_by_role("region", name="Confusion of refined answers").locator("tbody tr").all()
+    for row, expected, counts in zip(shown, share, table, strict=True):
+        for cell, value, count in zip(row.locator("td").all_inner_texts(), expected, counts, strict=True):
+            assert cell == ("" if not count else "<1" if value < 0.5 else f"{value:.0f}")
+
+
+def test_time_use_adds_up_to_worn_time(opened, report, result):
+    page = opened(report)
+    worn = result.windows.wear
+    w = result.windows
+    last_of_stretch = np.append(w.gap_before_s[1:] > 0, True)
+    seconds = np.where(last_of_stretch, w.window_s, w.stride_s)
+    expected = [seconds[worn & (result.q.argmax(axis=1) == k)].sum() / 60 for k in range(len(NAMES))]
+    shown = [float(row.locator("td").nth(2).inner_text()) for row in page.locator(".timeuse tbody tr").all()]
+    assert shown == pytest.approx(expected, abs=0.051)
+
+
+def test_the_best_of_each_column_is_bold(opened, result, tmp_path):
+    rows = [
+        {"method": "raw", "accuracy": 0.7, "ece": 0.10, "needs": "nothing"},
+        {"method": "ours", "accuracy": 0.9, "ece": 0.20, "needs": "a stream", "f1": [1, 2]},
+    ]
+    page = opened(write_report(tmp_path / "r.html", result, rows=rows))
+    table = page.locator(".methods")
+    assert table.locator("thead th").all_inner_texts() == ["Method", "Needs", "Accuracy", "Calibration error"]
+    assert table.locator("strong").all_inner_texts() == ["0.100", "0.900"]
+
+
+def test_an_unlabelled_stream_without_clock_still_makes_a_page(opened, tmp_path):
+    windows = morning(label=np.full(900, -1), start=None)
+    page = opened(write_report(tmp_path / "r.html", answered(windows, "none")), 390)
+    assert page.heard == [f"request: {(tmp_path / 'r.html').as_uri()}"]
+    assert page.locator(".methods, .matrix").count() == 0
+    assert page.locator(".ticks span").first.inner_text() == "0:00"
+
+
+def restless(n: int, k: int = 12) -> Result:
+    """The worst stream for a page: nearly every window differs from the one before, in every lane."""
+    rng = np.random.default_rng(0)
+    names = tuple(f"activity {i}" for i in range(k))
+    p, q = (rng.dirichlet(np.full(k, 0.3), size=n) for _ in range(2))
+    windows = Windows(
+        x=np.zeros((n, 1, 1), np.float32),
+        time_s=np.arange(n, dtype=float),
+        label=rng.integers(k, size=n),
+        gap_before_s=np.zeros(n),
+        window_s=1.0,
+        stride_s=1.0,
+    )
+    trace = {"surprise": rng.random(n)}
+    return Result(method="none", params={}, classes=names, p=p, q=q, windows=windows, trace=trace)
+
+
+@pytest.mark.parametrize("n", [1, 2, 100_000])
+def test_any_length_stays_small_and_opens(opened, tmp_path, n):
+    path = write_report(tmp_path / "r.html", restless(n))
+    assert path.stat().st_size < 2_000_000
+    text = path.read_text("utf-8")
+    lanes = re.findall(r"<svg.*?</svg>", text)
+    assert max(len(re.findall(r"h\d+", lane)) for lane in lanes) <= MOST_RUNS + 1  # and the cover below them
+    area, mean = (re.search(rf'<path d="([^"]*)" class="{kind}"', text).group(1) for kind in ("area", "mean"))
+    assert 1 <= len(re.findall("[ML]", area + mean)) <= MOST_POINTS
+    assert opened(path).heard == [f"request: {path.as_uri()}"]
+
+
+def test_results_of_other_streams_are_refused(result, tmp_path):
+    other = answered(morning(n=500))
+    with pytest.raises(ValueError, match="write a report for each stream"):
+        write_report(tmp_path / "r.html", result, others=[other])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_answers_that_do_not_fit_their_windows_are_refused(result, tmp_path):
+    with pytest.raises(ValueError, match=r"Expected q of shape \(900, 5\)"):
+        write_report(tmp_path / "r.html", replace(result, q=result.q[:10]))

@@ -1,0 +1,115 @@
+"""What is optional is optional: the base install alone, and base with data but without torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.conftest import ROOT
+
+BARE = ROOT / ".venv-bare" / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def onnx(tmp_path_factory):
+    """An exported model; the base install must run it without what made it."""
+    from sight.sources.onnx_export import export_onnx
+    from sight.testing import toy_network
+
+    return export_onnx(toy_network("cnn"), tmp_path_factory.mktemp("onnx") / "model.onnx")
+
+
+def run(python, code, *arguments):
+    done = subprocess.run(
+        [str(python), "-c", textwrap.dedent(code), *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def bare():
+    if not BARE.exists():
+        message = "the base environment is not here; `make test` makes it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return BARE
+
+
+def test_the_base_install_has_nothing_optional(bare):
+    run(
+        bare,
+        """
+        import importlib.util
+        for name in ("torch", "numba", "pandas", "scipy", "pyarrow", "onnx"):
+            assert importlib.util.find_spec(name) is None, name
+        """,
+    )
+
+
+def test_the_base_install_refines_and_steps_an_onnx_model(bare, onnx):
+    run(
+        bare,
+        """
+        import sys
+        import numpy as np, sight
+        rng = np.random.default_rng(0)
+        z, weight = rng.normal(size=(50, 8)), rng.normal(size=(3, 8))
+        q = sight.refine(z, np.full((50, 3), 1 / 3), weight, method="sight")
+        assert q.shape == (50, 3) and np.allclose(q.sum(axis=1), 1)
+        source = sight.load(sys.argv[1])
+        adapter = sight.method("sight").bind(source)
+        answer = adapter.step(rng.normal(size=(4, *source.shape)).astype("float32"))
+        assert answer.shape == (4, len(source.classes))
+        """,
+        onnx,
+    )
+
+
+@pytest.mark.parametrize("words", [["--help"], ["methods"], ["datasets"], ["encoders"], ["data", "list"]])
+def test_commands_that_need_nothing_work_on_the_base_install(bare, words):
+    done = subprocess.run([str(bare), "-m", "sight", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [(["demo"], "train"), (["export", "x.safetensors"], "train"), (["adapt", "synthetic:W01", "-m", "ONNX"], "data")],
+)
+def test_commands_that_need_more_say_what_to_install(bare, onnx, tmp_path, words, extra):
+    (tmp_path / "x.safetensors").write_bytes(b"")
+    words = [str(onnx) if word == "ONNX" else word for word in words]
+    done = subprocess.run([str(bare), "-m", "sight", *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert f"sight-har[{extra}]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_base_and_data_without_torch_adapt_an_onnx_source(tmp_path):
+    from sight.datasets import windows_of
+    from sight.datasets.synthetic import Synthetic
+    from sight.sources.onnx_export import export_onnx
+    from sight.train import train
+
+    people = Synthetic(hours=0.05, gaps_per_hour=0)
+    facts = {"channels": people.channels, "units": people.units, "dataset": people.name}
+    source = train(windows_of(people, "W01"), people.classes, encoder="resnet", epochs=1, **facts)
+    onnx = export_onnx(source, tmp_path / "model.onnx")
+    run(
+        sys.executable,
+        """
+        import sys
+        for name in ("torch", "onnx", "onnxscript", "numba", "sklearn", "matplotlib", "joblib"):
+            sys.modules[name] = None
+        from sight.cli import app
+        app(["adapt", "synthetic:W02", "-m", sys.argv[1], "-o", sys.argv[2], "--option", "hours=0.05"])
+        """,
+        onnx,
+        tmp_path / "out",
+    )
+    assert (tmp_path / "out" / "report.html").is_file()

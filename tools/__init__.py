@@ -1,0 +1,1 @@
+"""Programs that maintain the repository: generated docs, page assets. They are not part of the package."""
