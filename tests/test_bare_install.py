@@ -1,4 +1,4 @@
-"""What is optional is optional: the base install alone, and base with data but without torch."""
+"""The base install alone, and the base install with data packages but without torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BARE = ROOT / ".venv-bare" / "bin" / "python"
 
 @pytest.fixture(scope="module")
 def onnx(tmp_path_factory):
-    """An exported model; the base install must run it without what made it."""
+    """Return an exported model, which the base install must be able to run."""
     from sight.sources.onnx_export import export_onnx
     from sight.testing import toy_network
 
@@ -41,7 +41,7 @@ def bare():
     return BARE
 
 
-def test_the_base_install_has_nothing_optional(bare):
+def test_the_base_install_has_no_optional_package(bare):
     run(
         bare,
         """
@@ -64,15 +64,15 @@ def test_the_base_install_refines_and_steps_an_onnx_model(bare, onnx):
         assert q.shape == (50, 3) and np.allclose(q.sum(axis=1), 1)
         source = sight.load(sys.argv[1])
         adapter = sight.method("sight").bind(source)
-        answer = adapter.step(rng.normal(size=(4, *source.shape)).astype("float32"))
-        assert answer.shape == (4, len(source.classes))
+        q = adapter.step(rng.normal(size=(4, *source.shape)).astype("float32"))
+        assert q.shape == (4, len(source.classes))
         """,
         onnx,
     )
 
 
 @pytest.mark.parametrize("words", [["--help"], ["methods"], ["datasets"], ["encoders"], ["data", "list"]])
-def test_commands_that_need_nothing_work_on_the_base_install(bare, words):
+def test_commands_work_on_the_base_install(bare, words):
     done = subprocess.run([str(bare), "-m", "sight", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -81,7 +81,7 @@ def test_commands_that_need_nothing_work_on_the_base_install(bare, words):
     ("words", "extra"),
     [(["demo"], "train"), (["export", "x.safetensors"], "train"), (["adapt", "synthetic:W01", "-m", "ONNX"], "data")],
 )
-def test_commands_that_need_more_say_what_to_install(bare, onnx, tmp_path, words, extra):
+def test_commands_name_the_missing_extra(bare, onnx, tmp_path, words, extra):
     (tmp_path / "x.safetensors").write_bytes(b"")
     words = [str(onnx) if word == "ONNX" else word for word in words]
     done = subprocess.run([str(bare), "-m", "sight", *words], capture_output=True, text=True, cwd=tmp_path, check=False)
@@ -90,15 +90,15 @@ def test_commands_that_need_more_say_what_to_install(bare, onnx, tmp_path, words
     assert "Traceback" not in done.stderr
 
 
-def test_base_and_data_without_torch_adapt_an_onnx_source(tmp_path):
+def test_an_onnx_source_is_adapted_without_torch(tmp_path):
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
     from sight.sources.onnx_export import export_onnx
     from sight.train import train
 
-    people = Synthetic(hours=0.05, gaps_per_hour=0)
-    facts = {"channels": people.channels, "units": people.units, "dataset": people.name}
-    source = train(windows_of(people, "W01"), people.classes, encoder="resnet", epochs=1, **facts)
+    dataset = Synthetic(hours=0.05, gaps_per_hour=0)
+    facts = {"channels": dataset.channels, "units": dataset.units, "dataset": dataset.name}
+    source = train(windows_of(dataset, "W01"), dataset.classes, encoder="cnn", epochs=1, **facts)
     onnx = export_onnx(source, tmp_path / "model.onnx")
     run(
         sys.executable,

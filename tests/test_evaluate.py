@@ -1,4 +1,4 @@
-"""The one loop: same answers however the stream is cut, gaps told, labels unseen."""
+"""The evaluation loop: independent of the cut of a stream and of labels, with gaps reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def with_gaps(windows, at):
     return dataclasses.replace(windows, gap_before_s=gaps)
 
 
-def test_the_loop_equals_window_by_window():
+def test_the_size_of_pieces_makes_no_difference():
     source, windows = ToySource(), toy_stream(n=130)
     whole = evaluate.run(sight.method("sight").bind(source), windows)
     pieces = evaluate.run(sight.method("sight").bind(source), windows, at_once=7)
@@ -27,33 +27,32 @@ def test_the_loop_equals_window_by_window():
     assert whole.trace["surprise"].shape == pieces.trace["surprise"].shape == (130,)
 
 
-def test_the_loop_tells_gaps_where_they_are():
+def test_gaps_are_reported_where_they_are():
     source, windows = ToySource(), with_gaps(toy_stream(n=60, noise=3), [0, 20, 40])
-    told = evaluate.run(sight.method("sticky").bind(source), windows)
+    result = evaluate.run(sight.method("sticky").bind(source), windows)
     adapter, rows = sight.method("sticky").bind(source), []
     for t in range(60):
         if windows.gap_before_s[t]:
             adapter.gap(120.0)
         rows.append(adapter.step(windows.x[t : t + 1]))
-    np.testing.assert_allclose(told.q, np.concatenate(rows), atol=1e-6)
+    np.testing.assert_allclose(result.q, np.concatenate(rows), atol=1e-6)
 
 
-def test_labels_do_not_reach_the_answers():
+def test_labels_do_not_change_predictions():
     source, windows = ToySource(), toy_stream(n=80)
     blind = dataclasses.replace(windows, label=np.full(80, -1))
-    one = evaluate.run(sight.method("sight").bind(source), windows)
-    two = evaluate.run(sight.method("sight").bind(source), blind)
-    np.testing.assert_array_equal(one.q, two.q)
+    labelled, unlabelled = (evaluate.run(sight.method("sight").bind(source), stream) for stream in (windows, blind))
+    np.testing.assert_array_equal(labelled.q, unlabelled.q)
 
 
 def test_progress_is_reported_to_the_end():
-    seen = []
+    calls = []
     evaluate.run(
         sight.method("none").bind(ToySource()),
         toy_stream(n=600),
-        on_predictions=lambda n, p, q: seen.append((n, len(p), len(q))),
+        on_predictions=lambda n, p, q: calls.append((n, len(p), len(q))),
     )
-    assert seen == [(256, 256, 256), (512, 256, 256), (600, 88, 88)]
+    assert calls == [(256, 256, 256), (512, 256, 256), (600, 88, 88)]
 
 
 def test_an_empty_stream_gives_an_empty_result():
@@ -62,17 +61,17 @@ def test_an_empty_stream_gives_an_empty_result():
     assert result.q.shape == result.p.shape == (0, 5)
 
 
-def test_refine_wants_one_gap_per_window():
+def test_refine_needs_one_gap_per_window():
     with pytest.raises(ValueError, match="gap_before_s"):
         sight.refine(np.ones((3, 4)), np.full((3, 2), 0.5), np.eye(2, 4), method="none", gap_before_s=np.zeros(2))
 
 
-def test_refine_knows_no_default_method():
+def test_refine_has_no_default_method():
     with pytest.raises(TypeError, match="method"):
         sight.refine(np.ones((3, 4)), np.full((3, 2), 0.5), np.eye(2, 4))
 
 
-def test_trivial_rivals_by_hand():
+def test_trivial_baselines_by_hand():
     z, weight = np.ones((3, 4)), np.eye(2, 4)
     p = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
     ema = sight.refine(z, p, weight, method="ema", a=0.5)

@@ -1,4 +1,4 @@
-"""The hash of code changes with every file it stands on and with no other; names of models change with it."""
+"""The hash of code changes with every file that the code imports, and with no other."""
 
 from __future__ import annotations
 
@@ -21,39 +21,45 @@ RECIPE = Recipe(classes=("a", "b"), encoder="cnn", epochs=1, batch=8, seed=0, de
         ("ema", "methods/ema.py"),
         ("ema", "base.py"),
         ("ema", "ops.py"),
-        ("keel", "kernels/keel_compiled.py"),
-        ("sight", "kernels/compiled.py"),
+        ("ema", "params.py"),
+        ("ema", "state.py"),
+        *(("keel", f"methods/keel/{file}.py") for file in ("method", "reference", "compiled", "fused", "state")),
+        ("sight", "methods/sight/compiled.py"),
+        ("keel", "methods/_numba.py"),
         ("t3a", "methods/_memory.py"),
         ("oftta", "methods/t3a.py"),
         ("oftta", "methods/_memory.py"),
-        ("tent", "methods/_torch.py"),
+        ("tent", "methods/_gradient.py"),
         ("tent", "methods/_norms.py"),
         ("tent", "methods/_memory.py"),
-        ("tent", "methods/_replay.py"),
+        ("tent", "methods/_window_memory.py"),
         ("coa-har", "methods/_augment.py"),
     ],
 )
-def test_a_method_stands_on_what_it_imports_however_far(edit, method, file):
+def test_the_hash_of_a_method_covers_its_imports(edit, method, file):
     before = fingerprint.class_fingerprint(get("methods", method))
     edit(file)
     assert fingerprint.class_fingerprint(get("methods", method)) != before
 
 
-@pytest.mark.parametrize("file", ["__init__.py", "kernels/compiled.py", "methods/_torch.py", "registry.py", "train.py"])
-def test_a_method_stands_on_nothing_else(edit, file):
+OTHERS = ("__init__.py", "methods/keel/compiled.py", "methods/_gradient.py", "registry.py", "train.py")
+
+
+@pytest.mark.parametrize("file", OTHERS)
+def test_the_hash_of_a_method_covers_nothing_else(edit, file):
     before = fingerprint.class_fingerprint(get("methods", "ema"))
     edit(file)
     assert fingerprint.class_fingerprint(get("methods", "ema")) == before
 
 
 @pytest.mark.parametrize("name", TABLES["methods"])
-def test_no_method_stands_on_a_room_above_its_own(name):
+def test_methods_import_only_lower_layers(name):
     files = fingerprint.imported_files(Path(inspect.getsourcefile(get("methods", name))))
-    rooms = {file.relative_to(fingerprint.HOME).parts[0] for file in files}
-    assert rooms <= {"base.py", "kernels", "methods", "ops.py", "types.py"}
+    layers = {file.relative_to(fingerprint.HOME).parts[0] for file in files}
+    assert layers <= {"base.py", "methods", "ops.py", "params.py", "state.py", "types.py"}
 
 
-def test_a_method_of_others_stands_on_its_file_and_on_ours(edit, tmp_path):
+def test_the_hash_of_an_external_method_covers_its_file_and_ours(edit, tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(
         "from sight.base import OutputAdapter\n\n\n"
@@ -62,16 +68,16 @@ def test_a_method_of_others_stands_on_its_file_and_on_ours(edit, tmp_path):
         "        import sight.segments\n"
         "        from sight import metrics\n"
     )
-    spec = importlib.util.spec_from_file_location("mine_of_others", path)
+    spec = importlib.util.spec_from_file_location("external_method", path)
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(importlib.sys.modules, "mine_of_others", module)
+        patch.setitem(importlib.sys.modules, "external_method", module)
         spec.loader.exec_module(module)
-        seen = {fingerprint.class_fingerprint(module.Mine)}
+        hashes = {fingerprint.class_fingerprint(module.Mine)}
         for file in ("base.py", "segments.py", "metrics.py", path):
             edit(file)
-            seen.add(fingerprint.class_fingerprint(module.Mine))
-    assert len(seen) == 5
+            hashes.add(fingerprint.class_fingerprint(module.Mine))
+    assert len(hashes) == 5
 
 
 def test_code_is_read_once_in_a_process(edit, monkeypatch):
@@ -80,7 +86,7 @@ def test_code_is_read_once_in_a_process(edit, monkeypatch):
     assert fingerprint.class_fingerprint(get("methods", "tent")) == before
 
 
-def test_what_moves_from_the_end_of_a_file_to_the_next_counts(tmp_path):
+def test_the_hash_depends_on_file_boundaries(tmp_path):
     first, second = tmp_path / "a.py", tmp_path / "b.py"
     first.write_text("x = 1\ny = 2\n"), second.write_text("z = 3\n")
     before = fingerprint.hash_files([first, second])
@@ -89,9 +95,10 @@ def test_what_moves_from_the_end_of_a_file_to_the_next_counts(tmp_path):
 
 
 @pytest.mark.parametrize("file", ["train.py", "sources/source_stats.py", "encoders/_base.py", "encoders/cnn.py"])
-def test_a_model_is_named_after_the_code_of_training_and_of_its_network(edit, file):
+def test_the_name_of_a_model_depends_on_training_and_encoder_code(edit, file):
     before = RECIPE.name("data")
-    edit("encoders/resnet.py")
-    assert RECIPE.name("data") == before
+    for other in ("encoders/resnet.py", "registry.py"):
+        edit(other)
+        assert RECIPE.name("data") == before
     edit(file)
     assert RECIPE.name("data") != before

@@ -1,4 +1,4 @@
-"""Banks keep what their rule promises, and come back whole from their arrays."""
+"""Memories keep what their rule selects, and can be saved and restored."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from sight.methods._memory import Dice, FeatureQueue, Supports
-from sight.methods._replay import BalancedReservoir, Fifo, TimelyMemory
+from sight.methods._memory import FeatureQueue, SeededGenerator, Supports
+from sight.methods._window_memory import BalancedReservoir, Fifo, TimelyMemory
 
 
 def marked(value: int) -> np.ndarray:
     return np.full((1, 2), value, np.float32)
 
 
-def marks(bank) -> list[int]:
-    return sorted(int(window[0, 0]) for window in bank.windows[: bank.size])
+def marks(memory) -> list[int]:
+    return sorted(int(window[0, 0]) for window in memory.windows[: memory.size])
 
 
 def test_supports_keep_the_lowest_entropies_of_each_class():
@@ -34,7 +34,7 @@ def test_supports_keep_the_lowest_entropies_of_each_class():
         assert np.allclose(supports.directions()[k], total / np.linalg.norm(total), atol=1e-6)
 
 
-def test_supports_of_an_empty_class_are_zero_and_no_room_is_refused():
+def test_supports_of_an_empty_class_are_zero():
     supports = Supports(classes=2, per_class=3, dims=4)
     supports.add(np.ones(4), label=1, entropy=0.1)
     assert not supports.means()[0].any()
@@ -52,11 +52,11 @@ def test_fifo_returns_the_latest_in_time_order():
     assert fifo.latest(2)[:, 0, 0].tolist() == [3, 4]
 
 
-def test_memories_take_their_shape_from_the_first_window_and_refuse_another():
+def test_memories_take_their_shape_from_the_first_window():
     fifo = Fifo(capacity=3)
     fifo.add(marked(1))
     assert fifo.windows.shape == (3, 1, 2)
-    with pytest.raises(ValueError, match=r"\(1, 2\) as those before, got \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"\(1, 2\) as before, got \(2, 2\)"):
         fifo.add(np.zeros((2, 2)))
 
 
@@ -93,7 +93,7 @@ def test_balanced_reservoir_evicts_only_from_a_largest_class():
 
 
 def test_balanced_reservoir_is_a_uniform_sample_over_time():
-    length, capacity, trials = 20, 5, 3000
+    length, capacity, trials = 20, 5, 1000
     hits = np.zeros(length)
     rng = np.random.default_rng(2)
     for _ in range(trials):
@@ -107,7 +107,7 @@ def test_balanced_reservoir_is_a_uniform_sample_over_time():
 
 
 def slow_timely(stream: list[tuple[int, int, float]], capacity: int, classes: int) -> list[int]:
-    """The rule in plain lists: items are [mark, label, uncertainty, age]."""
+    """Apply the rule with plain lists; items are [mark, label, uncertainty, age]."""
     items: list[list[float]] = []
 
     def score(age: float, uncertainty: float) -> float:
@@ -146,7 +146,7 @@ def test_timely_memory_evicts_the_oldest_of_equally_certain_items():
     memory = TimelyMemory(4, (1, 2), classes=2)
     for value in range(3):
         memory.add(marked(value), label=0, uncertainty=0.3)
-    # Class 0 has its share of two, so the third pushed out the first.
+    # Class 0 has its share of two, so the third replaced the first.
     assert marks(memory) == [1, 2]
     assert not memory.add(marked(9), label=0, uncertainty=0.69)
     assert marks(memory) == [1, 2]
@@ -161,23 +161,22 @@ def test_feature_queue_replaces_the_oldest():
     assert all(int(f) % 2 == label for f, label in zip(queue.features.ravel(), queue.labels, strict=True))
 
 
-def test_dice_go_on_where_they_stood():
-    dice, other = Dice(5), Dice(6)
-    dice.generator.random(7)
-    dice.generator.integers(10, size=3, dtype=np.uint32)
-    other.load({"words": dice.arrays()["words"].copy()})
-    assert (other.generator.random(4) == dice.generator.random(4)).all()
-    assert (
-        other.generator.integers(9, size=4, dtype=np.uint32) == dice.generator.integers(9, size=4, dtype=np.uint32)
-    ).all()
+def test_a_generator_continues_where_it_was_saved():
+    first, other = SeededGenerator(5), SeededGenerator(6)
+    first.generator.random(7)
+    first.generator.integers(10, size=3, dtype=np.uint32)
+    other.restore(first.state())
+    assert (other.generator.random(4) == first.generator.random(4)).all()
+    drawn = [item.generator.integers(9, size=4, dtype=np.uint32) for item in (first, other)]
+    assert (drawn[0] == drawn[1]).all()
 
 
-def test_banks_come_back_from_their_arrays():
+def test_memories_can_be_restored():
     memory = TimelyMemory(4, None, classes=2)
     fresh = TimelyMemory(4, None, classes=2)
     for value in range(6):
         memory.add(marked(value), value % 2, 0.1 * value)
-    fresh.load({name: array.copy() for name, array in memory.arrays().items()})
+    fresh.restore(memory.state())
     memory.add(marked(7), 1, 0.0)
     fresh.add(marked(7), 1, 0.0)
-    assert all((memory.arrays()[name] == fresh.arrays()[name]).all() for name in memory.arrays())
+    assert all((memory.state()[name] == fresh.state()[name]).all() for name in memory.state())

@@ -1,7 +1,8 @@
-"""Names, settings from text, and methods of third parties."""
+"""The registry, hyper-parameters from text, and methods of other packages."""
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import EntryPoint
 from typing import Literal
 
@@ -13,17 +14,17 @@ from sight.methods.sticky import Sticky
 
 
 @pytest.mark.parametrize("kind", list(registry.TABLES))
-def test_every_name_leads_to_a_class(kind):
+def test_every_name_has_a_class(kind):
     for name in registry.TABLES[kind]:
         assert isinstance(registry.get(kind, name.upper()), type)
 
 
-def test_method_names_are_their_own():
+def test_classes_have_their_registered_names():
     for name in registry.names("methods"):
         assert registry.get("methods", name).name == name
 
 
-def test_a_wrong_name_gets_the_near_one():
+def test_an_unknown_name_suggests_the_closest():
     with pytest.raises(ValueError, match="Did you mean 'sticky'"):
         registry.get("methods", "stiky")
     with pytest.raises(ValueError, match="no kind"):
@@ -34,12 +35,12 @@ def test_the_recommended_method_exists():
     assert registry.RECOMMENDED in registry.names("methods")
 
 
-def test_third_parties_appear_and_cannot_displace_ours(monkeypatch):
-    theirs = [
+def test_entry_points_add_names_and_cannot_replace_built_in_ones(monkeypatch):
+    entries = [
         EntryPoint("mine", "sight.methods.sticky:Sticky", "sight.methods"),
         EntryPoint("sight", "sight.methods.sticky:Sticky", "sight.methods"),
     ]
-    monkeypatch.setattr(registry, "entry_points", lambda group: theirs if group == "sight.methods" else [])
+    monkeypatch.setattr(registry, "entry_points", lambda group: entries if group == "sight.methods" else [])
     assert "mine" in registry.names("methods")
     assert registry.get("methods", "Mine") is Sticky
     assert registry.get("methods", "sight") is SIGHT
@@ -60,7 +61,7 @@ def test_third_parties_appear_and_cannot_displace_ours(monkeypatch):
         ("seven", str | int, "seven"),
     ],
 )
-def test_texts_are_read_by_annotation(text, annotation, value):
+def test_text_is_read_by_annotation(text, annotation, value):
     read = params.read(text, annotation)
     assert read == value
     assert type(read) is type(value)
@@ -71,11 +72,33 @@ def test_texts_are_read_by_annotation(text, annotation, value):
     [
         ("tau", "KEY=VALUE"),
         ("taw=1", "Did you mean 'tau'"),
-        ("tau=big", "a number"),
+        ("tau=big", "sight: expected tau > 0, got 'big'"),
+        ("tau=-1", "sight: expected tau > 0, got -1.0"),
+        ("surprise=2", "'off' or 0 <= surprise <= 1, got 2.0"),
         ("routing=maybe", "yes or no"),
         ("habit=log", "'sqrt' or 'raw' or 'off'"),
     ],
 )
-def test_wrong_settings_say_what_would_be_right(assignment, words):
+def test_invalid_text_is_refused(assignment, words):
     with pytest.raises(ValueError, match=words):
         params.parse(SIGHT, [assignment])
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"tau": -1}, "sight: expected tau > 0, got -1"),
+        ({"tau": "big"}, "expected tau > 0, got 'big'"),
+        ({"tau": float("nan"), "eta_h": 2}, "tau > 0, got nan; 0 <= eta_h <= 1, got 2"),
+        ({"routing": 1}, "routing yes or no, got 1"),
+        ({"gap_half_life_s": float("inf")}, "gap_half_life_s > 0 or None, got inf"),
+    ],
+)
+def test_the_constructor_refuses_invalid_fields(fields, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        SIGHT(**fields)
+
+
+def test_ranges_are_described():
+    assert params.describe(params.field_annotations(SIGHT)["eta_mu"]) == "a number, 0 <= x <= 1"
+    assert params.describe(params.field_annotations(SIGHT)["gap_half_life_s"]) == "a number or none, x > 0"

@@ -1,4 +1,4 @@
-"""Smoothing against the enumeration of all paths, and what it may be used for."""
+"""Smoothing against the enumeration of all paths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAIN = {"prototypes": 0.0, "align": 0.0, "debias": 0.0, "surprise": 0.0, "tempe
 
 
 def enumerated(likelihood, change, seen):
-    """Marginals (N, K) from the weights of all K^N paths, given the windows up to `seen`."""
+    """Return marginals (N, K) from the weights of all K^N paths, given the windows up to `seen`."""
     n, classes = likelihood.shape
     marginals = np.zeros((n, classes))
     for path in itertools.product(range(classes), repeat=n):
@@ -51,13 +51,13 @@ def test_forward_backward_is_the_sum_over_all_paths(seed):
 
 
 @pytest.mark.parametrize("lag", range(7))
-def test_a_lag_is_the_sum_over_all_paths_of_the_windows_seen_by_then(lag):
+def test_a_lag_is_the_sum_over_all_paths_up_to_it(lag):
     likelihood, change, filtered = example(7)
     expected = [enumerated(likelihood, change, min(t + lag, 5))[t] for t in range(6)]
     np.testing.assert_allclose(backward(filtered, change, lag), expected, atol=1e-12)
 
 
-def test_a_lag_as_long_as_the_recording_is_forward_backward_and_none_is_the_filter():
+def test_an_infinite_lag_is_forward_backward_and_lag_zero_the_filter():
     _, change, filtered = example(3)
     np.testing.assert_array_equal(backward(filtered, change, 5), backward(filtered, change))
     np.testing.assert_array_equal(backward(filtered, change, 0), filtered)
@@ -66,18 +66,18 @@ def test_a_lag_as_long_as_the_recording_is_forward_backward_and_none_is_the_filt
 
 
 @pytest.mark.parametrize("lag", [-1, 1.5, math.nan])
-def test_impossible_lags_are_refused(lag):
+def test_invalid_lags_are_refused(lag):
     with pytest.raises(ValueError, match="lag"):
         backward(np.full((3, 2), 0.5), np.full(3, 0.1), lag)
 
 
-def test_certainty_stays_finite():
+def test_certain_beliefs_stay_finite():
     q, change = np.eye(3)[[0, 0, 1, 2]], np.array([0.1, 0.0, 1.0, 0.0])
     assert np.isfinite(backward(q, change)).all()
 
 
 def test_keel_smoothed_is_the_sum_over_all_paths_through_a_gap():
-    """With every part off the likelihood is the source's answer, the change the hazard, and a gap one more change."""
+    """Without its parts, the likelihood is the source's probability, the change the hazard, and a gap a change."""
     source = ToySource(classes=3, dtype="float64")
     windows = toy_stream(source, n=6, noise=3.0)
     windows = replace(windows, gap_before_s=np.array([0, 0, 0, 45.0, 0, 0]))
@@ -88,13 +88,13 @@ def test_keel_smoothed_is_the_sum_over_all_paths_through_a_gap():
     np.testing.assert_allclose(result.q, expected, atol=1e-12)
 
 
-def test_waiting_makes_keel_better_and_says_so():
+def test_smoothing_improves_keel_and_is_reported():
     source = ToySource()
     windows = toy_stream(source, n=1500, noise=3.0)
     now = run(Keel().bind(source), windows)
     results = (now, smoothed(now, 5), smoothed(now))
-    right = [(one.q.argmax(axis=1) == windows.label).mean() for one in results]
-    assert right[0] + 0.01 < right[1] <= right[2] + 0.005
+    accuracy = [(result.q.argmax(axis=1) == windows.label).mean() for result in results]
+    assert accuracy[0] + 0.01 < accuracy[1] <= accuracy[2] + 0.005
     later = run(Keel().bind(source), windows, lag=5)
     np.testing.assert_array_equal(later.q, smoothed(now, 5).q)
     assert (now.facts["rule"], later.facts["rule"]) == ("window", "lag 5")
@@ -102,16 +102,16 @@ def test_waiting_makes_keel_better_and_says_so():
     np.testing.assert_allclose(later.q.sum(axis=1), 1, atol=1e-5)
 
 
-def test_a_method_without_a_model_of_changes_is_refused():
+def test_other_methods_are_refused():
     source = ToySource()
-    with pytest.raises(ValueError, match="keel to smooth, got sticky"):
+    with pytest.raises(ValueError, match=r"Expected keel .* got sticky"):
         run(Sticky().bind(source), toy_stream(source, n=5), lag=2)
 
 
 @pytest.mark.parametrize(
     ("shown", "lag"), [("at once", "0"), ("2 windows later", "2"), ("whole recording known", "all")]
 )
-def test_the_page_shows_what_was_measured(shown, lag):
+def test_the_docs_show_the_measured_gains(shown, lag):
     with (ROOT / "benchmarks" / "results" / "beyond" / "smooth.csv").open() as stream:
         rows = {row["lag"]: row for row in csv.DictReader(stream) if row["figure"] == "macro_f1_gain"}
     page = (ROOT / "docs" / "beyond.md").read_text("utf-8")
@@ -120,17 +120,17 @@ def test_the_page_shows_what_was_measured(shown, lag):
     assert [float(cell) for cell in cells] == pytest.approx(stored, abs=0.0501)
 
 
-def test_a_result_that_waits_says_so_in_name_and_delay():
+def test_a_lag_appears_in_name_and_delay():
     windows = toy_stream(n=200)
     now = run(Keel().bind(ToySource()), windows)
     later, whole = smoothed(now, 5), smoothed(now)
-    assert [(one.lag, one.label) for one in (now, later, whole)] == [
+    assert [(result.lag, result.label) for result in (now, later, whole)] == [
         (0, "keel"),
         (5, "keel, lag 5"),
         (math.inf, "keel, whole recording"),
     ]
-    plain = replace(later, facts={})  # the same answers, as if they had come at once
-    before, after = (score_result(one)["refined"] for one in (plain, later))
+    plain = replace(later, facts={})  # the same predictions without lag
+    before, after = (score_result(result)["refined"] for result in (plain, later))
     for name in ("delay_mean_s", "delay_median_s", "delay_p90_s"):
         assert after[name] == pytest.approx(before[name] + 5 * windows.stride_s)
         assert math.isnan(score_result(whole)["refined"][name])
@@ -138,9 +138,9 @@ def test_a_result_that_waits_says_so_in_name_and_delay():
     assert score_result(later)["raw"]["delay_median_s"] == score_result(now)["raw"]["delay_median_s"]
 
 
-def test_a_wait_that_cannot_be_is_refused_before_anything_runs():
-    heard = []
-    for method, lag, told in ((Keel(), 2.5, "lag of 0, 1, 2"), (Sticky(), 5, "answers of keel to smooth, got sticky")):
-        with pytest.raises(ValueError, match=told):
-            run(method.bind(ToySource()), toy_stream(n=20), lag=lag, on_predictions=lambda *facts: heard.append(facts))
-    assert heard == []
+@pytest.mark.parametrize(("method", "lag", "words"), [(Keel(), 2.5, "lag of 0, 1, 2"), (Sticky(), 5, "got sticky")])
+def test_an_invalid_lag_is_refused_before_anything_runs(method, lag, words):
+    calls = []
+    with pytest.raises(ValueError, match=words):
+        run(method.bind(ToySource()), toy_stream(n=20), lag=lag, on_predictions=lambda *facts: calls.append(facts))
+    assert calls == []

@@ -16,9 +16,9 @@ from evaluate import SETTINGS
 from search import Model, read
 
 from sight import metrics
-from sight.kernels import KeelSource, KeelState, backend
-from sight.kernels.states import KEEL_NUMBERS, KEEL_VECTORS
+from sight.methods._layout import WearerStates
 from sight.methods.keel import Keel
+from sight.methods.keel.state import SourceTerms
 from sight.ops import softmax
 from sight.smoothing import backward
 from sight.sources.features import FeatureSource
@@ -28,16 +28,16 @@ LAGS = (0, 1, 2, 5, 10, 20, math.inf)
 
 def filtered(model: Model, rows: slice) -> tuple[np.ndarray, np.ndarray]:
     """Beliefs and probabilities of a change of one person's windows."""
-    keel, classes = Keel(), len(model.prior)
+    head = np.eye(len(model.prior))
+    keel = Keel().bind(FeatureSource(head))
     share = keel.prototypes
     expected = (1 - share) * model.head_mean + share * model.cosine_mean
-    # The mixed evidence goes in as a head's answer, so the kernel has nothing to mix any more.
-    source = KeelSource(model.prior, expected, 0.0, 0.0, np.empty(0), np.empty((0, 0)))
+    # The mixed evidence is passed as the head's probabilities, so that the step has nothing to mix.
+    terms = SourceTerms(model.prior, expected, 0.0, 0.0, np.empty(0), np.empty((0, 0)))
     p = softmax((1 - share) * model.head[rows] + share * model.cosine[rows])
-    rules = keel.bind(FeatureSource(np.eye(classes))).rules()._replace(align=keel.align)
-    state = KeelState(np.zeros((len(KEEL_VECTORS), classes)), np.zeros(len(KEEL_NUMBERS)))
-    state.numbers[KEEL_NUMBERS.index("hazard")] = keel.hazard
-    q, trace = backend(np.float64, "keel").replay(np.zeros((len(p), 0)), p, state, source, rules)
+    params = keel.constants[1]._replace(align=keel.align)
+    states = WearerStates(keel.layout, 1, head, {"hazard": keel.hazard})
+    q, trace = keel.backend.advance(np.zeros((len(p), 0)), p, states.arrays, np.zeros(1, np.int64), terms, params)
     return q, trace[:, 0]
 
 

@@ -97,7 +97,7 @@ def measure(options: argparse.Namespace, wearers: int, work: Path) -> dict[str, 
     if answered != wearers * options.triggers:
         raise RuntimeError(f"Expected {wearers * options.triggers} answers, got {answered}.")
     median = {name: float(np.median([facts[name] for facts in steady])) / 1000 for name in triggers[0] if "_ms" in name}
-    state = load(Plan(path=str(model), digest=digest(model), method=options.method)).adapter.fleet(wearers).block
+    state = load(Plan(path=str(model), digest=digest(model), method=options.method)).adapter.many(wearers)
     return {
         "wearers": wearers,
         "update_s": median["update_task_ms"] / options.cores,

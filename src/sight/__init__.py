@@ -1,7 +1,8 @@
 """Online test-time adaptation for wearable activity recognition.
 
-The doors, from the plainest: `refine` for people with features, `wrap` for people with a torch model, `load` for a
-saved one. Everything is imported when first used, so ``import sight`` costs next to nothing.
+Entry points: `refine` for features and probabilities, `wrap` for a torch model, `load` for a saved model, `method` for
+an adapter by name, `run` for the evaluation loop. Everything is imported when first used, so that ``import sight`` is
+fast.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from sight.sources import load, wrap
     from sight.types import Event, Recording, Result, SourceStats, Windows
 
-_HOMES = {
+_MODULES = {
     "refine": "sight.evaluate",
     "run": "sight.evaluate",
     "method": "sight.registry",
@@ -48,9 +49,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'sight' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

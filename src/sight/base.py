@@ -1,8 +1,9 @@
-"""The two contracts everything else relies on: a Source answers, an Adapter makes its answers better.
+"""The contracts between the parts of the package: `Source`, a trained classifier, and `Adapter`, a method.
 
-Public methods are final and validate; a method writes one or two hooks that start with an underscore.
-Hyper-parameters are dataclass fields, stored unchanged. State is every attribute whose name ends with an
-underscore; it is built in `_reset` and nowhere else, so `state`, `restore`, `peek` and `state_bytes` follow from it.
+Public methods of an adapter validate their input; those marked final cannot be overridden. A method writes one or two
+hooks, whose names start with an underscore. Its hyper-parameters are dataclass fields, stored unchanged. Its state is
+every attribute whose name ends with an underscore, built in `_reset`, so that `state`, `restore` and `peek` need no
+code of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, final, runtime_
 
 import numpy as np
 
+from sight import params
 from sight.ops import choices
+from sight.state import Stateful
 from sight.types import Array, SourceStats
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Source(Protocol):
-    """A trained classifier, cut where the science cuts it: features, then a linear head."""
+    """A trained classifier: an encoder that computes features, and a linear head."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -40,38 +43,38 @@ class Source(Protocol):
 
     @property
     def stats(self) -> SourceStats | None:
-        """What training left for adaptation, if anything."""
+        """Statistics of the training data for adaptation, or None."""
 
     @property
     def card(self) -> ModelCard | None:
         """Model card: rate, window, channels, units, training facts; None for a bare head or network."""
 
     def encode(self, x: Array) -> tuple[Array, Array]:
-        """Windows (B, C, T) to features (B, D) and probabilities (B, K)."""
+        """Return features (B, D) and probabilities (B, K) of windows (B, C, T)."""
 
     def module(self) -> Any:
-        """Return the torch network; sources without one raise and name the remedy."""
+        """Return the torch network; sources without one raise TypeError and name the remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a method requires and keeps; printed beside its name in every table.
+    """What a method requires and stores; shown beside its name in tables.
 
     Parameters
     ----------
     gradient
-        Back-propagates at test time, so it wants a torch source.
+        Back-propagates at test time, so that it needs a torch source.
     batch
-        Answers depend on how the stream is cut into chunks, under the rule it has by default; under another rule
-        `Adapter.chunk` tells.
+        With its default streaming rule, predictions depend on how the stream is cut into chunks. For another rule see
+        `Adapter.chunk`.
     source_stats
-        Uses `SourceStats`: "no", "optional" or "required".
+        Use of `SourceStats`: "no", "optional" or "required".
     raw_windows
-        Keeps windows of the wearer in memory.
+        Stores windows of the wearer.
     gap
-        What a gap does to it.
+        Effect of a gap.
     completed
-        The authors' code is not public; the missing parts are ours, and rows carry a mark.
+        The authors' code is not public and the missing parts are ours; result rows carry a mark.
     """
 
     gradient: bool = False
@@ -82,173 +85,174 @@ class Needs:
     completed: bool = False
 
 
+def _is_final(value: object) -> bool:
+    return bool(getattr(getattr(value, "fget", value), "__final__", False))
+
+
 @dataclass(kw_only=True)
-class Adapter(ABC):
-    """Watches one wearer's unlabelled stream and answers better than its source alone."""
+class Adapter(Stateful, ABC):
+    """Base class of methods that adapt the predictions of a source to one wearer, online and without labels.
+
+    Notes
+    -----
+    A subclass may override `chunk`, `rule`, `notes`, `state_bytes`, `class_frequencies` and `class_prototypes`; the
+    other public methods are final.
+
+    Optional capabilities are declared on the class. `change_trace` names the entry of `trace` that is the probability
+    of a change of class before each window; it makes predictions smoothable (`sight.smoothing`). `fused_step` names the
+    class that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with its model
+    (`sight.sources.fused_export`). Methods that advance many wearers at once have a method `many`
+    (`sight.methods._compiled`).
+    """
 
     name: ClassVar[str]
     needs: ClassVar[Needs] = Needs()
-    _final: ClassVar[frozenset[str]] = frozenset(
-        {
-            "bind",
-            "step",
-            "reset",
-            "clone",
-            "state",
-            "restore",
-            "gap",
-            "peek",
-            "params",
-            "trace",
-            "diagnostics",
-            "source",
-        }
-    )
+    change_trace: ClassVar[str | None] = None
+    fused_step: ClassVar[str | None] = None
+    _fixed: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        overridden = cls._final & set(vars(cls))
-        if overridden and cls.__module__ != __name__:
+        fixed = {name for base in cls.__mro__[1:] for name, value in vars(base).items() if _is_final(value)}
+        if overridden := sorted(fixed & set(vars(cls))):
             raise TypeError(
-                f"{cls.__name__} overrides {sorted(overridden)}, which the contract keeps final; "
+                f"{cls.__name__} overrides {', '.join(overridden)}, which must not be overridden; "
                 f"write the hook of the same name with a leading underscore instead."
             )
 
-    # --- life -------------------------------------------------------------------------------------------------
+    def __post_init__(self) -> None:
+        params.validate(self, self.name)
 
+    # --- set-up -----------------------------------------------------------------------------------------------
+
+    @final
     def bind(self, source: Source) -> Self:
-        """Attach to a source and start fresh; the source is read, never changed."""
+        """Attach to a source, which is read but never changed, and reset."""
         weight = np.asarray(source.weight)
         if weight.ndim != 2 or weight.shape[0] < 2:
             raise ValueError(f"{self.name}: expected head weights (K, D) with K >= 2, got {weight.shape}.")
-        if not np.isfinite(weight).all() or not weight.any(axis=1).all():
-            bad = int(np.argmin(np.isfinite(weight).all(axis=1) & weight.any(axis=1)))
+        usable = np.isfinite(weight).all(axis=1) & weight.any(axis=1)
+        if not usable.all():
+            bad = int(np.argmin(usable))
             raise ValueError(
-                f"{self.name}: row {bad} of the head's weights is zero or not finite, so class "
-                f"{source.classes[bad]!r} has no direction; retrain the head or drop that class."
+                f"{self.name}: expected finite rows with a direction in the head's weights, got a row of zeros or "
+                f"non-finite values for class {source.classes[bad]!r}; retrain the head or remove that class."
             )
         self._source = source
         self._bind()
         return self.reset()
 
+    @final
     def reset(self) -> Self:
-        """Forget the wearer: state as right after `bind`."""
-        self._bound()
+        """Discard everything learned: state as right after `bind`."""
+        self._require_ready()
         self._trace: dict[str, Array] = {}
         self._reset()
         return self
 
+    @final
     def clone(self, **changes: Any) -> Self:
-        """Return a fresh adapter with the same fields, some changed, bound to the same source if there is one."""
-        known = [field.name for field in dataclasses.fields(self) if field.init]
+        """Return a new adapter with the same fields except `changes`, bound to the same source if there is one."""
+        fields = [field.name for field in dataclasses.fields(self) if field.init]
         for key in changes:
-            if key not in known:
-                raise TypeError(f"{self.name} has no field {key!r}; {choices(key, known)}")
-        twin = dataclasses.replace(self, **changes)
-        return twin.bind(self._source) if hasattr(self, "_source") else twin
+            if key not in fields:
+                raise TypeError(f"{self.name} has no parameter {key!r}; {choices(key, fields)}")
+        copy = dataclasses.replace(self, **changes)
+        return copy.bind(self._source) if hasattr(self, "_source") else copy
 
     # --- stream -----------------------------------------------------------------------------------------------
 
+    @final
     def step(self, x: Array) -> Array:
-        """Answer windows (B, C, T) in time order with probabilities (B, K), then adapt to them."""
-        self._bound()
+        """Return probabilities (B, K) of windows (B, C, T) in time order, then adapt to them."""
+        self._require_ready()
         x = np.asarray(x)
         if x.ndim != 3:
             raise ValueError(f"{self.name}: expected windows (B, C, T), got shape {x.shape}; add the missing axis.")
-        _finite(self.name, "window", x)
+        _require_finite(self.name, "window", x)
         self._trace = {}
         return self._step(x) if len(x) else np.empty((0, self.n_classes), self.source.weight.dtype)
 
-    def gap(self, seconds: float) -> None:
-        """Tell that the wearer was away: belief relaxes, knowledge stays."""
-        self._bound()
-        if not (np.isfinite(seconds) and seconds >= 0):
-            raise ValueError(f"{self.name}: expected a gap of zero or more seconds, got {seconds}.")
-        self._gap(float(seconds))
-
+    @final
     def peek(self, x: Array) -> Array:
-        """Answer as `step` would, and stay as if nobody had asked."""
-        before, trace = self.state(), getattr(self, "_trace", {})
+        """Return what `step` would return, without changing state."""
+        before, trace = self.state(), self._trace
         try:
             return self.step(x)
         finally:
             self._set_state(before)
             self._trace = trace
 
-    def state(self) -> dict[str, Array]:
-        """Everything needed to resume on another machine, bit for bit."""
-        self._bound()
-        return self._get_state()
+    @final
+    def gap(self, seconds: float) -> None:
+        """Report a gap before the next window: the belief relaxes, what was learned stays."""
+        self._require_ready()
+        if not (np.isfinite(seconds) and seconds >= 0):
+            raise ValueError(f"{self.name}: expected a gap of zero or more seconds, got {seconds}.")
+        self._gap(float(seconds))
 
-    def restore(self, state: Mapping[str, Array]) -> Self:
-        """Resume from `state`; checked whole before anything changes."""
-        current = self.state()
-        if set(state) != set(current):
-            raise ValueError(
-                f"{self.name}: expected state with {sorted(current)}, got {sorted(state)}; "
-                f"was it saved by another method or version?"
-            )
-        for key, now in current.items():
-            value = np.asarray(state[key])
-            if value.dtype != now.dtype or not self._fits(key, value, now):
-                raise ValueError(
-                    f"{self.name}: expected state {key!r} of shape {now.shape} and type {now.dtype}, "
-                    f"got {value.shape} and {value.dtype}; was it saved with another model or other settings?"
-                )
-            if value.dtype.kind == "f" and not np.isfinite(value).all():
-                raise ValueError(f"{self.name}: state {key!r} holds NaN or infinity; the stored copy is damaged.")
-        self._set_state(state)
-        return self
-
-    # --- facts ------------------------------------------------------------------------------------------------
+    # --- properties -------------------------------------------------------------------------------------------
 
     @property
+    @final
     def source(self) -> Source:
-        """The source this adapter is bound to."""
-        self._bound()
+        """The bound source."""
+        self._require_ready()
         return self._source
 
     @property
+    @final
     def n_classes(self) -> int:
         """Number of classes K of the bound source."""
         return len(self.source.weight)
 
     @property
     def chunk(self) -> int | None:
-        """Windows the streaming rule wants in one step; None where any cut gives the same answers."""
+        """Number of windows that one step should get; None if the cut of the stream makes no difference."""
         return None
 
     @property
     def rule(self) -> str:
-        """The streaming rule, as result rows name it."""
+        """The streaming rule, as named in result rows."""
         return "window"
 
+    @final
     def params(self) -> dict[str, Any]:
-        """Return the resolved hyper-parameters, name to value."""
+        """Return the hyper-parameters, name to value."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
+    @final
     def trace(self) -> Mapping[str, Array]:
         """Return diagnostics of each window of the last step, name to (B,)."""
         return dict(getattr(self, "_trace", {}))
 
+    @final
     def diagnostics(self) -> Mapping[str, float]:
         """Return diagnostics of the last window."""
         return {key: float(values[-1]) for key, values in self.trace().items() if len(values)}
 
     def notes(self) -> tuple[str, ...]:
-        """Return remarks that a row of results should carry."""
+        """Return remarks for result rows."""
         return ()
 
     def state_bytes(self) -> dict[str, int]:
-        """Count bytes held beyond the source, by kind.
+        """Return the number of bytes held beyond the source, by kind.
 
         Kinds: prototypes, anchors, weights, snapshot, optimiser, windows, features, statistics.
         """
         return {"statistics": sum(array.nbytes for array in self.state().values())}
 
+    def class_frequencies(self) -> Array | None:
+        """Return how frequent each class has been for this wearer, (K,) in any scale; None if that is not stored."""
+        return None
+
+    def class_prototypes(self) -> Array | None:
+        """Return the adapted prototype of each class, (K, D), which must not be changed; None if there are none."""
+        return None
+
     # --- hooks ------------------------------------------------------------------------------------------------
 
-    def _bind(self) -> None:  # noqa: B027 - optional hook
+    def _bind(self) -> None:
         """Derive constants from the source; attributes start with an underscore."""
 
     @abstractmethod
@@ -257,51 +261,62 @@ class Adapter(ABC):
 
     @abstractmethod
     def _step(self, x: Array) -> Array:
-        """Answer checked windows, then adapt."""
+        """Return probabilities of valid windows, then adapt."""
 
-    def _gap(self, seconds: float) -> None:  # noqa: B027 - optional hook
+    def _gap(self, seconds: float) -> None:
         """React to a gap."""
 
-    def _get_state(self) -> dict[str, Array]:
-        names = [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]
-        return {name[:-1]: np.array(getattr(self, name)) for name in sorted(names)}
+    def _title(self) -> str:
+        return self.name
 
-    def _set_state(self, state: Mapping[str, Array]) -> None:
-        for name, value in state.items():
-            now = getattr(self, f"{name}_")
-            setattr(self, f"{name}_", np.array(value) if isinstance(now, np.ndarray) else type(now)(value))
-
-    def _fits(self, key: str, value: Array, now: Array) -> bool:  # noqa: ARG002 - for those who look closer
-        """Tell whether a stored array may take the place of the present one; of another shape it may not."""
-        return value.shape == now.shape
-
-    def _bound(self) -> None:
+    def _require_ready(self) -> None:
         if not hasattr(self, "_source"):
             raise RuntimeError(f"{self.name} is not bound to a source yet; call bind(source) first.")
 
 
 @dataclass(kw_only=True)
 class OutputAdapter(Adapter):
-    """Refines what the source answers, from features and probabilities alone; numpy only.
+    """Base class of methods that work on features and probabilities alone; numpy only.
 
-    A method writes `_refine_one` for a single window, or `_refine` where it treats a chunk whole.
+    A method writes `_refine_one` for a single window, or `_refine` if it processes a chunk as a whole.
     """
-
-    _final: ClassVar[frozenset[str]] = Adapter._final | {"refine"}
 
     @final
     def refine(self, z: Array, p: Array) -> Array:
-        """Answer features (B, D) and raw probabilities (B, K) in time order with refined ones, then adapt."""
+        """Return refined probabilities for features (B, D) and raw probabilities (B, K) in time order, then adapt."""
         dtype = self.source.weight.dtype
-        z, p = self._checked(np.asarray(z), np.asarray(p))
+        z, p = np.asarray(z), np.asarray(p)
+        self.check_input(z, p)
         self._trace = {}
         q = self._refine(z.astype(dtype, copy=False), p.astype(dtype, copy=False))
         return q.astype(dtype, copy=False)
+
+    @final
+    def check_input(self, z: Array, p: Array) -> None:
+        """Raise ValueError, naming the window, if `refine` cannot take features `z` and probabilities `p`."""
+        if self._is_valid(z, p):
+            return
+        classes, dims = self.source.weight.shape
+        if z.ndim != 2 or z.shape[1] != dims or p.shape != (len(z), classes):
+            raise ValueError(
+                f"{self.name}: expected features (B, {dims}) and probabilities (B, {classes}), as the head has them, "
+                f"got {z.shape} and {p.shape}."
+            )
+        _require_finite(self.name, "feature", z)
+        _require_finite(self.name, "probabilities", p)
+        off = (p < 0).any(axis=1) | (np.abs(p.sum(axis=1) - 1) > 1e-3)
+        if off.any():
+            t = int(np.argmax(off))
+            raise ValueError(
+                f"{self.name}: expected probabilities that sum to 1, got {np.round(p[t], 4).tolist()} for window {t}; "
+                f"pass softmax outputs, not logits."
+            )
 
     def _step(self, x: Array) -> Array:
         return self.refine(*self.source.encode(x))
 
     def _refine(self, z: Array, p: Array) -> Array:
+        """Return refined probabilities for valid input, then adapt."""
         rows, notes = np.empty_like(p), []
         for t in range(len(p)):
             rows[t] = self._refine_one(z[t], p[t])
@@ -310,41 +325,26 @@ class OutputAdapter(Adapter):
         return rows
 
     def _refine_one(self, z: Array, p: Array) -> Array:
-        """Answer one window: feature (D,) and raw probabilities (K,) to refined (K,)."""
+        """Return refined probabilities (K,) for one feature (D,) and raw probabilities (K,), then adapt."""
         raise NotImplementedError(f"{type(self).__name__} writes neither _refine nor _refine_one.")
 
     def _note(self) -> dict[str, float]:
-        """Diagnostics of the window just answered."""
+        """Return diagnostics of the window just refined."""
         return {}
 
-    def _checked(self, z: Array, p: Array) -> tuple[Array, Array]:
-        """Refuse bad input, naming the window, before any state changes."""
-        classes, dims = self.source.weight.shape
-        if z.ndim != 2 or z.shape[1] != dims or p.shape != (len(z), classes):
-            raise ValueError(
-                f"{self.name}: expected features (B, {dims}) and probabilities (B, {classes}) as the head has them, "
-                f"got {z.shape} and {p.shape}."
-            )
-        _finite(self.name, "feature", z)
-        _finite(self.name, "probabilities", p)
-        off = (p < 0).any(axis=1) | (np.abs(p.sum(axis=1) - 1) > 1e-3)
-        if off.any():
-            t = int(np.argmax(off))
-            raise ValueError(
-                f"{self.name}: window {t} has probabilities {np.round(p[t], 4).tolist()} that are negative or "
-                f"do not sum to 1; pass softmax outputs, not logits."
-            )
-        return z, p
+    def _is_valid(self, z: Array, p: Array) -> bool:  # noqa: ARG002 - for subclasses with a faster check
+        """Return True if the input is known to be valid; False leaves it to the checks that explain."""
+        return False
 
 
-def _finite(method: str, what: str, values: Array) -> None:
-    """Refuse NaN and infinity by name; one product over all values finds out whether to look closer."""
+def _require_finite(method: str, what: str, values: Array) -> None:
+    """Raise ValueError if there is NaN or infinity; a sum of squares decides quickly whether to look for it."""
     flat = values.reshape(-1)
     if values.dtype.kind == "f" and np.isfinite(np.dot(flat, flat)):
         return
-    good = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-    if not good.all():
+    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+    if not finite.all():
         raise ValueError(
-            f"{method}: {what} {int(np.argmin(good))} holds NaN or infinity; "
+            f"{method}: {what} {int(np.argmin(finite))} holds NaN or infinity; "
             f"drop it or fill it before adapting (nothing was changed)."
         )

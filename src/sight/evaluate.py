@@ -1,4 +1,4 @@
-"""The one loop: a stream through an adapter. Labels stay outside it and join the answers afterwards."""
+"""The evaluation loop: windows of a stream through an adapter, in time order; labels are never passed to it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sight.smoothing import require_smoothable, smoothed
 from sight.sources.features import FeatureSource
 from sight.types import Array, Result, SourceStats, Windows
 
-#: Windows encoded at once where the method does not ask for a chunk of its own.
+#: Windows that are encoded at once if the method has no chunk of its own.
 ENCODE_AT_ONCE = 256
 
 
@@ -29,20 +29,20 @@ def refine(
     stats: SourceStats | None = None,
     **fields: Any,
 ) -> Array:
-    """Refine a stream of features and probabilities, for people who bring nothing else.
+    """Refine a stream of features and probabilities, for callers that have no source model.
 
     Parameters
     ----------
     z, p
         Features (N, D) and probabilities (N, K) of one wearer in time order.
     weight
-        Rows of the linear head that turned one into the other, (K, D); answers come in its float type.
+        Weights (K, D) of the linear head that computes probabilities from features; the result has its float type.
     method
-        Registry name, such as "sight" or "sticky".
+        Name of the method, such as "keel" or "sight".
     gap_before_s
-        Seconds missing before each window, (N,); the method is told of each above 0.
+        Seconds missing before each window, (N,).
     stats
-        What training left, for methods that can use it.
+        Statistics of the training data, for methods that use them.
     fields
         Hyper-parameters of the method.
 
@@ -55,15 +55,18 @@ def refine(
     """
     adapter = make_method(method, **fields)
     if not isinstance(adapter, OutputAdapter):
-        raise TypeError(f"{method} works on the network itself, not on features; wrap a torch model and use step(x).")
+        raise TypeError(
+            f"Expected a method on features, got {method}, which needs the network; use sight.wrap and step."
+        )
     adapter.bind(FeatureSource(weight, stats=stats))
-    z, p = adapter._checked(np.asarray(z), np.asarray(p))
+    z, p = np.asarray(z), np.asarray(p)
+    adapter.check_input(z, p)
     gaps = np.zeros(len(p)) if gap_before_s is None else np.asarray(gap_before_s)
     if gaps.shape != (len(p),):
         raise ValueError(f"Expected gap_before_s of shape ({len(p)},), got {gaps.shape}; one entry per window.")
     rows = [np.empty((0, len(weight)), adapter.source.weight.dtype)]
-    for piece in stretches(gaps, adapter.chunk):
-        _tell_gap(adapter, gaps, piece)
+    for piece in split_at_gaps(gaps, adapter.chunk):
+        report_gap(adapter, gaps, piece)
         rows.append(adapter.refine(z[piece], p[piece]))
     return np.concatenate(rows)
 
@@ -77,45 +80,45 @@ def run(
     at_once: int = ENCODE_AT_ONCE,
     lag: float = 0,
 ) -> Result:
-    """Send a person's windows through a bound adapter in time order.
+    """Return the predictions of a bound adapter for windows in time order.
 
     Parameters
     ----------
     adapter
-        Bound; it goes on from the state it is in.
+        Bound to a source; continues from its present state.
     windows
-        Labels in them are carried to the result and seen by nobody.
+        Windows of one person. Their labels are passed on to the result and not used.
     encoded
-        What the source answers on these windows, where it is known already; saves encoding them for each method.
+        Features and probabilities of these windows, if they are known already.
     on_predictions
-        Called with the number of windows answered so far, and the raw and refined probabilities of the latest.
+        Called with the number of windows done, and raw and refined probabilities of the latest piece.
     at_once
-        Windows encoded at once where the method does not ask for a chunk of its own.
+        Windows that are encoded at once if the method has no chunk of its own.
     lag
-        Windows after its own that an answer of the result has seen, infinity for all, as `sight.smoothing.smoothed` has
-        it; `on_predictions` hears those given at once.
+        Number of later windows that each prediction may use, infinity for all; see `sight.smoothing.smoothed`.
+        `on_predictions` gets the predictions without lag.
     """
     require_smoothable(adapter.name, lag)
-    pieces: list[tuple[Array, Array, dict[str, Array]]] = []
-    for piece in stretches(windows.gap_before_s, adapter.chunk or at_once):
-        _tell_gap(adapter, windows.gap_before_s, piece)
+    done: list[tuple[Array, Array, dict[str, Array]]] = []
+    for piece in split_at_gaps(windows.gap_before_s, adapter.chunk or at_once):
+        report_gap(adapter, windows.gap_before_s, piece)
         x = windows.x[piece]
         z, p = (part[piece] for part in encoded) if encoded else adapter.source.encode(x)
         q = adapter.refine(z, p) if isinstance(adapter, OutputAdapter) else adapter.step(x)
-        pieces.append((p, q, dict(adapter.trace())))
+        done.append((p, q, dict(adapter.trace())))
         if on_predictions:
             on_predictions(piece.stop, p, q)
     classes = tuple(adapter.source.classes)
     empty = np.empty((0, len(classes)), adapter.source.weight.dtype)
-    keys = pieces[0][2] if pieces else ()
+    keys = done[0][2] if done else ()
     result = Result(
         method=adapter.name,
         params=adapter.params(),
         classes=classes,
-        p=np.concatenate([piece[0] for piece in pieces] or [empty]),
-        q=np.concatenate([piece[1] for piece in pieces] or [empty]),
+        p=np.concatenate([p for p, _, _ in done] or [empty]),
+        q=np.concatenate([q for _, q, _ in done] or [empty]),
         windows=windows,
-        trace={key: np.concatenate([piece[2][key] for piece in pieces]) for key in keys},
+        trace={key: np.concatenate([trace[key] for _, _, trace in done]) for key in keys},
         facts={
             "sight_version": __version__,
             "rule": adapter.rule,
@@ -127,12 +130,12 @@ def run(
     return smoothed(result, lag) if lag else result
 
 
-def stretches(gap_before_s: Array, at_most: int | None) -> Iterator[slice]:
-    """Cut a stream before every gap, and into pieces of at most so many windows.
+def split_at_gaps(gap_before_s: Array, at_most: int | None) -> Iterator[slice]:
+    """Cut a stream before every gap, and into pieces of at most `at_most` windows.
 
     Examples
     --------
-    >>> [(s.start, s.stop) for s in stretches(np.array([0, 0, 9, 0, 0]), 2)]
+    >>> [(s.start, s.stop) for s in split_at_gaps(np.array([0, 0, 9, 0, 0]), 2)]
     [(0, 2), (2, 4), (4, 5)]
     """
     n = len(gap_before_s)
@@ -143,6 +146,7 @@ def stretches(gap_before_s: Array, at_most: int | None) -> Iterator[slice]:
             yield slice(first, min(first + size, stop))
 
 
-def _tell_gap(adapter: Adapter, gap_before_s: Array, piece: slice) -> None:
+def report_gap(adapter: Adapter, gap_before_s: Array, piece: slice) -> None:
+    """Report the gap before a piece to the adapter, if there is one."""
     if gap_before_s[piece.start] > 0:
         adapter.gap(float(gap_before_s[piece.start]))

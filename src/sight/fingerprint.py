@@ -1,26 +1,30 @@
-"""What code made a result, as a hash: results are kept for as long as their code stays as it was.
+"""Hashes of the code behind a result; a stored result is valid as long as the hash of its code is the same.
 
-Code is a file with all modules of this package that it imports, and those that they import, also inside functions. Of
-other packages only the file itself is seen. The front door ``sight/__init__.py`` is left out, as it leads everywhere;
-so is what the registry finds by name when something runs, and who depends on that asks for its code too.
+The hash covers a file and all modules of this package that it imports, directly or indirectly, also inside functions
+and as text ``"module:name"`` that is imported on demand. Of other packages it covers only the given file. Left out are
+``sight/__init__.py`` and the registry, through which everything can be reached.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
-#: The package.
+#: Folder of the package.
 HOME = Path(__file__).parent
+#: Modules that are not followed.
+EXCLUDED = ("sight.registry",)
+_LAZY = re.compile(r"sight(\.\w+)+:\w+")
 
 
 @cache
 def class_fingerprint(cls: type) -> str:
-    """Hash the code that a class stands on; what somebody goes on writing is run anew.
+    """Return the hash of the code that a class depends on; empty if it has no source file.
 
     Examples
     --------
@@ -36,7 +40,7 @@ def class_fingerprint(cls: type) -> str:
 
 @cache
 def module_fingerprint(name: str) -> str:
-    """Hash the code that a module of this package stands on, without importing it.
+    """Return the hash of the code that a module of this package depends on, without importing it.
 
     Examples
     --------
@@ -47,40 +51,42 @@ def module_fingerprint(name: str) -> str:
 
 
 def imported_files(*files: Path) -> list[Path]:
-    """List files and those of this package that they import, and so on; the given ones first, the others sorted.
+    """Return the files and those of this package that they import, directly or indirectly; the given ones first.
 
     Examples
     --------
     >>> [file.name for file in imported_files(HOME / "methods" / "ema.py")]
-    ['ema.py', 'base.py', 'ops.py', 'types.py']
+    ['ema.py', 'base.py', 'ops.py', 'params.py', 'state.py', 'types.py']
     """
     found = list(files)
-    for file in found:  # grows on the way
+    for file in found:  # grows during the loop
         imported = {path for name in _imported(file.read_bytes()) for path in _files(name)}
         found += sorted(imported.difference(found))
     return [*files, *sorted(found[len(files) :])]
 
 
 def hash_files(files: Iterable[Path]) -> str:
-    """Hash the content of some files, in this order."""
+    """Return the hash of the contents of files, in this order."""
     parts = (blake2b(file.read_bytes()).digest() for file in files)
     return blake2b(b"".join(parts), digest_size=6).hexdigest()
 
 
 @cache
 def _imported(source: bytes) -> frozenset[str]:
-    """Names of this package that a source imports: modules, and what is taken from them, as ``module.thing``."""
+    """Return the names of this package that a source imports, as ``module`` or ``module.name``."""
     names: set[str] = set()
     for node in _executed(ast.parse(source)):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return frozenset(name for name in names if name.startswith("sight."))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _LAZY.fullmatch(node.value):
+            names.add(node.value.replace(":", "."))
+    return frozenset(name for name in names if name.startswith("sight.") and not name.startswith(EXCLUDED))
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """Walk a tree without its ``if TYPE_CHECKING:`` blocks, which never run."""
+    """Yield the nodes of a tree except ``if TYPE_CHECKING:`` blocks."""
     yield tree
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
@@ -88,10 +94,8 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _files(name: str) -> list[Path]:
-    """Files of a module, or of the one that holds a thing of this name; none for the package itself."""
+    """Return the file of a module, or of the module that defines a name; empty for the package itself."""
     parts = name.split(".")[1:]
-    if parts[:1] == ["kernels"]:  # which of them answers is chosen on the machine
-        return sorted((HOME / "kernels").glob("*.py"))
     for inner in filter(None, (parts, parts[:-1])):
         path = HOME.joinpath(*inner)
         for file in (path.with_suffix(".py"), path / "__init__.py"):

@@ -1,4 +1,4 @@
-"""Small pure functions of probability and geometry, numpy only; and one of words."""
+"""Pure numpy functions of probabilities and vectors, and a helper for error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sight.types import Array
 
 
 def softmax(logits: Array, axis: int = -1) -> Array:
-    """Exponentiate and normalise, the maximum subtracted first.
+    """Return the softmax of logits, computed after subtracting their maximum.
 
     Examples
     --------
@@ -36,13 +36,13 @@ def unit(vectors: Array, eps: float = 1e-8) -> Array:
 
 
 def cosine(a: Array, b: Array, eps: float = 1e-8) -> Array:
-    """Cosine along the last axis, each norm at least `eps`."""
+    """Return the cosine along the last axis, with norms of at least `eps`."""
     product: Array = unit(a, eps) * unit(b, eps)
     return np.asarray(product.sum(axis=-1))
 
 
 def entropy(p: Array) -> Array:
-    """Shannon entropy in nats along the last axis, with 0 log 0 = 0.
+    """Return the Shannon entropy in nats along the last axis, with 0 log 0 = 0.
 
     Examples
     --------
@@ -54,18 +54,18 @@ def entropy(p: Array) -> Array:
     return spread
 
 
-def normalised(weights: Array, fallback: Array) -> Array:
-    """Divide by the sum; where the sum vanishes (below 1e-30), answer `fallback`."""
+def normalise(weights: Array, fallback: Array) -> Array:
+    """Divide by the sum; return a copy of `fallback` if the sum is below 1e-30."""
     total = weights.sum()
     return fallback.copy() if total < 1e-30 else weights / total
 
 
-def relaxed(belief: Array, seconds: float, half_life_s: float | None) -> Array:
-    """Let a belief fade towards uniform over a gap; None never forgets.
+def relax(belief: Array, seconds: float, half_life_s: float | None) -> Array:
+    """Move a belief towards uniform over a gap of so many seconds; a half-life of None keeps it.
 
     Examples
     --------
-    >>> relaxed(np.array([1.0, 0.0]), seconds=30, half_life_s=30).tolist()
+    >>> relax(np.array([1.0, 0.0]), seconds=30, half_life_s=30).tolist()
     [0.75, 0.25]
     """
     if half_life_s is None:
@@ -75,28 +75,14 @@ def relaxed(belief: Array, seconds: float, half_life_s: float | None) -> Array:
     return faded.astype(belief.dtype)
 
 
-def wrong_half_life(half_life_s: float | None) -> list[str]:
-    """Say what is wrong with a `gap_half_life_s` for an error's sentence after "expected"; nothing if it is right.
-
-    Infinity is refused: settings travel as JSON, which has no word for it, and None says the same.
-
-    Examples
-    --------
-    >>> wrong_half_life(-5), wrong_half_life(None)
-    (['gap_half_life_s > 0 or None, got -5'], [])
-    """
-    right = half_life_s is None or 0 < half_life_s < np.inf
-    return [] if right else [f"gap_half_life_s > 0 or None, got {half_life_s}"]
-
-
 def choices(wrong: str, known: Iterable[str]) -> str:
-    """Say what would have been right instead of a wrong name, for the end of an error's sentence.
+    """Return the end of an error message about an unknown name: the known names and the closest one.
 
     Examples
     --------
     >>> choices("tua", ["beta", "tau"])
-    "known are beta, tau. Did you mean 'tau'?"
+    "choose from beta, tau. Did you mean 'tau'?"
     """
     known = list(known)
     near = get_close_matches(wrong, known, n=1)
-    return f"known are {', '.join(known) or 'none'}." + (f" Did you mean {near[0]!r}?" if near else "")
+    return f"choose from {', '.join(known) or 'none'}." + (f" Did you mean {near[0]!r}?" if near else "")

@@ -1,18 +1,19 @@
-"""Names to classes, lazily: a table of ``module:Class`` here, third parties through entry points.
+"""Registry of methods, datasets and encoders: names to classes, which are imported when first used.
 
-A package that declares ``[project.entry-points."sight.methods"] mine = "mine:Mine"`` appears everywhere a
-built-in method does.
+Other packages register theirs through entry points: with ``[project.entry-points."sight.methods"] mine = "mine:Mine"``
+a method can be used wherever a built-in one can.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
 from sight.ops import choices
 
-#: What every command takes when nobody says otherwise.
+#: Default method of every command.
 RECOMMENDED = "keel"
 
 TABLES: dict[str, dict[str, str]] = {
@@ -62,7 +63,7 @@ TABLES: dict[str, dict[str, str]] = {
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """List the registered names of a kind ("methods", "datasets", "encoders"), built-in ones first.
+    """Return the registered names of a kind ("methods", "datasets", "encoders"), built-in ones first.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def get(kind: str, name: str) -> Any:
-    """Import and return the class behind a name; case does not matter.
+    """Import and return the class registered under a name; case does not matter.
 
     Examples
     --------
@@ -84,24 +85,52 @@ def get(kind: str, name: str) -> Any:
     target = table.get(name.lower())
     if target is None:
         raise ValueError(f"There is no {kind[:-1]} called {name!r}; {choices(name.lower(), table)}")
-    module, _, attribute = target.partition(":")
-    found = getattr(import_module(module), attribute)
-    if not hasattr(found, "name"):
+    cls = resolve(target)
+    if not hasattr(cls, "name"):
         raise ValueError(f'{target} has no name; write name: ClassVar[str] = "{name.lower()}" in the class.')
-    return found
+    return cls
+
+
+def resolve(target: str) -> Any:
+    """Import and return the object that a text ``module:name`` refers to.
+
+    Examples
+    --------
+    >>> resolve("sight.methods.ema:EMA").__name__
+    'EMA'
+    """
+    module, _, attribute = target.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def supporting(capability: str) -> tuple[str, ...]:
+    """Return the methods whose class declares a capability, such as "many", "fused_step" or "change_trace".
+
+    Methods that need a package that is not installed are left out.
+
+    Examples
+    --------
+    >>> supporting("change_trace")
+    ('keel',)
+    """
+    able = []
+    for name in names("methods"):
+        with suppress(ModuleNotFoundError):
+            able += [name] if getattr(get("methods", name), capability, None) else []
+    return tuple(able)
 
 
 def method(name: str, preset: str | None = None, **fields: Any) -> Any:
-    """Make an adapter by name, with fields as keyword arguments.
+    """Return an adapter by name.
 
     Parameters
     ----------
     name
-        Registry name; case does not matter.
+        Name of the method; case does not matter.
     preset
-        A named set of field values, "authors" or "sight-paper"; fields given explicitly win.
+        A named set of hyper-parameters, "authors" or "sight-paper"; `fields` override it.
     fields
-        Hyper-parameters of the method.
+        Hyper-parameters.
 
     Examples
     --------
@@ -117,6 +146,5 @@ def method(name: str, preset: str | None = None, **fields: Any) -> Any:
 def _table(kind: str) -> dict[str, str]:
     if kind not in TABLES:
         raise ValueError(f"There is no kind {kind!r}; {choices(kind, TABLES)}")
-    own = TABLES[kind]
-    third = {entry.name.lower(): entry.value for entry in entry_points(group=f"sight.{kind}")}
-    return own | {name: value for name, value in third.items() if name not in own}
+    others = {entry.name.lower(): entry.value for entry in entry_points(group=f"sight.{kind}")}
+    return TABLES[kind] | {name: target for name, target in others.items() if name not in TABLES[kind]}

@@ -1,8 +1,8 @@
-"""Answers that wait: what a filter would have said of a window, had it known some that came after it.
+"""Fixed-lag and whole-recording smoothing of the predictions of a hidden Markov filter.
 
-A filter such as Keel's answers each window at once. Who can wait for `lag` more windows, or has the whole recording,
-gets better answers from the same pass: the belief is carried back through the probabilities of a change that the filter
-found. Such answers have seen the future, and every result says so in its streaming rule.
+A filter such as Keel predicts each window from the windows up to it. If `lag` later windows, or the whole recording,
+are available, the same pass gives better predictions: the belief is carried backwards with the probabilities of a
+change that the filter computed. Such predictions use future windows, which the streaming rule of the result states.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from sight.registry import get, supporting
 from sight.types import Array, Result
-
-#: Methods that are hidden Markov filters, and the name in their trace of the probability of a change before a window.
-CHANGES = {"keel": "surprise"}
 
 
 def backward(q: Array, change: Array, lag: float = math.inf) -> Array:
@@ -24,11 +22,12 @@ def backward(q: Array, change: Array, lag: float = math.inf) -> Array:
     Parameters
     ----------
     q
-        Beliefs of the filter, (N, K): each from the windows up to its own.
+        Beliefs of the filter, (N, K), each from the windows up to its own.
     change
-        Probability (N,) that the class was drawn anew, evenly from all K, since the window before; the first is unused.
+        Probability (N,) that the class was drawn anew, uniformly from all K, since the previous window; the first value
+        is not used.
     lag
-        Windows that an answer waits for; infinity for all, which is forward-backward.
+        Number of later windows that each belief may use; infinity for all, which is forward-backward.
 
     Returns
     -------
@@ -44,35 +43,35 @@ def backward(q: Array, change: Array, lag: float = math.inf) -> Array:
     last = len(q) - 1
     if lag < last:
         return _fixed_lag(beliefs, change, int(lag)).astype(q.dtype)
-    answers = beliefs.copy()
+    smoothed = beliefs.copy()
     for t in range(last - 1, -1, -1):
-        answers[t] = _back(beliefs[t], answers[t + 1], change[t + 1])
-    return answers.astype(q.dtype)
+        smoothed[t] = _back(beliefs[t], smoothed[t + 1], change[t + 1])
+    return smoothed.astype(q.dtype)
 
 
 def _fixed_lag(beliefs: Array, change: Array, lag: int) -> Array:
-    """Start every window's answer `lag` windows later and take all of them back together, one window at a time."""
+    """Start the belief of every window `lag` windows later, and take all of them back together, window by window."""
     last = len(beliefs) - 1
-    answers: Array = beliefs[np.minimum(np.arange(len(beliefs)) + lag, last)]
+    smoothed: Array = beliefs[np.minimum(np.arange(len(beliefs)) + lag, last)]
     for ahead in range(lag, 0, -1):
-        count = len(beliefs) - ahead  # windows that have so many after them
-        now, after = slice(ahead - 1, last), slice(ahead, last + 1)
-        answers[:count] = _back(beliefs[now], answers[:count], change[after])
-    return answers
+        count = len(beliefs) - ahead  # windows with that many later windows
+        current, following = slice(ahead - 1, last), slice(ahead, last + 1)
+        smoothed[:count] = _back(beliefs[current], smoothed[:count], change[following])
+    return smoothed
 
 
 def _back(belief: Array, following: Array, change: Array) -> Array:
-    """Belief (..., K) of a window, given the filter's own and the better one of the window after it."""
+    """Return the smoothed belief (..., K) of a window from the filter's belief and the next window's smoothed one."""
     classes = belief.shape[-1]
     predicted = (1 - change) * belief + change / classes
     ratio = np.divide(following, predicted, out=np.zeros_like(predicted), where=predicted > 0)
-    better: Array = belief * ((1 - change) * ratio + change / classes * ratio.sum(axis=-1, keepdims=True))
-    total: Array = np.maximum(better.sum(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
-    return better / total
+    smoothed: Array = belief * ((1 - change) * ratio + change / classes * ratio.sum(axis=-1, keepdims=True))
+    total: Array = np.maximum(smoothed.sum(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
+    return smoothed / total
 
 
 def rule_of(lag: float) -> str:
-    """Name the streaming rule of answers that wait.
+    """Return the name of the streaming rule of smoothed predictions.
 
     Examples
     --------
@@ -83,12 +82,12 @@ def rule_of(lag: float) -> str:
 
 
 def require_smoothable(method: str, lag: float) -> None:
-    """Refuse a lag that is no number of windows, and a method whose answers cannot wait, before anything has run."""
+    """Raise ValueError if `lag` is not a number of windows, or if the predictions of a method cannot be smoothed."""
     _check_lag(lag)
-    if lag and method not in CHANGES:
+    if lag and get("methods", method).change_trace is None:
         raise ValueError(
-            f"Expected answers of {' or '.join(CHANGES)} to smooth, got {method}; "
-            f"other methods keep no model of changes."
+            f"Expected {' or '.join(supporting('change_trace'))} for smoothing, got {method}; "
+            f"other methods do not compute the probability of a change."
         )
 
 
@@ -98,16 +97,16 @@ def _check_lag(lag: float) -> None:
 
 
 def smoothed(result: Result, lag: float = math.inf) -> Result:
-    """Let the answers of a result wait for `lag` windows after their own, or for the whole recording.
+    """Return a result whose predictions use `lag` later windows, or the whole recording.
 
     Notes
     -----
-    What the filter learned (hazard, lean) stays as it was at each window; only the belief looks ahead. A gap counts as
-    a change by as much as it made the belief fade. Works for methods that are hidden Markov filters: keel.
+    Everything the filter learned (such as hazard and bias) stays as it was at each window; only the belief is smoothed.
+    A gap counts as a change as far as it relaxed the belief. The class of the method must declare `change_trace`.
     """
     require_smoothable(result.method, lag)
-    change = np.asarray(result.trace[CHANGES[result.method]], np.float64)
-    half_life_s = result.params["gap_half_life_s"]
+    change = np.asarray(result.trace[get("methods", result.method).change_trace], np.float64)
+    half_life_s = result.params.get("gap_half_life_s")
     kept = 1.0 if half_life_s is None else 2 ** (-result.windows.gap_before_s / half_life_s)
     rule = rule_of(lag)
     notes = [*result.facts.get("notes", ()), f"sees the future ({rule})"]

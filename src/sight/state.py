@@ -1,32 +1,25 @@
-"""Save and resume for everything live, by one convention: state is what ends with an underscore, as in `sight.base`."""
+"""Saving and restoring the state of live objects.
+
+State is every attribute whose name ends with an underscore, and the state of every attribute that is itself `Stateful`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
 from sight.types import Array
 
 
-class Resumable(Protocol):
-    """Whatever can be saved as named arrays and go on from them."""
-
-    def state(self) -> dict[str, Array]:
-        """Everything needed to go on, as arrays."""
-
-    def restore(self, state: Mapping[str, Array]) -> Any:
-        """Go on from `state`."""
-
-
 class Stateful:
-    """Saves attributes whose name ends with an underscore, and those of its parts under the part's name.
+    """Base class of objects that can be saved as named arrays and restored from them.
 
     Notes
     -----
-    Values are numbers, truth values and arrays, never None: an origin nobody knows yet is NaN, a filter that has not
-    started is an empty array. An array may grow along its first axis; its type and number of axes stay.
+    State values are numbers, truth values and arrays, never None. Types and numbers of axes are fixed. Arrays may grow
+    and hold NaN or infinity, unless the class sets `_fixed`.
 
     Examples
     --------
@@ -41,53 +34,114 @@ class Stateful:
     3
     """
 
-    def state(self) -> dict[str, Array]:
-        """Return everything needed to go on elsewhere, bit for bit."""
-        found = {name.rstrip("_"): np.array(value, order="C") for name, value in self._own().items()}
-        for name, part in self._parts().items():
-            # Formats that do not store strides would scramble an array that is not contiguous.
-            found |= {f"{name}.{key}": np.asarray(array, order="C") for key, array in part.state().items()}
-        return found
+    _fixed: ClassVar[bool] = False  # whether arrays have constant shapes and finite values
 
+    @final
+    def state(self) -> dict[str, Array]:
+        """Return a copy of everything needed to continue on another machine, bit for bit."""
+        self._require_ready()
+        # C order: formats that do not store strides would scramble other arrays.
+        saved = {name: np.array(value, order="C") for name, value in sorted(self._own().items())}
+        for part, inner in sorted(self._parts().items()):
+            saved |= {f"{part}.{name}": array for name, array in inner.state().items()}
+        return saved
+
+    @final
     def restore(self, state: Mapping[str, Array]) -> Self:
-        """Go on from `state`; where it does not fit, nothing changes."""
-        before = self.state()
+        """Continue from a saved state; raise ValueError and change nothing if it does not fit."""
+        self._require_ready()
         self._check(state)
-        try:
-            self._set(state)
-        except (ValueError, TypeError, KeyError):
-            self._set(before)
-            raise
+        self._set_state(state)
         return self
 
-    def _check(self, state: Mapping[str, Array]) -> None:
-        """Refuse names, types and axes that are not those of this object."""
-        own = {name.rstrip("_"): np.asarray(value) for name, value in self._own().items()}
-        parts = tuple(f"{name}." for name in self._parts())
-        given = {name for name in state if not name.startswith(parts)}
-        if given != set(own):
-            raise ValueError(
-                f"Expected saved state with {', '.join(sorted(own))}, got {', '.join(sorted(given)) or 'nothing'}; "
-                f"was it saved by another version or with other settings?"
-            )
-        for name, now in own.items():
-            value = np.asarray(state[name])
-            if value.dtype != now.dtype or value.ndim != now.ndim:
-                raise ValueError(
-                    f"Expected saved {name!r} with {now.ndim} axes of {now.dtype}, got {value.ndim} of {value.dtype}; "
-                    f"the stored copy is damaged or of another version."
-                )
+    # --- hooks ------------------------------------------------------------------------------------------------
 
-    def _set(self, state: Mapping[str, Array]) -> None:
-        for name, now in self._own().items():
-            value = state[name.rstrip("_")]
-            setattr(self, name, np.array(value) if isinstance(now, np.ndarray) else type(now)(value))
-        for name, part in self._parts().items():
-            dot = f"{name}."
-            part.restore({key.removeprefix(dot): array for key, array in state.items() if key.startswith(dot)})
+    def _require_ready(self) -> None:
+        """Raise RuntimeError if there is no state yet."""
+
+    def _title(self) -> str:
+        """Return the name to use in error messages."""
+        return type(self).__name__
 
     def _own(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name.endswith("_")}
+        """Return the state of this object without its parts, name to value."""
+        return {
+            name[:-1]: value
+            for name, value in vars(self).items()
+            if name.endswith("_") and name[0] != "_" and not isinstance(value, Stateful)
+        }
 
-    def _parts(self) -> dict[str, Resumable]:
-        return {name.strip("_"): value for name, value in vars(self).items() if hasattr(value, "restore")}
+    def _parts(self) -> dict[str, Stateful]:
+        """Return the attributes that have a state of their own."""
+        return {name.strip("_"): value for name, value in vars(self).items() if isinstance(value, Stateful)}
+
+    def _fits(self, name: str, value: Array, current: Array) -> bool:  # noqa: ARG002 - for subclasses
+        """Return whether a saved array may replace the current one of the same type."""
+        return value.shape == current.shape if self._fixed else value.ndim == current.ndim
+
+    def _check(self, state: Mapping[str, Array]) -> None:
+        """Raise ValueError if `state` is not a state of this object."""
+        parts = self._parts()
+        own = {name: np.asarray(value) for name, value in self._own().items()}
+        given = {name: value for name, value in state.items() if name.partition(".")[0] not in parts}
+        check_state(given, own, self._title(), fits=self._fits, finite=self._fixed)
+        for name, part in parts.items():
+            part._check(_within(state, name))
+
+    def _set_state(self, state: Mapping[str, Array]) -> None:
+        """Take over a checked state."""
+        for name, current in self._own().items():
+            value = np.array(state[name]) if isinstance(current, np.ndarray) else type(current)(state[name])
+            setattr(self, f"{name}_", value)
+        for name, part in self._parts().items():
+            part._set_state(_within(state, name))
+
+
+def same_shape(_: str, value: Array, current: Array) -> bool:
+    """Return whether a saved array has the shape of the current one."""
+    return value.shape == current.shape
+
+
+def check_state(
+    state: Mapping[str, Any],
+    expected: Mapping[str, Array],
+    title: str,
+    *,
+    fits: Callable[[str, Array, Array], bool] = same_shape,
+    finite: bool = True,
+    same_type: bool = True,
+) -> None:
+    """Raise ValueError unless a saved state has the names, types, shapes and finite values that are expected.
+
+    Parameters
+    ----------
+    state
+        The saved state.
+    expected
+        A state of the object that is to be restored.
+    title
+        Name of that object, for the error message.
+    fits
+        Called with name, saved and current array; returns whether the shape is acceptable.
+    finite, same_type
+        Whether floats must be finite, and whether types must be equal.
+    """
+    if set(state) != set(expected):
+        raise ValueError(
+            f"{title}: expected state {sorted(expected)}, got {sorted(state)}; "
+            f"was it saved by another method or version?"
+        )
+    for name, current in expected.items():
+        value = np.asarray(state[name])
+        if (same_type and value.dtype != current.dtype) or not fits(name, value, current):
+            raise ValueError(
+                f"{title}: expected state {name!r} of shape {current.shape} and type {current.dtype}, got "
+                f"{value.shape} and {value.dtype}; was it saved with another model or other hyper-parameters?"
+            )
+        if finite and value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise ValueError(f"{title}: state {name!r} holds NaN or infinity; the saved copy is damaged.")
+
+
+def _within(state: Mapping[str, Array], part: str) -> dict[str, Array]:
+    prefix = f"{part}."
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

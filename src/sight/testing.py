@@ -1,4 +1,4 @@
-"""A toy source and a toy stream, small enough for every test and example, and good enough to fail them."""
+"""Toy source, toy network and toy stream for tests and examples."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class ToySource:
-    """A nearest-mean classifier over a random projection of the window; numpy only.
+    """Nearest-mean classifier on a random projection of the window; numpy only.
 
     Parameters
     ----------
     classes, channels, length, dims
         K, C, T and D.
     seed
-        Decides the projection and where each class lies in window space.
+        Seed of the projection and of the class centres.
     dtype
-        Float type of weights and answers.
+        Float type of weights and outputs.
 
     Examples
     --------
@@ -63,19 +63,19 @@ class ToySource:
         return features
 
     def encode(self, x: Array) -> tuple[Array, Array]:
-        """Windows (B, C, T) to features (B, D) and probabilities (B, K)."""
+        """Return features (B, D) and probabilities (B, K) of windows (B, C, T)."""
         if x.shape[1:] != self.shape:
             raise ValueError(f"Expected windows (B, {self.shape[0]}, {self.shape[1]}), got {x.shape}.")
         z = self._features(x)
         return z, softmax(z @ self.weight.T + self.bias)
 
     def module(self) -> NoReturn:
-        """Refuse: numpy all the way down."""
-        raise TypeError("The toy source has no network; use toy_network() for methods that want gradients.")
+        """Raise TypeError: there is no network."""
+        raise TypeError("The toy source has no network; use toy_network() for methods that need gradients.")
 
 
 def toy_stream(source: ToySource | None = None, n: int = 200, seed: int = 1, noise: float = 1.0) -> Windows:
-    """Make windows of a wearer whose activities last about 12 windows and who differs a little from the source.
+    """Return windows of a wearer who differs a little from the source; activities last about 12 windows.
 
     Examples
     --------
@@ -101,16 +101,16 @@ def toy_stream(source: ToySource | None = None, n: int = 200, seed: int = 1, noi
 
 
 def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchSource:
-    """Make a torch source for the windows of `toy_stream`: a random encoder, and a head of its nearest means.
+    """Return a torch source for the windows of `toy_stream`: a random encoder with a nearest-mean head.
 
     Parameters
     ----------
     encoder
-        Registry name of the network.
+        Name of the encoder.
     classes
-        K, of a `ToySource` with so many classes.
+        K.
     seed
-        Decides the weights; torch's own generator is left as it was.
+        Seed of the weights; torch's global generator is not changed.
 
     Examples
     --------
@@ -121,7 +121,6 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
     """
     import torch
 
-    from sight.card import ModelCard
     from sight.sources.torch import TorchSource
 
     toy = ToySource(classes=classes)
@@ -131,7 +130,7 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         network = get("encoders", encoder)(channels=toy.shape[0], classes=classes)
-        for _ in range(20):  # statistics of batch normalisation settle
+        for _ in range(20):  # lets the statistics of batch normalisation converge
             network.train().features(x)
         z = network.eval().features(x).numpy()
         means = np.stack([z[label == k].mean(axis=0) for k in range(classes)])

@@ -1,7 +1,8 @@
-"""What flows between the rooms: recordings, windows, answers. Frozen, checked once, labels kept apart.
+"""Data types that the parts of the package exchange: recordings, windows, events and results.
 
-Letters in shape comments mean the same everywhere: ``n`` samples, ``B`` windows of a call, ``N`` windows of a
-stream, ``C`` channels, ``T`` samples of a window, ``K`` classes, ``D`` features.
+All are frozen dataclasses that check their shapes once. Letters in shapes mean the same everywhere: ``n`` samples,
+``B`` windows of a call, ``N`` windows of a stream, ``C`` channels, ``T`` samples of a window, ``K`` classes, ``D``
+features.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ UNLABELLED = -1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
-    """One uninterrupted file of one person: samples on a clock.
+    """Samples of one person's sensor, as read from one file.
 
     Parameters
     ----------
     values
         Samples, (n, C) float32.
     time_s
-        Seconds since `start`, (n,) float64. May jump; `sight.signal` finds gaps and repairs.
+        Seconds since `start`, (n,) float64. May jump; `sight.signal` finds gaps and repairs small irregularities.
     labels
-        Index into the dataset's classes for each sample, -1 where there is none; or None.
+        Class index of each sample, -1 for unlabelled samples; None without labels.
     channels, unit
-        A name and a unit for each channel; one unit alone stands for all.
+        A name and a unit for each channel; a single unit applies to all.
     rate_hz
         Nominal sampling rate.
     start
-        Wall clock at ``time_s == 0`` (with a time zone), or None where the file does not tell.
+        Wall clock at ``time_s == 0`` (with a time zone); None if unknown.
     subject
-        Who wore the sensor.
+        Name of the person who wore the sensor.
     facts
-        What the reader found, numbers with units in their names.
+        Figures that the reader reports; names carry units.
     """
 
     values: Array
@@ -82,17 +83,17 @@ class Windows:
     time_s
         Start of each window, seconds since `start`, (N,) float64.
     label
-        Class index of each window, (N,), -1 where there is none. Adapters never see it.
+        Class index of each window, (N,), -1 for unlabelled windows. Adapters never see it.
     gap_before_s
-        Seconds that are missing between the window before and this one, (N,); 0 inside a stretch.
+        Seconds missing before each window, (N,); 0 where the recording is continuous.
     wear
-        Whether the sensor was worn, (N,) bool; all True where nobody looked.
+        Whether the sensor was worn, (N,) bool; all True if not determined.
     window_s, stride_s
         Length of a window and distance between two.
     start
         Wall clock at ``time_s == 0``, or None.
     facts
-        What windowing and the steps before it found.
+        Figures that reading and windowing report.
     """
 
     x: Array
@@ -121,18 +122,18 @@ class Windows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SourceStats:
-    """What training leaves for adaptation; statistics of the source, never its data.
+    """Statistics of the training data that methods may use; never the data themselves.
 
     Parameters
     ----------
     prior
-        Share of each class in the source, (K,).
+        Share of each class in the training data, (K,).
     feature_mean
-        Mean feature of the source, (D,).
+        Mean feature, (D,).
     class_means
-        Mean feature of each class, (K, D); a class without windows has the overall mean.
+        Mean feature of each class, (K, D); the overall mean for a class without windows.
     count
-        Number of windows behind the figures.
+        Number of windows.
     """
 
     prior: Array
@@ -143,20 +144,20 @@ class SourceStats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Event:
-    """One answer of a live session: the refined belief at a moment, the raw one, and why.
+    """Prediction of a live session for one window.
 
     Parameters
     ----------
     window
-        Number of the window in its stream, from 0.
+        Index of the window in its stream, from 0.
     time_s
-        Start of the window.
+        Start of the window in seconds.
     q, p
         Refined and raw probabilities, (K,).
     gap_s
-        Seconds missing before the window; 0 inside a stretch.
+        Seconds missing before the window.
     diagnostics
-        What the method tells of the window, such as its surprise.
+        Diagnostics of the method, such as the surprise.
     """
 
     window: int
@@ -169,7 +170,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
-    """A stream and what a method answered on it.
+    """Predictions of a method on a stream of windows.
 
     Parameters
     ----------
@@ -182,11 +183,11 @@ class Result:
     p, q
         Raw and refined probabilities, (N, K).
     windows
-        The windows themselves, for times, gaps, wear and, in evaluation only, labels.
+        The windows: times, gaps, wear and, for evaluation only, labels.
     trace
         Diagnostics for each window, name to (N,).
     facts
-        Versions, streaming rule, state bytes, seconds.
+        Version, streaming rule, state bytes, notes.
     """
 
     method: str
@@ -200,7 +201,7 @@ class Result:
 
     @property
     def lag(self) -> float:
-        """Windows after its own that an answer has seen: 0 where it came at once, infinity for the whole recording."""
+        """Number of later windows that a prediction uses: 0 for live predictions, infinity for the whole recording."""
         rule = str(self.facts.get("rule", ""))
         if rule == "whole recording":
             return math.inf
@@ -208,10 +209,10 @@ class Result:
 
     @property
     def name(self) -> str:
-        """Name of the method, and what its answers waited for where they did."""
+        """Name of the method, with the lag of its predictions if there is one."""
         return f"{self.method}, {self.facts['rule']}" if self.lag else self.method
 
     @property
     def label(self) -> str:
-        """Name as tables show it; a star marks a method that its authors did not publish whole."""
+        """Name for tables; a star marks a method whose authors did not publish their code."""
         return f"{self.name} *" if self.facts.get("completed") else self.name

@@ -54,7 +54,7 @@ def test_geometry_against_a_plain_loop():
     inside, change, routed = [], [], []
     belief = again.refine(z[:1], p[:1])[0]
     for t in range(1, len(z)):
-        bank = again.prototypes_ / np.linalg.norm(again.prototypes_, axis=1, keepdims=True)
+        bank = again.class_prototypes() / np.linalg.norm(again.class_prototypes(), axis=1, keepdims=True)
         expected = bank.T @ belief
         expected = expected / np.linalg.norm(expected)
         feature = z[t] / np.linalg.norm(z[t])

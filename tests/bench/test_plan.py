@@ -190,7 +190,7 @@ def test_mistakes_in_names_are_told(tmp_path):
         ('dataset = "synthetic"\npairs = "W01->W02"', "expected a list of pairs, got 'W01->W02'"),
         ('pairs = ["W01->W02"]', "Setting people: 'dataset' is missing"),
         ('dataset = "synthetic"\npairs = ["W01->W01"]', "the target is among its own sources"),
-        ('dataset = "hapt"\noptions = {protokol = "ucihar"}\nsources = ["1"]', "HAPT has no setting 'protokol'"),
+        ('dataset = "hapt"\noptions = {protokol = "ucihar"}\nsources = ["1"]', "hapt has no parameter 'protokol'"),
         ("dataset = synthetic", "people.toml is no TOML"),
     ],
 )

@@ -37,11 +37,11 @@ def mistaken(tmp_path, experiment: str = "", setting: str = TINY, *options: str)
     [
         (
             'kind = "compare"\nmethods = ["none", {method = "sight", label = "odd", set = {bta = 1}}]',
-            r"Experiment mine, odd: SIGHT has no setting 'bta'; .* Did you mean 'beta'\?",
+            r"Experiment mine, odd: sight has no parameter 'bta'; .* Did you mean 'beta'\?",
         ),
         (
             'kind = "compare"\nmethods = [{method = "sight", set = {beta = "big"}}]',
-            "Experiment mine, SIGHT: beta='big' is not a number",
+            "Experiment mine, SIGHT: sight: expected beta >= 0, got 'big'",
         ),
         (
             'kind = "compare"\nmethods = [{method = "sight", set = {surprise = "of"}}]',
@@ -66,8 +66,8 @@ def test_mistakes_in_an_experiment_are_told_before_anything_is_trained(tmp_path,
     ("old", "new", "words"),
     [
         ('"synthetic"', '"synthetik"', "no dataset called 'synthetik'.*Did you mean 'synthetic'"),
-        ("wearers =", "wearer =", "Setting whom: Synthetic has no setting 'wearer'.*Did you mean 'wearers'"),
-        ("hours = 0.06", 'hours = "long"', "Setting whom: hours='long' is not a number"),
+        ("wearers =", "wearer =", "Setting whom: synthetic has no parameter 'wearer'.*Did you mean 'wearers'"),
+        ("hours = 0.06", 'hours = "long"', "Setting whom: synthetic: expected hours a number, got 'long'"),
         ("stride_s", "stride", "windows are set by .*stride_s, .*not by 'stride'"),
         ("W01->W03", "W01->W99", "no subject of synthetic called 'W99'"),
         ("W02+W03->W04", "W02+W03->W03", "'W02[+]W03->W03' the target is among its own sources"),
@@ -79,7 +79,7 @@ def test_mistakes_in_a_setting_are_told_before_anything_is_trained(tmp_path, old
 
 @pytest.mark.parametrize(
     ("device", "words"),
-    [("tpu", "There is no device called 'tpu'; known are cpu, cuda"), ("cuda", "There is no CUDA device here")],
+    [("tpu", "There is no device called 'tpu'; choose from cpu, cuda"), ("cuda", "There is no CUDA device here")],
 )
 def test_devices_that_are_not_there_are_told_before_anything_is_trained(tmp_path, monkeypatch, device, words):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)

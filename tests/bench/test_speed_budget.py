@@ -12,9 +12,9 @@ pytest.importorskip("onnx")
 from sight.bench import timing  # noqa: E402
 from sight.bench.naive_sight import PlainSight  # noqa: E402
 from sight.bench.timing_models import SHAPES, make  # noqa: E402
-from sight.kernels import backend, reference  # noqa: E402
-from sight.kernels.states import SightState  # noqa: E402
+from sight.methods._backend import FIRST, numba_backend, numpy_backend  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
+from sight.sources import FeatureSource  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,7 +47,7 @@ def test_plain_torch_rival_answers_the_same(bed, features):
 def test_replay_is_far_quicker_than_the_plain_torch_loop(bed, features):
     z, p = features
     adapter, plain = SIGHT().bind(bed.onnx), PlainSight(bed.torch)
-    assert adapter._backend.name == "numba"
+    assert adapter.backend.name == "numba"
     pairs = list(zip(torch.from_numpy(z), torch.from_numpy(p), strict=True))
     times = timing.medians(
         {"replay": lambda _: adapter.refine(z[:16], p[:16]), "plain": lambda n: plain.update(*pairs[n % len(pairs)])},
@@ -78,14 +78,11 @@ def test_adaptation_is_a_small_part_of_the_encoder(bed, features):
 def test_cost_is_linear_in_classes_and_windows():
     def seconds(classes, windows):
         rng = np.random.default_rng(0)
-        anchors = rng.normal(size=(classes, 512)).astype(np.float32)
-        anchors /= np.linalg.norm(anchors, axis=1, keepdims=True)
+        adapter = SIGHT().bind(FeatureSource(rng.normal(size=(classes, 512)).astype(np.float32)))
         z = rng.normal(size=(windows, 512)).astype(np.float32)
         p = rng.dirichlet(np.ones(classes), size=windows).astype(np.float32)
-        uniform = np.full(classes, 1 / classes, np.float32)
-        state = SightState(anchors.copy(), uniform.copy(), uniform.copy())
-        rules = SIGHT().rules()
-        return timing.alone(lambda _: backend().replay(z, p, state, anchors, 1, rules), 40)
+        advance = numba_backend(SIGHT).advance
+        return timing.alone(lambda _: advance(z, p, adapter.states.arrays, FIRST, *adapter.constants), 40)
 
     base = seconds(8, 16)
     assert seconds(32, 16) / base < 8  # 4 if linear, 16 if quadratic
@@ -95,23 +92,16 @@ def test_cost_is_linear_in_classes_and_windows():
 def test_compiled_beats_numpy_many_times(features, bed):
     z, p = features
     adapter = SIGHT().bind(bed.onnx)
-    state = SightState(*(adapter.state()[name] for name in ("prototypes", "habit", "belief")))
-    anchors = adapter.state()["prototypes"]
+    arguments = (z[:8], p[:8], adapter.states.arrays, FIRST, *adapter.constants)
     tasks = {
-        "numba": lambda _: backend().replay(z[:8], p[:8], state, anchors, 1, adapter.rules()),
-        "numpy": lambda _: reference.replay(z[:8], p[:8], state, anchors, 1, adapter.rules()),
+        "numba": lambda _: numba_backend(SIGHT).advance(*arguments),
+        "numpy": lambda _: numpy_backend(SIGHT).advance(*arguments),
     }
     times = timing.medians(tasks, rounds=40)
     assert times["numpy"] / times["numba"] > 12  # about 19
 
 
 def test_live_state_is_the_prototypes_and_little_more():
-    adapter = SIGHT().bind(_head())
+    adapter = SIGHT().bind(FeatureSource(np.random.default_rng(0).normal(size=(5, 2048)).astype(np.float32)))
     assert sum(array.nbytes for array in adapter.state().values()) <= 41 * 1024
-    assert adapter.fleet(10).block.nbytes <= 10 * 41 * 1024
-
-
-def _head():
-    from sight.sources import FeatureSource
-
-    return FeatureSource(np.random.default_rng(0).normal(size=(5, 2048)).astype(np.float32))
+    assert adapter.many(10).nbytes <= 10 * 41 * 1024

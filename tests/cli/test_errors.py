@@ -63,14 +63,14 @@ def test_errors_of_run_time_are_one_sentence_too(monkeypatch, error, told):
 
 
 def test_a_kernel_that_is_not_here_names_its_remedy(model, tmp_path, monkeypatch):
-    kernels = importlib.import_module("sight.kernels.backend")
+    backend = importlib.import_module("sight.methods._backend")
     monkeypatch.setenv("SIGHT_KERNEL", "numba")
-    monkeypatch.setitem(sys.modules, "sight.kernels.keel_compiled", None)
-    kernels._compiled.cache_clear()
+    monkeypatch.setitem(sys.modules, "sight.methods.keel.compiled", None)
+    backend._numba_or_numpy.cache_clear()
     try:
         shown = sight("adapt", "synthetic:W01", "-m", model, "-o", tmp_path / "out", ok=False)
     finally:
-        kernels._compiled.cache_clear()
+        backend._numba_or_numpy.cache_clear()
     assert shown.exit_code == 2
     assert "install sight-har[fast] or unset the variable" in " ".join(shown.output.split())
     assert "Traceback" not in shown.output

@@ -96,7 +96,7 @@ def test_the_command_refuses_what_would_be_unsafe_or_cannot_work(tmp_path):
     for words, sentence in (
         (["--host", "0.0.0.0"], "Expected a token before listening on 0.0.0.0"),
         (["--tls-cert", tmp_path / "cert.pem"], "Expected both --tls-cert and --tls-key"),
-        (["--limit", "wearer=3"], "no setting 'wearer'"),
+        (["--limit", "wearer=3"], "no parameter 'wearer'"),
         (["--limit", "wearers=0"], "limit wearers above 0"),
         (["--port", "0"], "at least one model"),
     ):

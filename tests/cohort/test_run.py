@@ -210,7 +210,7 @@ def test_other_settings_run_everything_again(copied, model):
 def test_other_kernels_run_everything_again(copied, model, edit):
     folder, out = copied
     before = finished(out)
-    edit("kernels/compiled.py")
+    edit("methods/keel/compiled.py")
     sight("cohort", "run", folder, "-m", model, "-o", out, "--engine", "serial", code=1)
     assert all(state != before[name] for name, state in finished(out).items())
 

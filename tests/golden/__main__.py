@@ -1,4 +1,4 @@
-"""Write or check the golden streams."""
+"""Write or check golden streams."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import numpy as np
 import torch
 
 from sight import registry
-from tests.golden import answers, stored, write
+from tests.golden import predictions, stored, write
+
+USAGE = "usage: python -m tests.golden write METHOD [METHOD ...] | write --all | check [METHOD ...]"
 
 
 def main(arguments: list[str]) -> int:
-    """Run ``write`` or ``check`` for the methods named, or for all."""
-    if not arguments or arguments[0] not in ("write", "check"):
-        print("usage: python -m tests.golden write|check [METHOD ...]")
+    """Run ``write`` for the named methods or ``check`` for the named methods or all."""
+    command, *names = arguments or [""]
+    if command not in ("write", "check") or (command == "write" and not names):
+        print(USAGE)
         return 2
     torch.set_num_threads(1)
-    for name in arguments[1:] or registry.TABLES["methods"]:
-        if arguments[0] == "write":
+    for name in registry.TABLES["methods"] if names in ([], ["--all"]) else names:
+        if command == "write":
             write(name)
             print(f"{name}: written")
         else:
-            print(f"{name}: largest difference {np.abs(answers(name) - stored(name)).max():.2g}")
+            print(f"{name}: largest difference {np.abs(predictions(name) - stored(name)).max():.2g}")
     return 0
 
 

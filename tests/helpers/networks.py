@@ -17,7 +17,7 @@ from sight.types import Array
 
 
 def windows(classes: int = 5, channels: int = 3, length: int = 24, n: int = 96, seed: int = 1) -> tuple[Array, Array]:
-    """Make windows of a wearer in time order and their labels; activities last about 12 windows."""
+    """Return windows of a wearer in time order and their labels; activities last about 12 windows."""
     toy = ToySource(classes=classes, channels=channels, length=length)
     rng = np.random.default_rng(seed)
     label = np.zeros(n, np.int64)
@@ -31,9 +31,9 @@ def windows(classes: int = 5, channels: int = 3, length: int = 24, n: int = 96, 
 def source(
     encoder: str = "cnn", classes: int = 5, channels: int = 3, length: int = 24, sharpness: float = 6.0
 ) -> TorchSource:
-    """Build an encoder whose statistics and head fit synthetic windows, from a fixed seed.
+    """Return an encoder whose statistics and head fit synthetic windows, from a fixed seed.
 
-    The head is a ridge regression on features: good answers, some sure and some not, without training. Made once
+    The head is a ridge regression on features: good predictions of varied certainty without training. It is made once
     and shared, as no test may change a source.
     """
     toy = ToySource(classes=classes, channels=channels, length=length)
@@ -96,6 +96,6 @@ def probabilities(network: nn.Module, x: Array) -> Array:
 
 
 def close(adapter, network: nn.Module, atol: float = 1e-6) -> bool:
-    """Tell whether an adapter's trained parameters are those of a network."""
+    """Return whether an adapter's trained parameters are close to those of a network."""
     expected = dict(network.named_parameters())
     return all(torch.allclose(p, expected[name], atol=atol) for name, p in adapter._trained.items())

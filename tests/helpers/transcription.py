@@ -1,4 +1,4 @@
-"""The paper's equations as printed, class by class, in float64; written apart from the package and slow on purpose."""
+"""The paper's equations as printed, class by class, in float64; independent of the package and slow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sight_as_printed(z, p, weight, beta=1.0, tau=0.05, eta_mu=0.005, eta_h=0.05,
     source = [norm(np.asarray(row, np.float64), eps) for row in weight]
     mu = list(source)
     habit = np.full(classes, 1 / classes)
-    answers, surprises, q = [], [], None
+    predictions, surprises, q = [], [], None
     for t in range(len(z)):
         seen = norm(z[t], eps)
         lam = 0.0
@@ -47,6 +47,6 @@ def sight_as_printed(z, p, weight, beta=1.0, tau=0.05, eta_mu=0.005, eta_h=0.05,
         for k in range(classes):
             moved = norm((1 - eta_mu * q[k]) * mu[k] + eta_mu * q[k] * seen, eps)
             mu[k] = norm((1 - omega_mu) * moved + omega_mu * source[k], eps)
-        answers.append(q.copy())
+        predictions.append(q.copy())
         surprises.append(lam)
-    return np.array(answers), np.array(surprises), np.array(mu), habit
+    return np.array(predictions), np.array(surprises), np.array(mu), habit

@@ -1,4 +1,4 @@
-"""Untrained networks of every kind, with all that a trained one carries."""
+"""Untrained networks of every kind, with card and statistics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLASSES = ("lie", "sit", "walk", "run")
 
 
 def make(name: str, *, stats: bool = True, fill: bool = False) -> TorchSource:
-    """An untrained network with a header, statistics and norm layers away from 0 and 1."""
+    """Return an untrained network with a card, statistics and non-trivial norm layers."""
     torch.manual_seed(3)
     network = registry.get("encoders", name)(channels=3, classes=4)
     network(torch.randn(16, 3, 1 if name == "mlp" else 40))  # moves running statistics
@@ -47,5 +47,5 @@ def make(name: str, *, stats: bool = True, fill: bool = False) -> TorchSource:
 
 
 def windows(source: TorchSource, n: int = 9) -> np.ndarray:
-    """Random windows of the shape that a source takes."""
+    """Return random windows of the shape that a source takes."""
     return np.random.default_rng(5).normal(size=(n, 3, source.card.length)).astype(np.float32)

@@ -7,7 +7,7 @@ import pytest
 
 from sight.methods import _augment as augment
 
-EVERY = ("jitter", "scaling", "rotation", "magnitude_warp", "time_warp", "permutation", "perturbed", "weak", "strong")
+ALL = ("jitter", "scaling", "rotation", "magnitude_warp", "time_warp", "permutation", "perturbed", "weak", "strong")
 
 
 @pytest.fixture
@@ -19,31 +19,31 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(3)
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_shape_type_seed_and_input_are_respected(name, x):
-    way, before = getattr(augment, name), x.copy()
-    once, again = way(x, rng()), way(x, rng())
+@pytest.mark.parametrize("name", ALL)
+def test_shape_type_and_input_are_kept(name, x):
+    function, before = getattr(augment, name), x.copy()
+    once, again = function(x, rng()), function(x, rng())
     assert once.shape == x.shape
     assert once.dtype == x.dtype
     assert (once == again).all()
-    assert (way(x, np.random.default_rng(4)) != once).any()
+    assert (function(x, np.random.default_rng(4)) != once).any()
     assert (x == before).all()
     assert np.isfinite(once).all()
 
 
 @pytest.mark.parametrize("name", ["rotation", "magnitude_warp", "time_warp", "permutation"])
-def test_feature_vectors_have_no_time_and_no_axes(name):
+def test_feature_vectors_stay_unchanged(name):
     x = np.random.default_rng(0).normal(size=(5, 6, 1)).astype(np.float32)
     assert (getattr(augment, name)(x, rng()) == x).all()
 
 
 @pytest.mark.parametrize("name", ["jitter", "scaling", "perturbed", "weak", "strong"])
-def test_feature_vectors_know_jitter_and_scaling(name):
+def test_feature_vectors_change_by_jitter_and_scaling(name):
     x = np.random.default_rng(0).normal(size=(5, 6, 1)).astype(np.float32)
     assert (getattr(augment, name)(x, rng()) != x).any()
 
 
-def test_jitter_has_the_spread_asked_for_in_each_channel(x):
+def test_jitter_has_the_given_deviation_in_each_channel(x):
     scale = np.arange(1, 7)[:, None]
     noise = augment.jitter(x, rng(), 0.05, scale) - x
     assert np.allclose(noise.std(axis=(0, 2)), 0.05 * scale[:, 0], rtol=0.1)
@@ -55,10 +55,10 @@ def test_scaling_is_one_number_for_each_channel_of_a_window(x):
     assert abs(factor[:, :, 0].std() - 0.1) < 0.02
 
 
-def test_rotation_keeps_lengths_turns_triples_together_and_stays_within_bounds():
+def test_rotation_keeps_lengths_and_rotates_triples_together():
     fixed = np.tile(np.random.default_rng(0).normal(size=(40, 3, 50)), (1, 2, 1))
-    turned = augment.rotation(fixed, rng(), degrees=15)
-    first, second = turned[:, :3], turned[:, 3:]
+    rotated = augment.rotation(fixed, rng(), degrees=15)
+    first, second = rotated[:, :3], rotated[:, 3:]
     assert np.allclose(first, second)
     assert np.allclose(np.linalg.norm(first, axis=1), np.linalg.norm(fixed[:, :3], axis=1))
     cosine = (first * fixed[:, :3]).sum(axis=1) / (fixed[:, :3] ** 2).sum(axis=1)
@@ -66,7 +66,7 @@ def test_rotation_keeps_lengths_turns_triples_together_and_stays_within_bounds()
     assert 5 < angle.max() <= 15 + 1e-6
 
 
-def test_rotation_leaves_channels_that_are_no_triples(x):
+def test_rotation_keeps_channels_that_are_no_triples(x):
     assert (augment.rotation(x[:, :4], rng()) == x[:, :4]).all()
 
 
@@ -105,7 +105,7 @@ def test_permutation_keeps_every_sample_and_moves_pieces_only(x):
     assert breaks.max() > 0
 
 
-def test_strong_leaves_some_windows_of_many_alone_in_each_way():
+def test_strong_applies_each_augmentation_to_half_of_the_windows():
     zero = np.zeros((400, 3, 20), np.float32)
     untouched = (augment.strong(zero, rng()) == 0).all(axis=(1, 2)).mean()
     assert abs(untouched - 0.5) < 0.1  # zeros show jitter only

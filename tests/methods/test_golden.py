@@ -1,4 +1,4 @@
-"""Every method answers as it did when its golden stream was written."""
+"""Golden streams: every method predicts as it did when its stream was stored."""
 
 from __future__ import annotations
 
@@ -8,30 +8,40 @@ import torch
 
 from sight import registry
 from tests import golden
+from tests.golden.__main__ import main
 
 METHODS = tuple(registry.TABLES["methods"])
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_method_answers_as_stored(name):
+def test_predictions_equal_the_stored_ones(name):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        q = golden.answers(name)
+        q = golden.predictions(name)
     finally:
         torch.set_num_threads(threads)
     # Kernels differ between processors in the last bits, and Adam's first steps are signs of gradients.
     np.testing.assert_allclose(q, golden.stored(name), atol=2e-3)
 
 
-def test_there_is_a_golden_stream_for_every_method_and_for_nothing_else():
+def test_there_is_one_golden_stream_per_method():
     assert {path.stem for path in golden.FOLDER.glob("*.npz")} == set(METHODS)
 
 
-def test_golden_streams_tell_methods_apart():
+def test_golden_streams_distinguish_methods():
     plain = golden.stored("none")
     on_network = [name for name in METHODS if registry.get("methods", name).needs.gradient]
-    assert all(np.abs(golden.stored(name) - plain).max() > 0.01 for name in METHODS if name not in ("none",))
+    assert all(np.abs(golden.stored(name) - plain).max() > 0.01 for name in METHODS if name != "none")
     for i, name in enumerate(on_network):
         for other in on_network[:i]:
             assert np.abs(golden.stored(name) - golden.stored(other)).max() > 2e-3, (name, other)
+
+
+def test_only_named_methods_are_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(golden, "FOLDER", tmp_path)
+    assert main(["write"]) == 2
+    assert main(["write", "ema", "none"]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"ema.npz", "none.npz"}
+    assert main(["check", "ema"]) == 0
+    assert "ema: largest difference 0" in capsys.readouterr().out

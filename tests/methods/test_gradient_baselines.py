@@ -30,7 +30,7 @@ def x() -> np.ndarray:
 
 
 @pytest.mark.parametrize("stats", ["source", "batch"])
-def test_tent_answers_then_takes_one_adam_step_on_the_mean_entropy(model, x, stats):
+def test_tent_predicts_then_takes_one_adam_step_on_the_mean_entropy(model, x, stats):
     adapter = registry.method("tent", bn_stats=stats, batch=32).bind(model)
     network = network_with(model, stats)
     optimiser = torch.optim.Adam(trainable(network), lr=1e-3)
@@ -63,7 +63,7 @@ def test_tent_collects_windows_between_updates_of_a_stream(model, x):
 # --- NOTE -----------------------------------------------------------------------------------------------------------
 
 
-def test_note_learns_from_its_whole_memory_when_it_is_time(model, x):
+def test_note_trains_on_its_whole_memory_when_an_update_is_due(model, x):
     adapter = registry.method("note", memory=16, update_every=16).bind(model)
     network = copy.deepcopy(adapter._network)
     adapter.step(x[:15])
@@ -77,20 +77,20 @@ def test_note_learns_from_its_whole_memory_when_it_is_time(model, x):
     assert not torch.equal(adapter._network.blocks[0][1].running_mean, model.module().blocks[0][1].running_mean)
 
 
-def test_note_keeps_a_balanced_memory_of_a_stream_that_is_not(model):
+def test_note_keeps_a_balanced_memory_of_an_unbalanced_stream(model):
     x, label = windows(n=600, seed=4)
     rare = np.concatenate([x[label == 0][:60], x[label == 3][:6], x[label == 0][60:90], x[label == 1][:5]])
     adapter = registry.method("note", memory=9, update_every=10_000, iabn=False, bn_stats="source").bind(model)
-    said = adapter.step(rare).argmax(axis=1)
-    seen = np.bincount(said, minlength=5)
+    predicted = adapter.step(rare).argmax(axis=1)
+    seen = np.bincount(predicted, minlength=5)
     assert adapter.memory_.seen.tolist() == seen.tolist()
-    shown = seen[seen > 0]
+    counts = seen[seen > 0]
     held = adapter.memory_.held[seen > 0]
     assert held.sum() == 9
-    assert (held >= np.minimum(shown, 9 // len(shown))).all()
+    assert (held >= np.minimum(counts, 9 // len(counts))).all()
 
 
-def test_note_normalises_windows_that_are_far_off_for_themselves(model, x):
+def test_note_corrects_the_normalisation_of_windows_that_are_far_off(model, x):
     far = x[:4] * 5 + 3
     plain = registry.method("note", iabn=False, bn_stats="source").bind(model).step(far)
     aware = registry.method("note", k=1.0).bind(model).step(far)
@@ -102,16 +102,16 @@ def test_note_normalises_windows_that_are_far_off_for_themselves(model, x):
 # --- SAR ------------------------------------------------------------------------------------------------------------
 
 
-def test_sar_takes_the_gradient_uphill_of_sure_windows_only(model, x):
+def test_sar_takes_the_gradient_after_an_ascent_step_on_certain_windows(model, x):
     adapter = registry.method("sar", bn_stats="source", margin=0.1, reset_below=0, lr=0.1).bind(model)
     network, margin = network_with(model, "source"), 0.1 * math.log(5)
     velocity = [torch.zeros_like(p) for p in trainable(network)]
-    kept_in_all = 0
+    kept_windows = 0
     for first in (0, 40):
         batch = torch.from_numpy(x[first : first + 40])
         adapter.step(batch.numpy())
         kept = [i for i in range(40) if entropy_of(network(batch[i : i + 1]))[0] < margin]
-        kept_in_all += len(kept)
+        kept_windows += len(kept)
         gradients = torch.autograd.grad(entropy_of(network(batch[kept])).mean(), trainable(network))
         length = math.sqrt(sum(float((g**2).sum()) for g in gradients))
         uphill = copy.deepcopy(network)
@@ -125,28 +125,28 @@ def test_sar_takes_the_gradient_uphill_of_sure_windows_only(model, x):
                 v.mul_(0.9).add_(g)
                 p.sub_(0.1 * v)
         assert close(adapter, network, atol=1e-5)
-    assert adapter.kept_ == kept_in_all
+    assert adapter.kept_ == kept_windows
     assert 0 < adapter.kept_ < adapter.seen_ == 80
 
 
-def test_sar_resets_once_and_forgets_the_low_average(model, x):
+def test_sar_resets_once_and_starts_a_new_average(model, x):
     adapter = registry.method("sar", reset_below=0.1, lr=0.1).bind(model)
     adapter.step(x[:40])
     assert adapter.resets_ == 0
     start = adapter.clone().state()
-    adapter._watch(-1.0)  # far below: back to the source
+    adapter._reset_if_collapsed(-1.0)  # far below the threshold
     assert adapter.resets_ == 1
     for key, value in adapter.state().items():
         if key.startswith(("weights", "optimiser")):
             assert (value == start[key]).all()
-    adapter._watch(0.5)  # a stale average of about -0.9 would reset again
+    adapter._reset_if_collapsed(0.5)  # a stale average of about -0.9 would reset again
     assert adapter.resets_ == 1
     assert adapter.average_ == 0.5
-    adapter._watch(0.1)
+    adapter._reset_if_collapsed(0.1)
     assert adapter.average_ == pytest.approx(0.9 * 0.5 + 0.1 * 0.1)
 
 
-def test_sar_skips_a_batch_without_sure_windows(model, x):
+def test_sar_skips_a_batch_without_certain_windows(model, x):
     adapter = registry.method("sar", lr=0.5).bind(model)
     adapter.step(x[:40])
     adapter = adapter.clone(margin=0.0).restore(adapter.state())
@@ -158,7 +158,7 @@ def test_sar_skips_a_batch_without_sure_windows(model, x):
     )
 
 
-def test_sar_leaves_the_last_norm_layers_alone_on_demand(model):
+def test_sar_can_freeze_the_last_norm_layers(model):
     names = list(registry.method("sar", frozen_last=1).bind(model)._trained)
     assert len(names) == 4
     assert not any(name.startswith("blocks.3") for name in names)
@@ -167,27 +167,28 @@ def test_sar_leaves_the_last_norm_layers_alone_on_demand(model):
 # --- EATA -----------------------------------------------------------------------------------------------------------
 
 
-def test_eata_learns_from_sure_and_new_windows_only(model, x):
+def test_eata_trains_on_certain_and_new_windows_only(model, x):
     adapter = registry.method("eata", bn_stats="source", margin=0.2, similarity=0.5, batch=16, lr=0.0).bind(model)
-    margin, usual, kept_in_all, sure_in_all = 0.2 * math.log(5), None, 0, 0
+    margin, average, kept, certain_windows = 0.2 * math.log(5), None, 0, 0
     for first in range(0, 96, 16):
         adapter.step(x[first : first + 16])
         chosen = []
         for p in model.encode(x[first : first + 16])[1].astype(float):
-            sure = -sum(v * math.log(v) for v in p) < margin
-            new = usual is None or abs(p @ usual) / (np.linalg.norm(p) * np.linalg.norm(usual)) < 0.5
-            sure_in_all += sure
-            if sure and new:
+            certain = -sum(v * math.log(v) for v in p) < margin
+            new = average is None or abs(p @ average) / (np.linalg.norm(p) * np.linalg.norm(average)) < 0.5
+            certain_windows += certain
+            if certain and new:
                 chosen.append(p)
-        kept_in_all += len(chosen)
+        kept += len(chosen)
         if chosen:
-            usual = np.mean(chosen, axis=0) if usual is None else 0.9 * usual + 0.1 * np.mean(chosen, axis=0)
-    assert (adapter.seen_, adapter.sure_, adapter.kept_) == (96, sure_in_all, kept_in_all)
-    assert 16 < adapter.kept_ < adapter.sure_ < 96
-    assert np.allclose(adapter.usual_, usual, atol=1e-4)
+            mean = np.mean(chosen, axis=0)
+            average = mean if average is None else 0.9 * average + 0.1 * mean
+    assert (adapter.seen_, adapter.certain_, adapter.kept_) == (96, certain_windows, kept)
+    assert 16 < adapter.kept_ < adapter.certain_ < 96
+    assert np.allclose(adapter.average_, average, atol=1e-4)
 
 
-def test_eata_weights_sure_windows_and_pulls_back_by_fisher(model, x):
+def test_eata_weights_certain_windows_and_pulls_back_by_fisher(model, x):
     rng = np.random.default_rng(0)
     network = network_with(model, "source")
     start = [p.detach().clone() for p in trainable(network)]
@@ -210,7 +211,7 @@ def test_eata_weights_sure_windows_and_pulls_back_by_fisher(model, x):
         assert close(adapter, network, atol=1e-5)
 
 
-def test_eata_says_when_it_runs_without_fisher(model):
+def test_eata_reports_missing_fisher_information(model):
     assert "no Fisher" in registry.method("eata").bind(model).notes()[0]
 
 
@@ -231,25 +232,25 @@ def test_rem_loss_equals_the_double_loop():
     assert float(loss) == pytest.approx(agreement + 2 * disorder, rel=1e-6)
 
 
-def test_rem_teaches_the_harder_view_the_answer_and_the_easier_one_the_order():
+def test_rem_loss_has_the_right_gradients():
     easy = torch.tensor([[0.1, 0.0]], requires_grad=True)
     hard = torch.tensor([[3.0, 0.0]], requires_grad=True)
     ranked_loss([easy, hard], ranking=1.0, margin=0.0).backward()
-    assert easy.grad[0, 0] < 0 < easy.grad[0, 1]  # grows surer: its entropy was the higher one
-    assert hard.grad[0, 0] > 0 > hard.grad[0, 1]  # gives way to the easier view's answer
+    assert easy.grad[0, 0] < 0 < easy.grad[0, 1]  # becomes more certain: its entropy was higher
+    assert hard.grad[0, 0] > 0 > hard.grad[0, 1]  # moves to the easier view's prediction
 
 
 @pytest.mark.parametrize("encoder", ["cnn", "transformer"])
-def test_rem_hides_the_most_telling_moments_by_channel_means(encoder):
+def test_rem_masks_the_most_important_samples_by_channel_means(encoder):
     model, (x, _) = source(encoder), windows(n=6)
     adapter = registry.method("rem").bind(model)
     batch = torch.from_numpy(x)
     adapter._network(batch)
-    telling = adapter._telling(batch)
-    assert telling.shape == (6, 24)
-    hidden = adapter._masked(batch, telling.argsort(dim=1, descending=True, stable=True), level=2)
+    importance = adapter._importance(batch)
+    assert importance.shape == (6, 24)
+    masked = adapter._masked(batch, importance.argsort(dim=1, descending=True, stable=True), level=2)
     for i in range(6):
-        most = set(np.argsort(-telling[i].numpy(), kind="stable")[:5].tolist())  # a fifth of 24 moments
-        changed = {t for t in range(24) if (hidden[i, :, t] != batch[i, :, t]).any()}
+        most = set(np.argsort(-importance[i].numpy(), kind="stable")[:5].tolist())  # a fifth of 24 samples
+        changed = {t for t in range(24) if (masked[i, :, t] != batch[i, :, t]).any()}
         assert changed == most
-        assert np.allclose(hidden[i][:, sorted(most)], x[i].mean(axis=1, keepdims=True), atol=1e-6)
+        assert np.allclose(masked[i][:, sorted(most)], x[i].mean(axis=1, keepdims=True), atol=1e-6)

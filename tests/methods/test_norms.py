@@ -1,4 +1,4 @@
-"""Norm layers use the statistics they are told to, by the literal formulas."""
+"""Norm layers against the literal formulas of their statistics."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_batch_statistics_reduce_over_windows_and_time(layer, x):
     assert np.allclose(StatsNorm(layer, "batch")(x).numpy(), literal(x, *batch(x), layer), atol=1e-5)
 
 
-def test_mixed_statistics_stay_put(layer, x):
+def test_mixed_statistics_do_not_move(layer, x):
     (m, v), (mb, vb) = stored(layer), batch(x)
     norm = StatsNorm(layer, "mix", rate=0.3)
     expected = literal(x, 0.7 * m + 0.3 * mb, 0.7 * v + 0.3 * vb, layer)
@@ -92,7 +92,7 @@ def test_gradient_flows_through_the_share_of_the_batch(layer, x):
 
 
 @pytest.mark.parametrize("stats", ["source", "batch", "ema", "mix"])
-def test_a_single_value_a_channel_uses_the_trained_statistics(layer, stats):
+def test_a_single_value_per_channel_uses_the_trained_statistics(layer, stats):
     x = torch.tensor([[[1.0], [2.0], [3.0]]])
     norm = StatsNorm(layer, stats, 0.5)
     with learning(norm):
@@ -101,7 +101,7 @@ def test_a_single_value_a_channel_uses_the_trained_statistics(layer, stats):
 
 
 def instance_aware(x, mean, var, layer, k) -> np.ndarray:
-    """The formula of instance-aware normalisation, value by value."""
+    """Compute instance-aware normalisation value by value."""
     values, out = x.numpy().astype(float), np.empty(x.shape)
     length = x.shape[2]
     for i in range(x.shape[0]):
@@ -123,7 +123,7 @@ def test_instance_aware_norm_equals_its_formula(layer, x, k):
     assert np.allclose(InstanceAwareNorm(layer, k)(x).numpy(), expected, atol=1e-4)
 
 
-def test_instance_aware_norm_learns_from_the_batch(layer, x):
+def test_instance_aware_norm_uses_the_batch_while_learning(layer, x):
     (m, v), (mb, _) = stored(layer), batch(x)
     unbiased = np.array([x.numpy().astype(float)[:, c].var(ddof=1) for c in range(3)])[:, None]
     expected = instance_aware(x, mb, unbiased, layer, 1.0)
@@ -134,7 +134,7 @@ def test_instance_aware_norm_learns_from_the_batch(layer, x):
     assert np.allclose(norm.running_var.numpy(), (0.99 * v + 0.01 * unbiased)[:, 0], atol=1e-6)
 
 
-def test_instance_aware_norm_corrects_nothing_at_one_sample(layer):
+def test_instance_aware_norm_does_not_correct_single_samples(layer):
     x = torch.tensor([[[1.0], [2.0], [3.0]], [[0.0], [1.0], [5.0]]])
     assert torch.allclose(InstanceAwareNorm(layer, 4.0)(x), layer(x), atol=1e-6)
 
@@ -150,7 +150,7 @@ def test_replacing_keeps_names_and_values():
     assert list(norm_layers(network)) == ["1", "3.0", "4"]
 
 
-def test_layer_and_group_norms_are_found_and_norms_without_parameters_are_not():
+def test_only_norms_with_parameters_are_found():
     network = nn.Sequential(
         nn.LayerNorm(4), nn.GroupNorm(2, 4), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 2)
     )

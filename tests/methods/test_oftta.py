@@ -14,7 +14,7 @@ from sight.methods.oftta import OFTTA, MixedNorm  # noqa: E402 - needs torch
 
 
 def numpy_oftta_features(network, x, shares):
-    """Walk the CNN's own layers; normalise by hand."""
+    """Compute features layer by layer, with normalisation by hand."""
     shares = list(shares)
     for layer in network.blocks.modules():
         if isinstance(layer, torch.nn.BatchNorm1d):
@@ -32,7 +32,7 @@ def numpy_oftta_features(network, x, shares):
 
 
 @pytest.mark.parametrize("order", ["forward", "reversed"])
-def test_oftta_mixes_statistics_as_specified(order):
+def test_statistics_are_mixed_by_the_shares(order):
     source = toy_network()
     x = np.random.default_rng(0).normal(size=(16, 3, 20)).astype("float32")
     adapter = OFTTA(edtn_order=order).bind(source)
@@ -45,7 +45,7 @@ def test_oftta_mixes_statistics_as_specified(order):
     np.testing.assert_allclose(found, expected, atol=2e-4)
 
 
-def test_oftta_with_all_statistics_from_the_source_is_t3a():
+def test_with_the_sources_statistics_it_is_t3a():
     source = toy_network()
     x = np.random.default_rng(0).normal(size=(40, 3, 20)).astype("float32")
     plain = T3A(M=10).bind(source).step(x)
@@ -55,7 +55,7 @@ def test_oftta_with_all_statistics_from_the_source_is_t3a():
     assert np.abs(default - plain).max() > 1e-2
 
 
-def test_oftta_chunks_share_statistics_and_a_network_without_batch_norm_is_left_alone():
+def test_chunks_share_statistics_and_other_networks_stay_unchanged():
     x = np.random.default_rng(0).normal(size=(32, 3, 20)).astype("float32")
     source = toy_network()
     chunk = OFTTA(batch=32).bind(source)
@@ -69,7 +69,7 @@ def test_oftta_chunks_share_statistics_and_a_network_without_batch_norm_is_left_
     np.testing.assert_allclose(z, transformer.encode(x)[0], atol=1e-5)
 
 
-def test_oftta_holds_what_the_paper_counts():
+def test_state_bytes_equal_the_papers_figure():
     adapter = OFTTA(M=10).bind(toy_network(classes=4))
     kinds = adapter.state_bytes()
     assert sum(kinds[kind] for kind in OFTTA.MEMORY_SUM) / 1024 == pytest.approx(325.0, rel=0.01)

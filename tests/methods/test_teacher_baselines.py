@@ -1,4 +1,4 @@
-"""Methods with teachers, views and contrasts, against slow references that share no code with them."""
+"""Methods with teachers, views and contrastive losses, against slow references that share no code with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from sight import registry
 from sight.methods._augment import perturbed
-from sight.methods._memory import Dice
+from sight.methods._memory import SeededGenerator
 from sight.methods._norms import learning
 from sight.methods.accup import contrastive_loss
 from sight.methods.coa_har import masked_info_nce
@@ -32,7 +32,7 @@ def x() -> np.ndarray:
 # --- RoTTA ----------------------------------------------------------------------------------------------------------
 
 
-def test_rotta_trains_the_student_on_aged_memory_and_the_teacher_follows(model, x):
+def test_rotta_trains_the_student_and_the_teacher_follows(model, x):
     adapter = registry.method("rotta", memory=20, update_every=20, nu=0.25).bind(model)
     teacher, student = copy.deepcopy(adapter._teacher), copy.deepcopy(adapter._network)
     assert np.allclose(adapter.step(x[:20]), model.encode(x[:20])[1], atol=1e-5)
@@ -43,11 +43,13 @@ def test_rotta_trains_the_student_on_aged_memory_and_the_teacher_follows(model, 
         target = torch.softmax(teacher(torch.from_numpy(memory)), dim=1)
     optimiser = torch.optim.Adam(trainable(student), lr=1e-3)
     with learning(student):
-        log_p = torch.log_softmax(student(torch.from_numpy(perturbed(memory, Dice(0).generator, 1.0))), dim=1)
+        log_p = torch.log_softmax(
+            student(torch.from_numpy(perturbed(memory, SeededGenerator(0).generator, 1.0))), dim=1
+        )
     loss = 0
     for i in range(held):
-        youth = math.exp(-age[i] / 20) / (1 + math.exp(-age[i] / 20))
-        loss = loss - youth * sum(target[i, k] * log_p[i, k] for k in range(5)) / held
+        weight = math.exp(-age[i] / 20) / (1 + math.exp(-age[i] / 20))
+        loss = loss - weight * sum(target[i, k] * log_p[i, k] for k in range(5)) / held
     loss.backward()
     optimiser.step()
     assert close(adapter, student, atol=1e-5)
@@ -56,7 +58,7 @@ def test_rotta_trains_the_student_on_aged_memory_and_the_teacher_follows(model, 
         assert torch.allclose(dict(adapter._teacher.named_parameters())[name], expected, atol=1e-6)
 
 
-def test_rotta_answers_by_its_teacher(model, x):
+def test_rotta_predicts_with_its_teacher(model, x):
     adapter = registry.method("rotta", memory=16, update_every=16, batch=16, lr=0.5, nu=0.0, bn_stats="source").bind(
         model
     )
@@ -69,14 +71,14 @@ def test_rotta_answers_by_its_teacher(model, x):
 # --- CoTTA ----------------------------------------------------------------------------------------------------------
 
 
-def test_cotta_returns_the_share_of_weights_it_is_told(model, x):
+def test_cotta_restores_the_given_share_of_weights(model, x):
     start = dict(model.module().named_parameters())
     shares = []
     for share in (0.0, 0.1, 1.0):
         adapter = registry.method("cotta", restore_share=share, confidence=0.0, lr=1e-2).bind(model)
         adapter.step(x[:32])
-        back = [(p == start[name]).float().sum().item() for name, p in adapter._trained.items()]
-        shares.append(sum(back) / sum(p.numel() for p in start.values()))
+        restored = [(p == start[name]).float().sum().item() for name, p in adapter._trained.items()]
+        shares.append(sum(restored) / sum(p.numel() for p in start.values()))
     assert shares[0] < 0.01
     assert shares[1] == pytest.approx(0.1, abs=0.01)
     assert shares[2] == 1
@@ -93,16 +95,16 @@ def test_cotta_teacher_is_the_running_mean_of_the_student(model, x):
     assert all(torch.allclose(teacher[name], value, atol=1e-6) for name, value in expected.items())
 
 
-def test_cotta_averages_views_only_where_the_source_is_unsure(model, x):
+def test_cotta_averages_views_if_the_source_is_uncertain(model, x):
     network = network_with(model, "batch")
-    sure = registry.method("cotta", confidence=0.0).bind(model)
-    assert np.allclose(sure.step(x[:32]), probabilities(network, x[:32]), atol=1e-5)
-    unsure = registry.method("cotta", confidence=1.0, views=3).bind(model)
-    rng, total = Dice(0).generator, 0
+    certain = registry.method("cotta", confidence=0.0).bind(model)
+    assert np.allclose(certain.step(x[:32]), probabilities(network, x[:32]), atol=1e-5)
+    uncertain = registry.method("cotta", confidence=1.0, views=3).bind(model)
+    rng, total = SeededGenerator(0).generator, 0
     for _ in range(3):
         with torch.no_grad():
             total = total + network(torch.from_numpy(perturbed(x[:32], rng, 1.0))) / 3
-    assert np.allclose(unsure.step(x[:32]), torch.softmax(total, dim=1).numpy(), atol=1e-5)
+    assert np.allclose(uncertain.step(x[:32]), torch.softmax(total, dim=1).numpy(), atol=1e-5)
 
 
 # --- ACCUP ----------------------------------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ def test_accup_loss_equals_the_double_loop(labels):
     assert float(loss) == pytest.approx(total, rel=1e-6)
 
 
-def test_accup_answers_by_whichever_is_surer(model, x):
+def test_accup_uses_the_more_certain_prediction(model, x):
     adapter = registry.method("accup", M=2, tau=20.0).bind(model)
     adapter.step(x[:32])
     z, _ = model.encode(x[32:64])
@@ -141,7 +143,7 @@ def test_accup_answers_by_whichever_is_surer(model, x):
     assert 0 < by_prototype < 32
 
 
-def test_accup_trains_all_but_the_head(model, x):
+def test_accup_trains_everything_except_the_head(model, x):
     adapter = registry.method("accup").bind(model)
     adapter.step(x[:32])
     start = dict(model.module().named_parameters())
@@ -152,7 +154,7 @@ def test_accup_trains_all_but_the_head(model, x):
 # --- COA-HAR --------------------------------------------------------------------------------------------------------
 
 
-def test_coa_har_contrasts_with_other_labels_only_and_not_with_too_few():
+def test_coa_har_contrasts_with_enough_negatives_of_other_labels():
     rng = np.random.default_rng(0)
     unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)  # noqa: E731
     query, key, queue = unit(rng.normal(size=(3, 6))), unit(rng.normal(size=(3, 6))), unit(rng.normal(size=(20, 6)))
@@ -165,9 +167,9 @@ def test_coa_har_contrasts_with_other_labels_only_and_not_with_too_few():
             terms.append(-math.log(up / (up + sum(math.exp(query[i] @ n / 0.07) for n in negatives))))
     assert len(terms) == 2
     tensors = [torch.tensor(a) for a in (query, key, queue)]
-    rivals = torch.tensor(labels[:, None] != queue_labels)
-    assert float(masked_info_nce(*tensors, rivals, 0.07)) == pytest.approx(np.mean(terms), rel=1e-6)
-    assert float(masked_info_nce(*tensors, rivals & False, 0.07)) == 0
+    allowed = torch.tensor(labels[:, None] != queue_labels)
+    assert float(masked_info_nce(*tensors, allowed, 0.07)) == pytest.approx(np.mean(terms), rel=1e-6)
+    assert float(masked_info_nce(*tensors, allowed & False, 0.07)) == 0
 
 
 def test_coa_har_labels_by_the_mean_of_nearest_neighbours(model, x):
@@ -183,7 +185,7 @@ def test_coa_har_labels_by_the_mean_of_nearest_neighbours(model, x):
         assert int(found[i]) == wrong[nearest].mean(axis=0).argmax()
 
 
-def test_coa_har_queues_after_the_loss_and_updates_what_it_is_told(model, x):
+def test_coa_har_queues_after_the_loss_and_updates_the_chosen_parameters(model, x):
     for update, expected in (("norm", 6), ("all", 11)):
         adapter = registry.method("coa-har", update=update, update_every=16, memory=40).bind(model)
         adapter.step(x[:15])

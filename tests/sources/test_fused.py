@@ -1,4 +1,4 @@
-"""One graph for encoder and adaptation, the leaner encoder it is built on, and the one in 8 bits."""
+"""Fused graphs against adapters, the graph of the encoder, and its quantised form."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import pytest
 torch = pytest.importorskip("torch")
 onnx = pytest.importorskip("onnx")
 
+
 from sight.encoders.cnn import CNN  # noqa: E402
-from sight.kernels import backend  # noqa: E402
+from sight.methods._backend import choose  # noqa: E402
 from sight.methods.keel import Keel  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
 from sight.metrics import confusion, macro_f1_all  # noqa: E402
-from sight.sources.fused import FUSED, LAYOUTS, FusedSession  # noqa: E402
-from sight.sources.fused_export import STEPS, export_fused, quantise  # noqa: E402
+from sight.registry import resolve  # noqa: E402
+from sight.sources.fused import FUSED, FusedSession  # noqa: E402
+from sight.sources.fused_export import export_fused  # noqa: E402
 from sight.sources.onnx import OnnxSource  # noqa: E402
 from sight.sources.onnx_export import export_onnx  # noqa: E402
 from sight.sources.onnx_graph import prepared, to_graph  # noqa: E402
+from sight.sources.quantise import quantise  # noqa: E402
 from sight.sources.torch import TorchSource  # noqa: E402
 from sight.testing import ToySource, toy_stream  # noqa: E402
 from sight.train import train  # noqa: E402
@@ -47,15 +50,15 @@ def fused(source, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hapt(tmp_path_factory):
-    """A source trained on one person of HAPT, and 1,000 windows of others in time order."""
+    """Return a source trained on one subject of HAPT, and 1,000 windows of others in time order."""
     from sight.datasets.hapt import HAPT
     from tests.conftest import data_folder, require
 
     dataset = HAPT(root=require(data_folder() / "hapt.zip"))
     trained = train(dataset.windows("1", cache=False), dataset.classes, epochs=3)
     stream = [dataset.windows(subject, cache=False) for subject in ("2", "3")]
-    x = np.concatenate([person.x for person in stream])[:1000]
-    label = np.concatenate([person.label for person in stream])[:1000]
+    x = np.concatenate([windows.x for windows in stream])[:1000]
+    label = np.concatenate([windows.label for windows in stream])[:1000]
     path = export_onnx(trained, tmp_path_factory.mktemp("hapt") / "plain.onnx")
     return trained, path, x, label
 
@@ -69,14 +72,13 @@ def run(session, windows):
     "fields",
     [
         {},
-        {"variant": "authors"},
         {"surprise": "distance", "habit": "raw", "prototypes": "hard"},
         {"surprise": 0.3, "habit": "off", "prototypes": "off"},
         {"variant": "authors", "routing": False, "omega_mu": 0.0, "beta": 4.0},
     ],
     ids=str,
 )
-def test_fused_graph_answers_as_the_adapter(tmp_path, source, windows, fields):
+def test_fused_sight_agrees_with_the_adapter(tmp_path, source, windows, fields):
     adapter = SIGHT(**fields).bind(source)
     session = FusedSession(export_fused(source, tmp_path / "fused.onnx", SIGHT(**fields), shape=SHAPE))
     q, p, surprise = run(session, windows)
@@ -87,12 +89,12 @@ def test_fused_graph_answers_as_the_adapter(tmp_path, source, windows, fields):
         np.testing.assert_allclose(session.state()[name], value, rtol=0, atol=5e-5, err_msg=name)
 
 
-def test_the_smallest_epsilon_survives_export(tmp_path, source, windows):
-    """A class never seen has habit 0: only sqrt(0 + 1e-8) lets it be reached; without, answers are 0 or NaN."""
+def test_the_smallest_epsilon_survives_the_export(tmp_path, source, windows):
+    """A class that was never predicted has habit 0: without sqrt(0 + 1e-8), probabilities would be 0 or NaN."""
     adapter = SIGHT(surprise=1.0, routing=False).bind(source)
     session = FusedSession(export_fused(source, tmp_path / "f.onnx", SIGHT(surprise=1.0, routing=False), shape=SHAPE))
-    for machine in (adapter, session):
-        machine.restore({**adapter.state(), "count": np.array(5), "habit": np.zeros(4, np.float32)})
+    for runner in (adapter, session):
+        runner.restore({**adapter.state(), "count": np.array(5), "habit": np.zeros(4, np.float32)})
     q = session.step(windows[0])[0]
     np.testing.assert_allclose(q, adapter.step(windows[:1])[0], rtol=0, atol=1e-6)
     np.testing.assert_allclose(q, source.encode(windows[:1])[1][0], rtol=0, atol=1e-5)
@@ -110,7 +112,7 @@ def test_the_exporter_keeps_tiny_additions():
     np.testing.assert_array_equal(session.run(None, {"x": np.zeros(3, np.float32)})[0], 0)
 
 
-def test_a_wearer_moves_between_graph_and_adapter(fused, source, windows):
+def test_sight_moves_between_graph_and_adapter(fused, source, windows):
     adapter = SIGHT(tau=0.2).bind(source)
     session = FusedSession(fused)
     run(session, windows[:20])
@@ -123,7 +125,7 @@ def test_a_wearer_moves_between_graph_and_adapter(fused, source, windows):
         np.testing.assert_array_equal(session.state()[name], value)
 
 
-def test_a_fresh_state_may_be_all_zeros(fused, windows):
+def test_a_state_of_zeros_starts_a_new_wearer(fused, windows):
     session = FusedSession(fused)
     expected = [session.step(window) for window in windows[:2]]
     zeros = {"prototypes": np.zeros((4, 2048)), "habit": np.zeros(4), "belief": np.zeros(4), "count": 0}
@@ -132,17 +134,18 @@ def test_a_fresh_state_may_be_all_zeros(fused, windows):
         np.testing.assert_array_equal(session.step(window)[0], q)
 
 
-def test_layout_and_settings_travel_in_the_file(fused):
-    model, names = onnx.load(fused), LAYOUTS["sight"].names
+def test_the_file_describes_its_state_and_params(fused):
+    model, names = onnx.load(fused), list(SIGHT.layout.entries)
     assert [tensor.name for tensor in model.graph.input] == ["x", *names]
     assert [tensor.name for tensor in model.graph.output] == ["q", "p", "surprise", *(f"next_{n}" for n in names)]
     facts = json.loads({entry.key: entry.value for entry in model.metadata_props}[FUSED])
-    assert (facts["state_version"], facts["method"], facts["params"]["tau"]) == (1, "sight", 0.2)
+    assert (facts["format"], facts["state_version"], facts["method"]) == (2, 1, "sight")
+    assert (facts["params"]["tau"], facts["class_frequencies"], facts["state"]) == (0.2, "habit", names)
 
 
-def test_session_refuses_what_it_cannot_use(tmp_path, fused, source, windows):
+def test_a_session_refuses_invalid_input(tmp_path, fused, source, windows):
     plain = export_onnx(source, tmp_path / "plain.onnx", shape=SHAPE)
-    with pytest.raises(ValueError, match="no adaptation"):
+    with pytest.raises(ValueError, match="holds no method"):
         FusedSession(plain)
     session = FusedSession(fused)
     session.step(windows[0])
@@ -157,10 +160,10 @@ def test_session_refuses_what_it_cannot_use(tmp_path, fused, source, windows):
         np.testing.assert_array_equal(value, before[name])
 
 
-def test_only_sight_and_keel_can_be_fused(tmp_path, source):
+def test_other_methods_cannot_be_fused(tmp_path, source):
     from sight.methods.ema import EMA
 
-    with pytest.raises(TypeError, match="Expected SIGHT or Keel"):
+    with pytest.raises(TypeError, match="Expected sight or keel"):
         export_fused(source, tmp_path / "fused.onnx", EMA(), shape=SHAPE)
 
 
@@ -169,7 +172,7 @@ def test_only_sight_and_keel_can_be_fused(tmp_path, source):
 
 @pytest.fixture(scope="module")
 def toy():
-    """A perceptron with source statistics, and a stream of windows for it."""
+    """Return a perceptron with source statistics, and a function that makes a stream for it."""
     world, rng = ToySource(), np.random.default_rng(0)
     label = np.tile(np.arange(5), 200)
     x = (world.centres[label] + 2.5 * rng.normal(size=(1000, *world.shape))).astype(np.float32)
@@ -177,23 +180,27 @@ def toy():
     return trained, lambda n: toy_stream(world, n=n, noise=2.5, seed=3).x.reshape(-1, 60, 1)
 
 
+@pytest.fixture(scope="module")
+def fused_keel(toy, tmp_path_factory):
+    return export_fused(toy[0], tmp_path_factory.mktemp("keel") / "fused.onnx", Keel())
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {},
-        {"surprise": 0.0, "rate": 0.0, "guard": False},
-        {"prototypes": 0.0, "doubt": 0.0, "temper": 1.0},
-        {"align": 0.0, "debias": 0.0, "patience": 3.0, "gap_half_life_s": None},
+        {"surprise": 0.0, "rate": 0.0, "guard": False, "prototypes": 0.0},
+        {"doubt": 0.0, "temper": 1.0, "align": 0.0, "debias": 0.0, "patience": 3.0, "gap_half_life_s": None},
     ],
     ids=str,
 )
-def test_fused_keel_answers_as_the_adapter_through_gaps(tmp_path, toy, fields):
+def test_fused_keel_agrees_with_the_adapter_through_gaps(tmp_path, toy, fields):
     trained, stream = toy
     adapter, x = Keel(**fields).bind(trained), stream(1000)
     session = FusedSession(export_fused(trained, tmp_path / "fused.onnx", Keel(**fields)))
     for first in range(0, 1000, 250):
-        for machine in (adapter, session):
-            machine.gap(20.0 * first / 250)
+        for runner in (adapter, session):
+            runner.gap(20.0 * first / 250)
         piece = x[first : first + 250]
         q, p, surprise = run(session, piece)
         expected = adapter.step(piece)
@@ -205,10 +212,11 @@ def test_fused_keel_answers_as_the_adapter_through_gaps(tmp_path, toy, fields):
         np.testing.assert_allclose(session.state()[name], value, rtol=1e-5, atol=1e-3, err_msg=name)
 
 
-def test_fused_keel_keeps_its_digits_over_20000_windows(tmp_path, toy):
+@pytest.mark.parametrize("windows", [4_000, pytest.param(20_000, marks=pytest.mark.long)])
+def test_fused_keel_stays_exact_on_a_long_stream(fused_keel, toy, windows):
     trained, stream = toy
-    x = stream(20_000)
-    q = run(FusedSession(export_fused(trained, tmp_path / "fused.onnx", Keel())), x)[0]
+    x = stream(windows)
+    q = run(FusedSession(fused_keel), x)[0]
     expected = Keel().bind(trained).step(x)
     np.testing.assert_allclose(q, expected, rtol=0, atol=1e-4)
     np.testing.assert_array_equal(q.argmax(axis=1), expected.argmax(axis=1))
@@ -219,10 +227,10 @@ def test_fused_keel_without_statistics(tmp_path, source, windows):
     np.testing.assert_allclose(run(session, windows)[0], Keel().bind(source).step(windows), rtol=0, atol=5e-5)
 
 
-def test_a_wearer_of_keel_moves_between_graph_and_adapter(tmp_path, toy):
+def test_keel_moves_between_graph_and_adapter(fused_keel, toy):
     trained, stream = toy
     x, adapter = stream(60), Keel().bind(trained)
-    session = FusedSession(export_fused(trained, tmp_path / "fused.onnx", Keel()))
+    session = FusedSession(fused_keel)
     for name, value in adapter.state().items():
         np.testing.assert_allclose(session.state()[name], value, rtol=1e-7, err_msg=name)
     run(session, x[:30])
@@ -230,11 +238,11 @@ def test_a_wearer_of_keel_moves_between_graph_and_adapter(tmp_path, toy):
     np.testing.assert_allclose(run(session, x[30:45])[0], adapter.step(x[30:45]), rtol=0, atol=2e-5)
     session.restore(adapter.state())
     np.testing.assert_allclose(run(session, x[45:])[0], adapter.step(x[45:]), rtol=0, atol=2e-5)
-    with pytest.raises(ValueError, match="life"):
-        session.restore({**adapter.state(), "life": np.ones(3)})
+    with pytest.raises(ValueError, match="frequencies"):
+        session.restore({**adapter.state(), "frequencies": np.ones(3)})
 
 
-def test_the_page_runs_the_other_method_and_its_settings_too(tmp_path, toy, capsys, monkeypatch):
+def test_the_example_of_the_docs_runs(tmp_path, toy, capsys, monkeypatch):
     from typer.testing import CliRunner
 
     from sight.cli import app
@@ -244,27 +252,27 @@ def test_the_page_runs_the_other_method_and_its_settings_too(tmp_path, toy, caps
     trained, stream = toy
     x = stream(80)
     trained.save(tmp_path / "model.safetensors")
-    wanted = ["export", "model.safetensors", "--fused", "--method", "sight", "--set", "tau=0.2", "-o", "watch.onnx"]
-    assert CliRunner().invoke(app, wanted).exit_code == 0
+    arguments = ["export", "model.safetensors", "--fused", "--method", "sight", "--set", "tau=0.2", "-o", "watch.onnx"]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
     capsys.readouterr()
     page = (ROOT / "docs" / "onnx.md").read_text("utf-8")
     exec(page.split("```python")[1].split("```")[0], {"windows": x})
-    shown = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
-    assert shown == SIGHT(tau=0.2).bind(trained).step(x).argmax(axis=1).tolist()
+    printed = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
+    assert printed == SIGHT(tau=0.2).bind(trained).step(x).argmax(axis=1).tolist()
 
 
-def test_keel_tells_hosts_what_they_need(tmp_path, toy):
-    model = onnx.load(export_fused(toy[0], tmp_path / "fused.onnx", Keel(debias=2.0)))
+def test_the_file_of_keel_has_what_hosts_need(fused_keel):
+    model = onnx.load(fused_keel)
     facts = json.loads({entry.key: entry.value for entry in model.metadata_props}[FUSED])
-    assert (facts["method"], facts["state_version"], facts["params"]["debias"]) == ("keel", 1, 2.0)
+    assert (facts["method"], facts["state_version"], facts["params"]["debias"]) == ("keel", 2, 2.5)
     assert [tensor.name for tensor in model.graph.input] == ["x", *facts["state"]]
-    assert facts["gap_clears"] == ["linked"]
+    assert (facts["gap_clears"], facts["class_frequencies"]) == (["linked"], "frequencies")
     types = {tensor.name: tensor.type.tensor_type.elem_type for tensor in model.graph.input}
     assert set(types.values()) == {onnx.TensorProto.FLOAT, onnx.TensorProto.INT32}
 
 
-@pytest.mark.parametrize(("name", "length"), [("cnn", 100), ("cnn", 133), ("resnet", 100)])
-def test_lean_graph_answers_as_the_network(tmp_path, name, length):
+@pytest.mark.parametrize(("name", "length"), [("cnn", 133), ("resnet", 100)])
+def test_the_exported_encoder_agrees_with_the_network(tmp_path, name, length):
     from sight import registry
 
     torch.manual_seed(1)
@@ -275,21 +283,20 @@ def test_lean_graph_answers_as_the_network(tmp_path, name, length):
             module.running_var.uniform_(0.5, 2)
     plain = TorchSource(network, classes=tuple("abcd"))
     x = np.random.default_rng(0).normal(size=(5, 3, length)).astype(np.float32)
-    exported = OnnxSource(export_onnx(plain, tmp_path / "lean.onnx", shape=(3, length)))
+    exported = OnnxSource(export_onnx(plain, tmp_path / "encoder.onnx", shape=(3, length)))
     for ours, theirs in zip(plain.encode(x), exported.encode(x), strict=True):
         np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-5 * max(1, np.abs(ours).max()))
 
 
 EXPORTS = {
     "plain": export_onnx,
-    "sight": lambda *where, **shape: export_fused(*where, SIGHT(), **shape),
     "keel": lambda *where, **shape: export_fused(*where, Keel(), **shape),
 }
 
 
 @pytest.mark.parametrize("form", EXPORTS)
-def test_files_hold_no_notes_of_the_exporter(tmp_path, source, form, monkeypatch):
-    path = EXPORTS[form](source, tmp_path / "lean.onnx", shape=SHAPE)
+def test_files_hold_no_metadata_of_the_exporter(tmp_path, source, form, monkeypatch):
+    path = EXPORTS[form](source, tmp_path / "encoder.onnx", shape=SHAPE)
     graph = onnx.load(path).graph
     assert not any(len(node.metadata_props) for node in graph.node)
     assert not any(len(value.metadata_props) for value in (graph, *graph.input, *graph.output, *graph.value_info))
@@ -300,9 +307,9 @@ def test_files_hold_no_notes_of_the_exporter(tmp_path, source, form, monkeypatch
     assert path.stat().st_size < noted.stat().st_size - 20_000
 
 
-def test_convolutions_become_image_convolutions_and_the_network_stays(tmp_path, source):
+def test_convolutions_become_image_convolutions(tmp_path, source):
     keys = list(source.network.state_dict())
-    model = onnx.load(export_onnx(source, tmp_path / "lean.onnx", shape=SHAPE))
+    model = onnx.load(export_onnx(source, tmp_path / "encoder.onnx", shape=SHAPE))
     kernels = [a.ints for node in model.graph.node if node.op_type == "Conv" for a in node.attribute]
     assert all(len(tensor.dims) != 3 for tensor in model.graph.initializer)
     assert [1, 5] in [list(k) for k in kernels]
@@ -312,25 +319,25 @@ def test_convolutions_become_image_convolutions_and_the_network_stays(tmp_path, 
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("method", [SIGHT(), SIGHT(variant="authors"), Keel()], ids=["paper", "authors", "keel"])
+@pytest.mark.parametrize("method", [SIGHT(variant="authors"), Keel()], ids=["authors", "keel"])
 def test_four_implementations_agree_on_a_real_stream(tmp_path, hapt, monkeypatch, method):
     trained, path, x, _ = hapt
     exported = OnnxSource(path)
-    answers = {"torch": method.clone().bind(trained).step(x)}
-    for name in ("numpy", "numba") if backend().name == "numba" else ("numpy",):
+    predictions = {"torch": method.clone().bind(trained).step(x)}
+    for name in {"numpy", choose(type(method), np.float32).name}:
         monkeypatch.setenv("SIGHT_KERNEL", name)
-        answers[name] = method.clone().bind(exported).step(x)
-    answers["fused"] = run(FusedSession(export_fused(trained, tmp_path / "fused.onnx", method)), x)[0]
-    answers["step in torch"] = torch_step(trained, method, x[:200])
-    for name, q in answers.items():
-        expected = answers["numpy"][: len(q)]
+        predictions[name] = method.clone().bind(exported).step(x)
+    predictions["fused"] = run(FusedSession(export_fused(trained, tmp_path / "fused.onnx", method)), x)[0]
+    predictions["step in torch"] = torch_step(trained, method, x[:200])
+    for name, q in predictions.items():
+        expected = predictions["numpy"][: len(q)]
         np.testing.assert_allclose(q, expected, rtol=0, atol=5e-5, err_msg=name)
         np.testing.assert_array_equal(q.argmax(axis=1), expected.argmax(axis=1), err_msg=name)
 
 
 def torch_step(source, method, x):
-    step = STEPS[method.name].of(source.network, method.clone().bind(source))
-    state = [torch.from_numpy(zeros) for zeros in LAYOUTS[method.name].zeros(*source.weight.shape).values()]
+    step = resolve(method.fused_step)(source.network, method.clone().bind(source))
+    state = [torch.from_numpy(zeros) for zeros in method.layout.graph_zeros(*source.weight.shape).values()]
     rows = []
     with torch.inference_mode():
         for window in x:
@@ -340,7 +347,7 @@ def torch_step(source, method, x):
 
 
 @pytest.mark.real
-def test_online_and_offline_answer_alike_to_the_bit(hapt):
+def test_online_and_offline_are_equal_bit_for_bit(hapt):
     _, path, x, _ = hapt
     adapter = SIGHT().bind(OnnxSource(path))
     whole = adapter.step(x[:300])
@@ -349,13 +356,13 @@ def test_online_and_offline_answer_alike_to_the_bit(hapt):
 
 
 @pytest.mark.real
-def test_eight_bits_cost_little_on_real_data(tmp_path, hapt):
+def test_quantisation_keeps_accuracy_on_real_data(tmp_path, hapt):
     trained, path, x, label = hapt
     small = OnnxSource(quantise(path, tmp_path / "int8.onnx", x[::5]))
     assert small.path.stat().st_size < 0.6 * path.stat().st_size
-    known = label >= 0
+    labelled = label >= 0
     scores = [
-        macro_f1_all(confusion(label[known], source.encode(x[known])[1].argmax(axis=1), 6))
+        macro_f1_all(confusion(label[labelled], source.encode(x[labelled])[1].argmax(axis=1), 6))
         for source in (trained, small)
     ]
     assert abs(scores[0] - scores[1]) < 0.03

@@ -232,7 +232,7 @@ def test_wrap_any_module(ending, encoder):
 
 def test_wrap_says_what_is_wrong():
     model = Foreign()
-    with pytest.raises(ValueError, match=r"no head 'tail.lost'; known are .* Did you mean 'tail.last'\?"):
+    with pytest.raises(ValueError, match=r"no head 'tail.lost'; choose from .* Did you mean 'tail.last'\?"):
         sight.wrap(model, encoder="body", head="tail.lost")
     with pytest.raises(ValueError, match=r"no encoder 'embet'.* Did you mean 'embed'\?"):
         sight.wrap(model, encoder="embet", head="tail.last")

@@ -167,12 +167,12 @@ class Step(NamedTuple):
 
 def _walk(adapter: Adapter, encoded: Encoded) -> Iterator[Step]:
     """Send a stream through SIGHT window by window, and look at what each but the first met before its answer."""
-    if not (isinstance(adapter, OutputAdapter) and hasattr(adapter, "prototypes_")):
+    if not isinstance(adapter, OutputAdapter) or adapter.class_prototypes() is None:
         raise TypeError(f"Expected a method that keeps prototypes, such as sight, got {adapter.name}.")
     z, p = encoded
     belief = adapter.refine(z[:1], p[:1])[0]
     for at in range(1, len(z)):
-        bank = unit(adapter.prototypes_.astype(np.float64))
+        bank = unit(np.asarray(adapter.class_prototypes(), np.float64))
         expected, feature = unit(bank.T @ belief), unit(z[at].astype(np.float64))
         alignment = unit(bank - expected) @ unit(feature - expected)
         yield Step(bank, float(feature @ expected), alignment)

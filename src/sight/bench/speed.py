@@ -21,7 +21,7 @@ from sight.bench.int8_accuracy import int8_cost
 from sight.bench.naive_sight import PlainSight
 from sight.bench.paper_figures import figures
 from sight.bench.timing_models import SHAPES, Bed, make
-from sight.kernels import backend
+from sight.methods._backend import choose
 from sight.methods.sight import SIGHT
 from sight.sources.features import FeatureSource
 from sight.sources.fused import FusedSession
@@ -55,7 +55,7 @@ def speed(out: str | Path = "out/speed.json", *, quick: bool = False) -> dict[st
     found: dict[str, Any] = {
         "sight_version": __version__,
         "machine": timing.machine(),
-        "kernel": backend().name,
+        "kernel": choose(SIGHT, np.float32).name,
         "effort": effort._asdict(),
         "shapes": {},
     }
@@ -158,7 +158,7 @@ def fleet(effort: Effort) -> dict[str, Any]:
     """Advance many wearers by one window each, K 5 and D 2048, features given."""
     rng = np.random.default_rng(0)
     adapter = SIGHT().bind(FeatureSource(rng.normal(size=(5, 2048)).astype(np.float32)))
-    wearers = adapter.fleet(effort.wearers)
+    wearers = adapter.many(effort.wearers)
     z = np.maximum(rng.normal(size=(effort.wearers, 2048)), 0).astype(np.float32)
     p = rng.dirichlet(np.full(5, 0.3), size=effort.wearers).astype(np.float32)
     seconds = timing.alone(lambda _: wearers.refine(z, p), rounds=7, warm_up=2)

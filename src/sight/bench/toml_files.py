@@ -56,7 +56,7 @@ def check_fields(cls: type, given: Mapping[str, Any]) -> None:
     >>> from sight.methods.sight import SIGHT
     >>> check_fields(SIGHT, {"tau": "warm"})
     Traceback (most recent call last):
-    ValueError: tau='warm' is not a number.
+    ValueError: sight: expected tau > 0, got 'warm'.
     """
     plain = {name: value for name, value in given.items() if isinstance(value, (str, int, float))}
     params.parse(cls, [f"{name}={value}" for name, value in plain.items()])

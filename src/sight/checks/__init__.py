@@ -1,8 +1,8 @@
-"""The contract as checks for anybody's method: what an adapter promises, tried out.
+"""The contract of `sight.base.Adapter` as checks that any method can be tested with.
 
-``check_adapter(Mine())`` runs them all; a test suite parametrises over `checks` to see each by name::
+``check_adapter(MyMethod())`` runs all of them. A test suite parametrises over `checks` to report each by name::
 
-    @pytest.mark.parametrize("check", sight.checks.checks(Mine()), ids=str)
+    @pytest.mark.parametrize("check", sight.checks.checks(MyMethod()), ids=str)
     def test_contract(check):
         check()
 """
@@ -21,13 +21,13 @@ __all__ = ["CHECKS", "Case", "Check", "CheckFailed", "check_adapter", "checks"]
 
 @dataclass(frozen=True)
 class Check:
-    """One promise about one method; call it to try it."""
+    """One check of one method; call it to run it."""
 
     name: str
     case: Case
 
     def __call__(self) -> None:
-        """Try the promise."""
+        """Run the check; raise `CheckFailed` if it fails."""
         CHECKS[self.name](self.case)
 
     def __str__(self) -> str:
@@ -37,13 +37,13 @@ class Check:
 def checks(
     adapter: Adapter, source: Source | None = None, stream: Windows | None = None, twin: Source | None = None
 ) -> list[Check]:
-    """List every check of an adapter as a named callable.
+    """Return every check of an adapter; see `check_adapter` for the parameters.
 
     Examples
     --------
     >>> from sight.methods.ema import EMA
     >>> [str(check) for check in checks(EMA())][:3]
-    ['probabilities', 'source_untouched', 'reset']
+    ['probabilities', 'source_unchanged', 'reset']
     """
     adapter = adapter() if isinstance(adapter, type) else adapter
     case = Case(adapter=adapter, given_source=source, given_stream=stream, twin=twin)
@@ -53,16 +53,16 @@ def checks(
 def check_adapter(
     adapter: Adapter, source: Source | None = None, stream: Windows | None = None, twin: Source | None = None
 ) -> None:
-    """Try everything the contract promises on an adapter; raise `CheckFailed` at the first promise it breaks.
+    """Run every check on an adapter; raise `CheckFailed` at the first that fails.
 
     Parameters
     ----------
     adapter
-        The method with the settings to check, or its class; it is cloned, never touched.
+        The method with the hyper-parameters to check, or its class; it is cloned, never changed.
     source, stream
-        What to check it with; a toy source and a toy stream where None.
+        Source and stream to check it with; toys if None.
     twin
-        The same model as `source` in another form, such as its ONNX export; both must lead to the same answers.
+        The same model as `source` in another form, such as its ONNX export; predictions must be the same.
 
     Examples
     --------

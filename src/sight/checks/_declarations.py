@@ -1,4 +1,4 @@
-"""Promises about manners: what a method says of itself, and how it refuses what it cannot work with."""
+"""Checks of what a method declares, and of how it refuses invalid input."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from sight.base import Adapter, Needs, OutputAdapter
-from sight.checks._harness import Case, CheckFailed, answers, parts, probable, refuses, size_of_piece
+from sight.checks._harness import Case, CheckFailed, chunk_size, parts, predict
 from sight.params import parse
 
 
 def unbound(case: Case) -> None:
-    """Promise: used before `bind`, a method says what to do."""
+    """Check that a method that is used before `bind` raises a RuntimeError that names bind."""
     adapter = case.unbound()
     if hasattr(adapter, "_source"):
-        raise CheckFailed(f"{adapter.name}: is bound by its constructor; let bind alone set the source.")
+        raise CheckFailed(f"{adapter.name}: is bound by its constructor; only bind may set the source.")
     uses: dict[str, Callable[[], Any]] = {
         "step": lambda: adapter.step(case.x),
         "peek": lambda: adapter.peek(case.x),
@@ -30,9 +30,7 @@ def unbound(case: Case) -> None:
         try:
             use()
         except RuntimeError as error:
-            case.demand(
-                "bind" in str(error), f"{name} before bind says {str(error)!r}; tell to call bind(source) first."
-            )
+            case.require("bind" in str(error), f"{name} before bind raises {str(error)!r}; name bind(source) in it.")
         else:
             raise CheckFailed(
                 f"{adapter.name}: {name} before bind does not fail; raise a RuntimeError that names bind."
@@ -40,18 +38,18 @@ def unbound(case: Case) -> None:
 
 
 def bad_input(case: Case) -> None:
-    """Promise: NaN, infinity and wrong shapes are refused with a ValueError before anything changes."""
+    """Check that NaN, infinity and wrong shapes are refused with a ValueError before any state changes."""
     adapter = case.fresh()
-    good = case.x[: size_of_piece(adapter, case.x)]
+    good = case.x[: chunk_size(adapter, case.x)]
     adapter.step(good)
-    spoilt = [good.copy(), good.copy()]
-    spoilt[0][-1, 0, 0], spoilt[1][0, -1, -1] = np.nan, np.inf
+    bad = [good.copy(), good.copy()]
+    bad[0][-1, 0, 0], bad[1][0, -1, -1] = np.nan, np.inf
     channels = np.concatenate([good, good[:, :1]], axis=1)
     attempts: dict[str, Callable[[], Any]] = {
-        "a window with NaN": lambda: adapter.step(spoilt[0]),
-        "a window with infinity": lambda: adapter.step(spoilt[1]),
+        "a window with NaN": lambda: adapter.step(bad[0]),
+        "a window with infinity": lambda: adapter.step(bad[1]),
         "windows without a channel axis": lambda: adapter.step(good[:, 0]),
-        "windows with a channel too many": lambda: adapter.step(channels),
+        "windows with an additional channel": lambda: adapter.step(channels),
     }
     if isinstance(adapter, OutputAdapter):
         z, p = case.source.encode(good)
@@ -63,59 +61,61 @@ def bad_input(case: Case) -> None:
             "a feature that is NaN": lambda: adapter.refine(np.full_like(z, np.nan), p),
         }
     for what, attempt in attempts.items():
-        refuses(case, adapter, what, attempt)
+        case.require_refusal(adapter, what, attempt)
 
 
 def half_life(case: Case) -> None:
-    """Promise: a `gap_half_life_s` that cannot be is refused; with a time, or None, answers after a gap are valid."""
+    """Check that an invalid `gap_half_life_s` is refused, and that a valid one leads to valid predictions."""
     if "gap_half_life_s" not in case.adapter.params():
         return
     adapter = case.fresh()
     for wrong in (-5.0, 0.0, float("nan")):
-        told = refuses(case, adapter, f"gap_half_life_s={wrong}", partial(adapter.clone, gap_half_life_s=wrong))
-        case.demand(
-            "expected" in told and "got" in told,
-            f"refuses gap_half_life_s={wrong} with {told!r}; say expected and got.",
+        what = f"gap_half_life_s={wrong}"
+        message = case.require_refusal(adapter, what, partial(adapter.clone, gap_half_life_s=wrong))
+        case.require(
+            "expected" in message and "got" in message,
+            f"refuses {what} with {message!r}; state what was expected and what was got.",
         )
     head, tail = parts(case.x, 2)
     for right in (None, 45.0):
         adapter = case.fresh().clone(gap_half_life_s=right)
-        answers(adapter, head)
+        predict(adapter, head)
         adapter.gap(30.0)
-        probable(case, answers(adapter, tail), len(tail), f"after a gap, with gap_half_life_s={right}")
+        q = predict(adapter, tail)
+        case.require_probabilities(q, len(tail), f"after a gap, with gap_half_life_s={right}")
 
 
-def settings(case: Case) -> None:
-    """Promise: settings are fields, and go through text and back."""
+def params_as_text(case: Case) -> None:
+    """Check that hyper-parameters are fields that can be written as text and read again."""
     values = case.adapter.params()
     texts = [f"{key}={'none' if value is None else value}" for key, value in values.items()]
     again = type(case.adapter)(**parse(type(case.adapter), texts))
-    case.demand(
+    case.require(
         again.params() == values,
-        f"has settings {values} that come back from text as {again.params()}; annotate fields as bool, int, float, "
+        f"has parameters {values} that are read from text as {again.params()}; annotate fields as bool, int, float, "
         f"str, Literal or None, and store them unchanged.",
     )
 
 
 def declaration(case: Case) -> None:
-    """Promise: name, needs and a docstring that explains each setting are there, and agree with what it does."""
+    """Check that name, needs and a docstring that explains each field exist and agree with the behaviour."""
     kind, needs = type(case.adapter), case.adapter.needs
-    case.demand(bool(getattr(kind, "name", "")), "has no name; give the class a `name`.")
+    case.require(bool(getattr(kind, "name", "")), "has no name; give the class a `name`.")
     declared = any("needs" in vars(base) for base in kind.__mro__ if base not in (Adapter, OutputAdapter))
-    case.demand(
+    case.require(
         declared and isinstance(needs, Needs), "declares no needs; write `needs: ClassVar[Needs] = Needs(...)`."
     )
-    case.demand(
+    case.require(
         needs.batch or case.rules()[0].fresh().chunk is None,
         "works in chunks but does not declare it; write Needs(batch=True).",
     )
-    case.demand(
+    case.require(
         needs.source_stats in ("no", "optional", "required"),
-        f"declares source_stats={needs.source_stats!r}; say 'no', 'optional' or 'required'.",
+        f"declares source_stats={needs.source_stats!r}; use 'no', 'optional' or 'required'.",
     )
-    # A dataclass without a docstring is given its signature for one.
+    # A dataclass without a docstring has its signature as docstring.
     own = kind.__doc__ or ""
-    case.demand(bool(own) and not own.startswith(f"{kind.__name__}("), "has no docstring; say what it believes.")
-    told = " ".join(base.__doc__ or "" for base in kind.__mro__)
-    missing = [key for key in case.adapter.params() if not re.search(rf"\b{key}\b", told)]
-    case.demand(not missing, f"does not explain {', '.join(missing)} in its docstring.")
+    case.require(bool(own) and not own.startswith(f"{kind.__name__}("), "has no docstring; say what it assumes.")
+    texts = " ".join(base.__doc__ or "" for base in kind.__mro__)
+    missing = [key for key in case.adapter.params() if not re.search(rf"\b{key}\b", texts)]
+    case.require(not missing, f"does not explain {', '.join(missing)} in its docstring.")

@@ -1,4 +1,4 @@
-"""What a check works with: a method, a source and a stream, and small questions about them."""
+"""The subject of a check (a method, a source and a stream) and the helpers that checks share."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from sight.base import Adapter, OutputAdapter, Source
 from sight.testing import ToySource, toy_network, toy_stream
 from sight.types import Array, Windows
 
-#: Windows of the stream that is made where none is given: past the memories of most methods, and no multiple of 32.
+#: Windows of the toy stream: more than the memories of most methods hold, and not a multiple of 32.
 LENGTH = 100
 
-#: How far answers may lie apart where floating point takes another way to the same sum.
+#: Tolerance of predictions that differ only by the order of floating-point operations.
 CLOSE = 1e-4
 
 
-class CheckFailed(AssertionError):  # noqa: N818 - reads as what happened
-    """A method breaks a promise of the contract; the message says which, and how it showed."""
+class CheckFailed(AssertionError):  # noqa: N818 - reads better than CheckError
+    """A method violates the contract; the message says how."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A method, the source it is bound to, and a stream for both.
+    """A method, the source it is bound to, and a stream.
 
     Parameters
     ----------
     adapter
-        The method with the settings to check; it is cloned, never touched.
+        The method with the hyper-parameters to check; it is cloned, never changed.
     given_source, given_stream
-        What to check it with; toys where None.
+        Source and stream to check it with; toys if None.
     twin
         The same model as another kind of source, such as its ONNX export.
     """
@@ -47,7 +47,7 @@ class Case:
 
     @cached_property
     def source(self) -> Source:
-        """The source, a numpy toy or, for methods that work on the network, a torch toy."""
+        """The source; by default a numpy toy or, for methods that need the network, a torch toy."""
         if self.given_source is not None:
             return self.given_source
         return ToySource() if isinstance(self.adapter, OutputAdapter) else toy_network()
@@ -59,106 +59,104 @@ class Case:
         return windows.x
 
     def fresh(self) -> Adapter:
-        """Return an adapter of its own, bound and unused."""
+        """Return a new adapter that is bound to the source."""
         return self.unbound().bind(self.source)
 
     def unbound(self) -> Adapter:
-        """Return an adapter of its own that knows no source."""
+        """Return a new adapter that is not bound."""
         return dataclasses.replace(self.adapter)
 
     def rules(self) -> list[Case]:
-        """Return the case under each streaming rule that the method offers as a field, the usual one first."""
-        usual = {field.name: field.default for field in dataclasses.fields(self.adapter)}.get("rule")
-        if usual in (None, dataclasses.MISSING):
+        """Return the case under each streaming rule that the method has as a field, the default rule first."""
+        default = {field.name: field.default for field in dataclasses.fields(self.adapter)}.get("rule")
+        if default in (None, dataclasses.MISSING):
             return [self]
-        offered = dict.fromkeys((usual, *get_args(get_type_hints(type(self.adapter))["rule"])))
-        ruled = (self.adapter.clone(rule=rule) for rule in offered)
-        return [dataclasses.replace(self, adapter=adapter, given_source=self.source) for adapter in ruled]
+        offered = dict.fromkeys((default, *get_args(get_type_hints(type(self.adapter))["rule"])))
+        adapters = (self.adapter.clone(rule=rule) for rule in offered)
+        return [dataclasses.replace(self, adapter=adapter, given_source=self.source) for adapter in adapters]
 
-    def demand(self, kept: bool | np.bool_, message: str) -> None:
-        """Fail with the method's name and a sentence unless the promise was kept."""
-        if not kept:
+    def require(self, condition: bool | np.bool_, message: str) -> None:
+        """Raise `CheckFailed` with the method's name and a message unless the condition holds."""
+        if not condition:
             raise CheckFailed(f"{self.adapter.name}: {message}")
 
+    def require_probabilities(self, q: Array, windows: int, when: str) -> None:
+        """Require finite probabilities, one row per window."""
+        shape = (windows, len(self.source.weight))
+        self.require(q.shape == shape, f"returns shape {q.shape} {when}, expected {shape}; one row per window.")
+        self.require(q.dtype.kind == "f", f"returns type {q.dtype} {when}, expected floats.")
+        self.require(np.isfinite(q).all(), f"returns NaN or infinity {when}; guard divisions and logarithms.")
+        smallest = q.min() if q.size else 0
+        self.require((q >= 0).all(), f"returns negative probabilities {when}, the smallest {smallest:.3g}.")
+        off = float(np.abs(q.sum(axis=1) - 1).max(initial=0))
+        self.require(off <= CLOSE, f"returns rows that do not sum to 1 {when}, off by {off:.2g}; normalise them.")
 
-def size_of_piece(adapter: Adapter, x: Array) -> int:
-    """Windows of a step: as many as the method wants, and at most a third of the stream."""
+    def require_finite_state(self, adapter: Adapter, when: str) -> None:
+        """Require a state without NaN and infinity."""
+        floats = {key: value for key, value in adapter.state().items() if value.dtype.kind == "f"}
+        bad = [key for key, value in floats.items() if not np.isfinite(value).all()]
+        self.require(not bad, f"has NaN or infinity in state {', '.join(bad)} {when}; restore would refuse it.")
+
+    def require_refusal(self, adapter: Adapter, what: str, attempt: Callable[[], Any]) -> str:
+        """Require a ValueError that leaves the state unchanged; return its message."""
+        before = adapter.state()
+        try:
+            attempt()
+        except ValueError as error:
+            same = states_equal(before, adapter.state())
+            self.require(same, f"refuses {what}, but has changed by then; check the input before writing.")
+            return str(error)
+        except Exception as error:
+            raise CheckFailed(
+                f"{adapter.name}: fails on {what} with {type(error).__name__}: {error}; raise a ValueError that says "
+                f"what was expected."
+            ) from error
+        else:
+            raise CheckFailed(f"{adapter.name}: accepts {what}; raise a ValueError that says what was expected.")
+
+
+def chunk_size(adapter: Adapter, x: Array) -> int:
+    """Return the number of windows of a step: the method's chunk, and at most a third of the stream."""
     return max(1, min(adapter.chunk or len(x), len(x) // 3))
 
 
-def pieces(adapter: Adapter, x: Array) -> Iterator[Array]:
-    """Cut a stream into steps; the last one is short."""
-    size = size_of_piece(adapter, x)
+def chunks(adapter: Adapter, x: Array) -> Iterator[Array]:
+    """Cut a stream into steps; the last one may be short."""
+    size = chunk_size(adapter, x)
     return (x[t : t + size] for t in range(0, len(x), size))
 
 
 def parts(x: Array, count: int) -> list[Array]:
-    """Cut a stream into so many parts."""
+    """Cut a stream into `count` parts."""
     return [np.ascontiguousarray(part) for part in np.array_split(x, count)]
 
 
-def answers(adapter: Adapter, x: Array) -> Array:
-    """Send a stream through an adapter, cut as it wants it."""
-    return np.concatenate([adapter.step(piece) for piece in pieces(adapter, x)])
+def predict(adapter: Adapter, x: Array) -> Array:
+    """Return the predictions of an adapter on a stream, cut as the method wants it."""
+    return np.concatenate([adapter.step(chunk) for chunk in chunks(adapter, x)])
 
 
-def probable(case: Case, q: Array, windows: int, when: str) -> None:
-    """Demand finite probabilities, one row for each of so many windows."""
-    shape = (windows, len(case.source.weight))
-    case.demand(q.shape == shape, f"answers with shape {q.shape} {when}, expected {shape}; one row per window.")
-    case.demand(q.dtype.kind == "f", f"answers with type {q.dtype} {when}, expected floats.")
-    case.demand(np.isfinite(q).all(), f"answers with NaN or infinity {when}; guard divisions and logarithms.")
-    case.demand(
-        (q >= 0).all(), f"answers with negative probabilities {when}, the least {q.min() if q.size else 0:.3g}."
-    )
-    off = float(np.abs(q.sum(axis=1) - 1).max(initial=0))
-    case.demand(off <= CLOSE, f"answers with rows that do not sum to 1 {when}, off by {off:.2g}; normalise them.")
-
-
-def finite_state(case: Case, adapter: Adapter, when: str) -> None:
-    """Demand a state that could be stored."""
-    spoilt = [key for key, value in adapter.state().items() if value.dtype.kind == "f" and not np.isfinite(value).all()]
-    case.demand(not spoilt, f"holds NaN or infinity in {', '.join(spoilt)} {when}; restore would refuse it.")
-
-
-def refuses(case: Case, adapter: Adapter, what: str, attempt: Callable[[], Any]) -> str:
-    """Demand a ValueError, and a state as it was; return what the error says."""
-    before = adapter.state()
-    try:
-        attempt()
-    except ValueError as error:
-        case.demand(same(before, adapter.state()), f"refuses {what}, but has changed by then; check before writing.")
-        return str(error)
-    except Exception as error:
-        raise CheckFailed(
-            f"{adapter.name}: fails on {what} with {type(error).__name__}: {error}; raise a ValueError that says what "
-            f"was expected."
-        ) from error
-    else:
-        raise CheckFailed(f"{adapter.name}: accepts {what}; raise a ValueError that says what was expected.")
-
-
-def same(a: dict[str, Array], b: dict[str, Array]) -> bool:
-    """Tell whether two states are equal to the bit."""
+def states_equal(a: dict[str, Array], b: dict[str, Array]) -> bool:
+    """Return whether two states are equal bit for bit."""
     return set(a) == set(b) and all(np.array_equal(a[key], b[key]) for key in a)
 
 
-def apart(a: Array, b: Array) -> str:
-    """Say how far answers lie apart."""
+def difference(a: Array, b: Array) -> str:
+    """Return the largest difference between predictions, in words."""
     return f"up to {np.abs(np.asarray(a, float) - np.asarray(b, float)).max():.2g} apart"
 
 
 def digest(*arrays: Array) -> str:
-    """Hash shapes, types and values."""
-    found = hashlib.sha256()
+    """Return a hash of shapes, types and values."""
+    hashed = hashlib.sha256()
     for array in arrays:
-        found.update(f"{array.shape}{array.dtype}".encode())
-        found.update(np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
+        hashed.update(f"{array.shape}{array.dtype}".encode())
+        hashed.update(np.ascontiguousarray(array).tobytes())
+    return hashed.hexdigest()
 
 
-def fingerprint(source: Source) -> tuple[Any, ...]:
-    """Gather what a method could change of a source: arrays, and the network's tensors, modes and gradients."""
+def source_digest(source: Source) -> tuple[Any, ...]:
+    """Return everything of a source that a method could change: arrays, and the network's tensors and modes."""
     stats = source.stats
     arrays = [source.weight, source.bias]
     if stats is not None:

@@ -112,19 +112,10 @@ def load(plan: Plan) -> FleetModel:
             f"{plan.path} has no model card, so its windows and gaps are unknown; export it with sight export."
         )
     cls = registry.get("methods", plan.method)
-    if not hasattr(cls, "fleet"):
-        able = [name for name in registry.names("methods") if hasattr(_class(name), "fleet")]
+    if not hasattr(cls, "many"):
         raise ValueError(
             f"A fleet advances many wearers in one call, which {plan.method} cannot; methods that can: "
-            f"{', '.join(able)}."
+            f"{', '.join(registry.supporting('many'))}."
         )
     adapter = cls(**params.parse(cls, plan.settings)).bind(source)
     return FleetModel(plan, source, source.card, adapter)
-
-
-def _class(name: str) -> Any:
-    """Return a method's class, or None where a package it needs is missing."""
-    try:
-        return registry.get("methods", name)
-    except ModuleNotFoundError:
-        return None

@@ -18,12 +18,12 @@ from sight.fleet.plan import FleetModel
 from sight.types import Array
 
 #: Raised by one whenever an older `sight` could not read what a newer one writes.
-VERSION = 1
+VERSION = 2
 
 #: What happened to the wearers of a stored block: same model, new model with their state carried over, or restarted.
 Fate = Literal["same", "carried", "reset"]
 
-_CLOCK, _LENGTH = "clock.", "clock_length."
+_STATE, _CLOCK, _LENGTH = "state.", "clock.", "clock_length."
 
 
 @dataclass(eq=False)
@@ -33,7 +33,7 @@ class Block:
     Parameters
     ----------
     fleet
-        States of the method, as `sight.methods.sight.SIGHT.fleet` makes them.
+        States of the method, as `sight.methods._compiled.CompiledAdapter.many` makes them.
     wearers
         Names, row by row.
     number
@@ -68,7 +68,7 @@ class Block:
         new = [name for name in dict.fromkeys(wearers) if name not in self._rows]
         if not new:
             return
-        bigger = model.adapter.fleet(len(self) + len(new))
+        bigger = model.adapter.many(len(self) + len(new))
         for row in range(len(self)):
             bigger.restore(row, self.fleet.state(row))
         self._rows |= {name: len(self) + at for at, name in enumerate(new)}
@@ -82,7 +82,7 @@ class Block:
 
 def fresh(model: FleetModel) -> Block:
     """Make the block of a shard nobody has been seen of."""
-    return Block(model.adapter.fleet(0))
+    return Block(model.adapter.many(0))
 
 
 def pack(block: Block, model: FleetModel) -> bytes:
@@ -90,8 +90,7 @@ def pack(block: Block, model: FleetModel) -> bytes:
     names = json.dumps(block.wearers, ensure_ascii=False).encode()
     tensors = {
         "wearers": np.frombuffer(names, np.uint8),
-        "state": block.fleet.block,
-        "count": block.fleet.count,
+        **{_STATE + name: array for name, array in block.fleet.arrays().items()},
         "number": block.number,
         "time_s": block.time_s,
         "answered": block.answered,
@@ -118,14 +117,14 @@ def unpack(data: bytes, model: FleetModel) -> tuple[Block, Fate]:
         )
     stored = safetensors.numpy.load(data)
     wearers = json.loads(stored["wearers"].tobytes())
-    fleet = model.adapter.fleet(len(wearers))
+    fleet = model.adapter.many(len(wearers))
     wanted = _header(model)
     fits = all(header.get(key) == wanted[key] for key in ("method", "classes", "dims"))
     fate: Fate = "reset" if not fits else "same" if header["model"] == wanted["model"] else "carried"
     if fits:
-        fleet.block[:], fleet.count[:] = stored["state"], stored["count"]
-    if fate == "carried" and model.plan.carry == "habits":
-        _restart_prototypes(fleet, model)
+        fleet.load({name.removeprefix(_STATE): array for name, array in stored.items() if name.startswith(_STATE)})
+    if fate == "carried" and model.plan.carry == "habits" and model.adapter.layout.prototypes:
+        fleet.reset(names=[model.adapter.layout.prototypes])
     block = Block(fleet, wearers, stored["number"], stored["time_s"], stored["answered"], _parted(stored, len(wearers)))
     if model.plan.kind == "samples" and (fate == "reset" or len(block.clocks) != len(wearers)):
         block.clocks = [model.windower().state() for _ in wearers]
@@ -158,13 +157,6 @@ def _read_header(data: bytes) -> dict[str, str]:
             f"upgrade sight on every worker."
         )
     return header
-
-
-def _restart_prototypes(fleet: Any, model: FleetModel) -> None:
-    fresh_state = model.adapter.fleet(1).state(0)
-    anchors = {name: value for name, value in fresh_state.items() if name == "prototypes"}  # not every method has them
-    for row in range(len(fleet)):
-        fleet.restore(row, fleet.state(row) | anchors)
 
 
 def _joined(clocks: list[dict[str, Array]]) -> dict[str, Array]:

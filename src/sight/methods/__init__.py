@@ -1,1 +1,1 @@
-"""Adaptation methods, one a file; `sight.registry` knows their names."""
+"""Adaptation methods, one per module or package; `sight.registry` maps names to their classes."""

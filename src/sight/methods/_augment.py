@@ -1,7 +1,7 @@
-"""Other views of a sensor window: what a different placement, device or pace would have recorded.
+"""Augmentations of sensor windows: changes of placement, device and pace.
 
-All take windows (B, C, T) and a generator, draw for each window apart, and answer new arrays of the same type.
-Feature vectors (T = 1) have no time and no axes: they know `jitter` and `scaling` only.
+All functions take windows (B, C, T) and a generator, draw for each window separately, and return new arrays of the same
+type. Of feature vectors (T = 1), which have no time and no axes, only `jitter` and `scaling` change anything.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ def jitter(x: Array, rng: np.random.Generator, sigma: float = 0.05, scale: Array
 
 
 def scaling(x: Array, rng: np.random.Generator, sigma: float = 0.1) -> Array:
-    """Multiply each channel by a number around 1."""
+    """Multiply each channel by a random number around 1."""
     return _like(x * rng.normal(1, sigma, (*x.shape[:2], 1)), x)
 
 
 def rotation(x: Array, rng: np.random.Generator, degrees: float = 15.0) -> Array:
-    """Turn every triple of axes about one random axis of each window, by at most so many degrees.
+    """Rotate every triple of axes about one random axis per window, by at most `degrees`.
 
-    Triples turn together, as on one device; channels that are no multiple of three stay as they are.
+    All triples rotate together, as on one device. A number of channels that is not a multiple of three stays unchanged.
     """
     windows, channels, length = x.shape
     if channels % 3 or length == 1:
         return x.copy()
-    turns = _rotations(rng, windows, np.radians(degrees))
+    matrices = _rotations(rng, windows, np.radians(degrees))
     triples = x.reshape(windows, channels // 3, 3, length)
-    return _like(np.einsum("bij,bgjt->bgit", turns, triples).reshape(x.shape), x)
+    return _like(np.einsum("bij,bgjt->bgit", matrices, triples).reshape(x.shape), x)
 
 
 def magnitude_warp(x: Array, rng: np.random.Generator, sigma: float = 0.1, knots: int = 4) -> Array:
-    """Multiply each channel by a smooth curve through `knots` inner points and two ends around 1."""
+    """Multiply each channel by a smooth curve around 1, a spline through `knots` inner points and two ends."""
     if x.shape[2] == 1:
         return x.copy()
     points = rng.normal(1, sigma, (*x.shape[:2], knots + 2))
@@ -46,13 +46,13 @@ def magnitude_warp(x: Array, rng: np.random.Generator, sigma: float = 0.1, knots
 
 
 def time_warp(x: Array, rng: np.random.Generator, sigma: float = 0.2, knots: int = 4) -> Array:
-    """Play each window at a smoothly varying pace, from its first sample to its last."""
+    """Resample each window at a smoothly varying pace, from its first sample to its last."""
     windows, _, length = x.shape
     if length == 1:
         return x.copy()
     pace = np.maximum(rng.normal(1, sigma, (windows, knots + 2)) @ spline(length, knots + 2).T, 0.05)
     moment = np.cumsum(pace, axis=1) - pace[:, :1]
-    moment *= (length - 1) / moment[:, -1:]  # (B, T), where each new sample is read
+    moment *= (length - 1) / moment[:, -1:]  # (B, T), position of each new sample
     before = np.clip(moment.astype(np.int64), 0, length - 2)[:, None, :]
     share = moment[:, None, :] - before
     early, late = np.take_along_axis(x, before, axis=2), np.take_along_axis(x, before + 1, axis=2)
@@ -60,7 +60,7 @@ def time_warp(x: Array, rng: np.random.Generator, sigma: float = 0.2, knots: int
 
 
 def permutation(x: Array, rng: np.random.Generator, segments: int = 5) -> Array:
-    """Cut each window at random places into 2 to `segments` pieces and shuffle them."""
+    """Cut each window at random positions into 2 to `segments` pieces and shuffle them."""
     out, length = x.copy(), x.shape[2]
     for window in range(len(x) if length > 1 else 0):
         pieces = min(int(rng.integers(2, segments + 1)), length)
@@ -71,37 +71,37 @@ def permutation(x: Array, rng: np.random.Generator, segments: int = 5) -> Array:
 
 
 def perturbed(x: Array, rng: np.random.Generator, scale: Array | float = 1.0) -> Array:
-    """Give the view for teachers and students: scaling, a small turn, a magnitude warp and jitter, all of them."""
+    """Return the view for teachers and students: scaling, a small rotation, a magnitude warp and jitter."""
     return jitter(magnitude_warp(rotation(scaling(x, rng), rng), rng), rng, 0.05, scale)
 
 
 def weak(x: Array, rng: np.random.Generator, scale: Array | float = 1.0) -> Array:
-    """Give a view that no label should notice: a little jitter."""
+    """Return a view with a little jitter, which should not change any label."""
     return jitter(x, rng, 0.02, scale)
 
 
 def strong(x: Array, rng: np.random.Generator, scale: Array | float = 1.0) -> Array:
-    """Give a view changed by a random half of all the ways of this module, chosen for each window."""
-    ways: tuple[Callable[[Array, np.random.Generator], Array], ...] = (
+    """Return a view with each augmentation of this module applied with probability 1/2, drawn for each window."""
+    augmentations: tuple[Callable[[Array, np.random.Generator], Array], ...] = (
         rotation,
         scaling,
         magnitude_warp,
         time_warp,
         permutation,
-        lambda windows, dice: jitter(windows, dice, 0.05, scale),
+        lambda windows, generator: jitter(windows, generator, 0.05, scale),
     )
-    for way in ways:
+    for augment in augmentations:
         chosen = rng.random((len(x), 1, 1)) < 0.5
-        x = np.where(chosen, way(x, rng), x)
+        x = np.where(chosen, augment(x, rng), x)
     return x
 
 
 @lru_cache(maxsize=32)
 def spline(length: int, points: int) -> Array:
-    """Matrix (T, points) from values at equally spaced points to the natural cubic spline through them."""
-    place = np.linspace(0, points - 1, length)
-    left = np.clip(place.astype(np.int64), 0, points - 2)
-    share = (place - left)[:, None]
+    """Return the matrix (T, points) from values at equally spaced points to the natural cubic spline through them."""
+    position = np.linspace(0, points - 1, length)
+    left = np.clip(position.astype(np.int64), 0, points - 2)
+    share = (position - left)[:, None]
     basis = np.eye(points)
     bend = _second_derivatives(points)
     a, b = basis[left], basis[left + 1]
@@ -111,7 +111,7 @@ def spline(length: int, points: int) -> Array:
 
 
 def _second_derivatives(points: int) -> Array:
-    """Matrix (points, points) from values at unit spacing to second derivatives, zero at both ends."""
+    """Return the matrix (points, points) from values at unit spacing to second derivatives, zero at both ends."""
     left = np.eye(points)
     right = np.zeros((points, points))
     for i in range(1, points - 1):
@@ -121,7 +121,7 @@ def _second_derivatives(points: int) -> Array:
 
 
 def _rotations(rng: np.random.Generator, count: int, most: float) -> Array:
-    """Rotation matrices (count, 3, 3) about axes uniform on the sphere (Rodrigues' formula)."""
+    """Return rotation matrices (count, 3, 3) about axes uniform on the sphere (Rodrigues' formula)."""
     axis = rng.standard_normal((count, 3))
     axis /= np.linalg.norm(axis, axis=1, keepdims=True)
     angle = rng.uniform(-most, most, (count, 1, 1))

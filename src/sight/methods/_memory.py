@@ -1,81 +1,33 @@
-"""What a method remembers of a stream: banks of fixed capacity, so that state has one shape from start to end.
-
-Each bank knows one rule of what stays and what goes. All are numpy. A method that keeps a bank (or a generator)
-in an attribute whose name ends with an underscore inherits `Remembers`, and `state` carries it.
-"""
+"""Memories of fixed capacity for features, and a random generator whose position is part of the state; numpy only."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
-from sight.base import Adapter
 from sight.ops import unit
+from sight.state import Stateful
 from sight.types import Array
 
 
-@runtime_checkable
-class Bank(Protocol):
-    """Whatever is stored as arrays of constant shape and comes back from them."""
+class SeededGenerator(Stateful):
+    """A random generator that can be saved and restored in the middle of its sequence."""
 
-    def arrays(self) -> dict[str, Array]:
-        """Name to array."""
-
-    def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take the values of stored arrays."""
-
-
-class Remembers(Adapter):
-    """Lets `state` and `restore` carry banks beside arrays and numbers."""
-
-    def _banks(self) -> dict[str, Bank]:
-        return {
-            name[:-1]: value
-            for name, value in sorted(vars(self).items())
-            if name.endswith("_") and isinstance(value, Bank)
-        }
-
-    def _get_state(self) -> dict[str, Array]:
-        banks = self._banks()
-        plain = {
-            name[:-1]: np.array(value)
-            for name, value in vars(self).items()
-            if name.endswith("_") and not name.startswith("_") and name[:-1] not in banks
-        }
-        stored = {f"{name}.{key}": np.array(a) for name, bank in banks.items() for key, a in bank.arrays().items()}
-        return dict(sorted((plain | stored).items()))
-
-    def _set_state(self, state: Mapping[str, Array]) -> None:
-        banks = self._banks()
-        super()._set_state({key: value for key, value in state.items() if key.partition(".")[0] not in banks})
-        for name, bank in banks.items():
-            bank.load({key: np.asarray(state[f"{name}.{key}"]) for key in bank.arrays()})
-
-    def _fits(self, key: str, value: Array, now: Array) -> bool:
-        # A memory that has not seen a window yet does not know how large windows are.
-        unsized = key.endswith(".windows") and not (value.size and now.size)
-        room = value.ndim == now.ndim and value.shape[:1] == now.shape[:1]
-        return super()._fits(key, value, now) or (unsized and room)
-
-
-class Dice:
-    """A seeded generator that can be stored and brought back in the middle of its sequence."""
+    _fixed: ClassVar[bool] = True
 
     def __init__(self, seed: int) -> None:
         self.generator = np.random.Generator(np.random.PCG64(seed))
 
-    def arrays(self) -> dict[str, Array]:
-        """Return the generator's state as six words."""
+    def _own(self) -> dict[str, Array]:
         state: dict[str, Any] = dict(self.generator.bit_generator.state)
         wide = (state["state"]["state"], state["state"]["inc"])
         words = [half for value in wide for half in (value >> 64, value & (2**64 - 1))]
         return {"words": np.array([*words, state["has_uint32"], state["uinteger"]], dtype=np.uint64)}
 
-    def load(self, arrays: Mapping[str, Array]) -> None:
-        """Go on where the stored generator stood."""
-        high, low, inc_high, inc_low, has_uint32, uinteger = (int(word) for word in arrays["words"])
+    def _set_state(self, state: Mapping[str, Array]) -> None:
+        high, low, inc_high, inc_low, has_uint32, uinteger = (int(word) for word in state["words"])
         self.generator.bit_generator.state = {
             "bit_generator": "PCG64",
             "state": {"state": (high << 64) | low, "inc": (inc_high << 64) | inc_low},
@@ -84,21 +36,21 @@ class Dice:
         }
 
 
-class Arrays:
-    """A bank that stores its array attributes."""
+class Memory(Stateful):
+    """Base class of memories whose state is their array attributes."""
 
-    def arrays(self) -> dict[str, Array]:
-        """Name to array, the live ones."""
+    _fixed: ClassVar[bool] = True
+
+    def _own(self) -> dict[str, Array]:
         return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
-    def load(self, arrays: Mapping[str, Array]) -> None:
-        """Put copies of stored arrays in the place of the live ones."""
-        for name in self.arrays():
-            setattr(self, name, np.array(arrays[name]))
+    def _set_state(self, state: Mapping[str, Array]) -> None:
+        for name, value in state.items():
+            setattr(self, name, np.array(value))
 
 
-class Supports(Arrays):
-    """The most certain features of each predicted class: at most `per_class`, those of lowest entropy.
+class Supports(Memory):
+    """The features of each predicted class with the lowest entropy, at most `per_class` of them.
 
     Parameters
     ----------
@@ -109,7 +61,7 @@ class Supports(Arrays):
 
     Notes
     -----
-    The first ``count[k]`` places of class k are taken. Of two equal entropies the older one stays.
+    The first ``count[k]`` places of class k are in use. Of two equal entropies the older one stays.
 
     Examples
     --------
@@ -122,13 +74,13 @@ class Supports(Arrays):
 
     def __init__(self, classes: int, per_class: int, dims: int, dtype: Any = "float32") -> None:
         if per_class < 1:
-            raise ValueError(f"Expected room for at least 1 support per class, got {per_class}.")
+            raise ValueError(f"Expected at least 1 support per class, got {per_class}.")
         self.features = np.zeros((classes, per_class, dims), dtype)
         self.entropy = np.zeros((classes, per_class), dtype)
         self.count = np.zeros(classes, np.int64)
 
     def add(self, feature: Array, label: int, entropy: float) -> bool:
-        """Offer a feature (D,) of a predicted class; answer whether it was kept."""
+        """Store a feature (D,) of a predicted class if it is certain enough; return whether it was stored."""
         place = int(self.count[label])
         if place == self.entropy.shape[1]:
             place = int(np.argmax(self.entropy[label]))
@@ -141,23 +93,23 @@ class Supports(Arrays):
         return True
 
     def means(self) -> Array:
-        """Mean feature of each class, (K, D); zeros for a class without supports."""
-        total: Array = self.features.sum(axis=1)  # free places are zero
+        """Return the mean feature of each class, (K, D); zeros for a class without supports."""
+        total: Array = self.features.sum(axis=1)  # unused places are zero
         held: Array = np.maximum(self.count, 1)[:, None].astype(total.dtype)
         return total / held
 
     def directions(self) -> Array:
-        """Sum unit features of each class to a unit vector, (K, D); zeros for a class without supports."""
+        """Return the unit vector of the sum of unit features of each class, (K, D); zeros without supports."""
         return unit(unit(self.features).sum(axis=1))
 
 
-class FeatureQueue(Arrays):
+class FeatureQueue(Memory):
     """The latest features with their probabilities and labels.
 
     Parameters
     ----------
     capacity, dims, classes
-        How many, D and K.
+        Number of features, D and K.
     dtype
         Float type of features and probabilities.
     """
@@ -170,11 +122,11 @@ class FeatureQueue(Arrays):
 
     @property
     def size(self) -> int:
-        """Features held; they stand first."""
+        """Number of stored features, which come first in the arrays."""
         return min(int(self.seen), len(self.labels))
 
     def add(self, features: Array, probabilities: Array, labels: Array) -> None:
-        """Take features (B, D), probabilities (B, K) and labels (B,), in place of the oldest."""
+        """Store features (B, D), probabilities (B, K) and labels (B,) in place of the oldest."""
         for feature, row, label in zip(features, probabilities, labels, strict=True):
             place = int(self.seen) % len(self.labels)
             self.features[place], self.probabilities[place], self.labels[place] = feature, row, label

@@ -1,7 +1,7 @@
-"""Normalisation layers of a network that adapts: which there are, and whose statistics they use.
+"""Normalisation layers of an adapting network: finding them, and choosing the statistics they use.
 
 BatchNorm of one-dimensional networks reduces over windows and time. Layers are replaced by ones with the same
-parameter names, so a stored network loads unchanged; LayerNorm and GroupNorm have no statistics to choose.
+parameter names, so that a stored network still loads. LayerNorm and GroupNorm have no statistics to choose.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ Stats: TypeAlias = Literal["source", "batch", "ema", "mix"]
 
 
 class StatsNorm(nn.Module):
-    """Batch normalisation with a choice of statistics, always as at inference: nothing else moves.
+    """Batch normalisation with a choice of statistics, always in evaluation mode.
 
     Parameters
     ----------
     layer
         The trained layer; its parameters are shared, not copied.
     stats
-        "source": as trained. "batch": of the windows at hand. "mix": `rate` of the batch, the rest of the source.
-        "ema": stored ones, which move by `rate` towards each batch the method learns from, gradient included
-        (RoTTA's robust batch normalisation).
+        "source": as trained. "batch": of the present windows. "mix": `rate` of the batch and 1 - `rate` of the source.
+        "ema": stored ones, which move by `rate` towards each batch that the method learns from, with gradient (RoTTA's
+        robust batch normalisation).
     rate
         Weight of the batch in "mix" and "ema".
 
     Notes
     -----
-    Variances of a batch are biased. A batch of one value a channel has no variance; trained statistics stand in.
+    Variances of a batch are biased. A batch with one value per channel has no variance; trained statistics are used.
     """
 
     running_mean: Tensor
@@ -50,8 +50,8 @@ class StatsNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise (B, C) or (B, C, T)."""
-        alone = x.numel() == x.shape[1]
-        if alone or self.stats == "source" or (self.stats == "ema" and not self.learning):
+        single = x.numel() == x.shape[1]
+        if single or self.stats == "source" or (self.stats == "ema" and not self.learning):
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
         if self.stats == "batch":
             return F.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
@@ -70,21 +70,21 @@ class StatsNorm(nn.Module):
 
 
 class InstanceAwareNorm(StatsNorm):
-    """NOTE's instance-aware batch normalisation: stored statistics, corrected where a window is far from them.
+    """NOTE's instance-aware batch normalisation: stored statistics, corrected for windows that are far from them.
 
     Parameters
     ----------
     layer
         The trained layer; its parameters are shared, not copied.
     k
-        Standard errors that a window's mean and variance may be away without being corrected for.
+        Standard errors by which a window's mean and variance may deviate before they are corrected for.
     rate
         Momentum of the stored statistics.
 
     Notes
     -----
-    While learning, the statistics are the batch's and the stored ones move towards them. A window of one sample
-    has no statistics of its own, so nothing is corrected.
+    While learning, the statistics are the batch's, and the stored ones move towards them. Windows of one sample are not
+    corrected.
     """
 
     def __init__(self, layer: _BatchNorm, k: float = 4.0, rate: float = 0.01) -> None:
@@ -113,20 +113,20 @@ class InstanceAwareNorm(StatsNorm):
 
 
 def replace_batch_norms(network: nn.Module, make: Callable[[_BatchNorm], nn.Module]) -> int:
-    """Put ``make(layer)`` in the place of each batch normalisation that has statistics; answer how many."""
-    found = [
+    """Replace each batch normalisation with statistics by ``make(layer)``; return how many were replaced."""
+    layers = [
         (parent, name, layer)
         for parent in network.modules()
         for name, layer in parent.named_children()
         if isinstance(layer, _BatchNorm) and layer.running_mean is not None
     ]
-    for parent, name, layer in found:
+    for parent, name, layer in layers:
         setattr(parent, name, make(layer))
-    return len(found)
+    return len(layers)
 
 
 def norm_layers(network: nn.Module) -> dict[str, nn.Module]:
-    """Name to layer, for each normalisation with parameters, in the order of the network."""
+    """Return the normalisation layers with parameters by name, in the order of the network."""
     kinds = (StatsNorm, _BatchNorm, nn.LayerNorm, nn.GroupNorm)
     return {
         name: layer
@@ -136,13 +136,13 @@ def norm_layers(network: nn.Module) -> dict[str, nn.Module]:
 
 
 def norm_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
-    """Name to parameter of all normalisation layers."""
+    """Return the parameters of all normalisation layers by name."""
     return {f"{name}.{key}": p for name, layer in norm_layers(network).items() for key, p in layer.named_parameters()}
 
 
 @contextmanager
 def learning(network: nn.Module) -> Iterator[None]:
-    """Let moving statistics move inside."""
+    """Let moving statistics move within the context."""
     layers = [layer for layer in network.modules() if isinstance(layer, StatsNorm)]
     for layer in layers:
         layer.learning = True
@@ -154,16 +154,16 @@ def learning(network: nn.Module) -> Iterator[None]:
 
 
 def batch_moments(x: Tensor, unbiased: bool) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each channel over windows and time, (C,)."""
+    """Return mean and variance of each channel over windows and time, (C,)."""
     dims = [0, *range(2, x.ndim)]
     return x.mean(dim=dims), x.var(dim=dims, unbiased=unbiased)
 
 
 def _beyond(value: Tensor, tolerance: Tensor) -> Tensor:
-    """How far a value is outside plus or minus `tolerance`."""
+    """Return how far a value is outside plus or minus `tolerance`."""
     return torch.sign(value) * torch.relu(value.abs() - tolerance)
 
 
 def _column(values: Tensor, x: Tensor) -> Tensor:
-    """Shape (C,) for broadcasting against (B, C) or (B, C, T)."""
+    """Reshape (C,) for broadcasting against (B, C) or (B, C, T)."""
     return values.reshape(-1, *(1,) * (x.ndim - 2))

@@ -1,8 +1,7 @@
-"""COA-HAR: contrastive online adaptation with sensor augmentation; in good part a completion of ours."""
+"""COA-HAR: contrastive online adaptation with sensor augmentation; completed by us in large part."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -13,53 +12,54 @@ from torch import Tensor, nn
 
 from sight.base import Needs
 from sight.methods._augment import strong, weak
+from sight.methods._gradient import Rule, TeacherAdapter
 from sight.methods._memory import FeatureQueue
 from sight.methods._norms import Stats, learning
-from sight.methods._replay import Fifo
-from sight.methods._torch import TeacherAdapter
+from sight.methods._window_memory import Fifo
+from sight.params import NonNegative, Positive, PositiveInt, UnitInterval
 
-#: Fewer negatives than this tell nothing; such windows do without the contrastive term.
+#: Windows with fewer negatives are left out of the contrastive term.
 FEWEST_NEGATIVES = 8
 
 
 @dataclass(kw_only=True)
 class COAHAR(TeacherAdapter):
-    """Learns from refined pseudo-labels and from telling augmented windows apart, over the latest and older windows.
+    """Trains on refined pseudo-labels and a contrastive loss between augmented views, of recent and older windows.
 
     Parameters
     ----------
     memory
-        Windows kept for replay, and features kept for neighbours and negatives.
+        Windows stored for replay, and features stored for neighbours and negatives.
     neighbours
         Nearest features whose mean probability gives the pseudo-label.
     follow
         Rate of the momentum encoder towards the trained one.
     temperature
-        Of the contrastive loss.
+        Temperature of the contrastive loss.
     diversity
-        Adds the term that pushes the mean answer of a batch towards all classes alike.
+        Adds the term that pushes the mean prediction of a batch towards uniform.
     update
-        "all" parameters, as the paper's abstract has it, or "norm" layers only, as the SIGHT paper's memory column.
+        "all" parameters, as in the paper's abstract, or "norm" layers only, as in the SIGHT paper's memory column.
     emit
-        "pre": windows are answered before the update they belong to; "post": after it.
+        "pre": windows are predicted before the update they belong to; "post": after it.
     update_every
         Windows between two updates, under both rules; each update replays as many again.
     lr, rule, batch, bn_stats, bn_rate, seed
-        As for every method with gradients.
+        See `sight.methods._gradient.GradientAdapter`.
 
     Notes
     -----
-    The authors' code is not public. Known are: contrastive and self-supervised losses, sensor augmentation, refined
-    pseudo-labels, periodic updates with replay, and, from the SIGHT paper's memory column, two networks, 256 windows
-    and 256 features. The rest is our completion along AdaContrast: a momentum encoder, pseudo-labels by nearest
-    neighbours, InfoNCE against features of other pseudo-labels, the diversity term, and the augmentations (jitter
-    as the weak one; rotation, scaling, magnitude and time warp, permutation and jitter as the strong ones). One queue
-    serves neighbours and negatives, as the memory column has room for one only. Features enter it after the loss,
-    so labels and features always belong together. Windows with fewer than 8 negatives skip the contrastive term.
+    The authors' code is not public. The paper describes contrastive and self-supervised losses, sensor augmentation,
+    refined pseudo-labels and periodic updates with replay; the SIGHT paper's memory column implies two networks, 256
+    windows and 256 features. The other parts are our completion, along AdaContrast: a momentum encoder, pseudo-labels
+    by nearest neighbours, InfoNCE against features of other pseudo-labels, the diversity term, and the augmentations
+    (weak: jitter; strong: rotation, scaling, magnitude and time warp, permutation and jitter). One queue serves
+    neighbours and negatives, as the memory column leaves space for one only. Features enter it after the loss, so that
+    labels and features belong together. Windows with fewer than 8 negatives skip the contrastive term.
 
-    It believes that neighbours in feature space share a label. On correlated streams the queue holds one activity:
-    negatives are rare, neighbours repeat the same mistake, and the diversity term pushes persistent activity
-    towards classes that are not there.
+    Assumes that neighbours in feature space share a label. On correlated streams the queue holds one activity:
+    negatives are rare, neighbours repeat the same error, and the diversity term pushes a long activity towards classes
+    that do not occur.
 
     Examples
     --------
@@ -79,22 +79,14 @@ class COAHAR(TeacherAdapter):
     name: ClassVar[str] = "coa-har"
     needs: ClassVar[Needs] = Needs(gradient=True, raw_windows=True, completed=True)
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("weights", "optimiser", "windows", "features")
-    _counts: ClassVar[tuple[str, ...]] = (*TeacherAdapter._counts, "memory", "neighbours")
-    _shares: ClassVar[tuple[str, ...]] = (*TeacherAdapter._shares, "follow")
-    _positive: ClassVar[tuple[str, ...]] = ("temperature",)
-    _choices: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        **TeacherAdapter._choices,
-        "update": ("all", "norm"),
-        "emit": ("pre", "post"),
-    }
-    lr: float = 1e-4
-    rule: Literal["chunk", "stream"] = "stream"
-    update_every: int = 32
+    lr: NonNegative = 1e-4
+    rule: Rule = "stream"
+    update_every: PositiveInt = 32
     bn_stats: Stats = "source"
-    memory: int = 256
-    neighbours: int = 10
-    follow: float = 0.001
-    temperature: float = 0.07
+    memory: PositiveInt = 256
+    neighbours: PositiveInt = 10
+    follow: UnitInterval = 0.001
+    temperature: Positive = 0.07
     diversity: bool = True
     update: Literal["all", "norm"] = "all"
     emit: Literal["pre", "post"] = "pre"
@@ -109,23 +101,23 @@ class COAHAR(TeacherAdapter):
         self.queue_ = FeatureQueue(self.memory, dims, classes)
 
     def _waits(self) -> bool:
-        return False  # the memory is what updates wait for
+        return False  # updates use the memory
 
-    def _piece(self, x: Tensor) -> Tensor:
-        q = self._answer(x)
+    def _predict(self, x: Tensor) -> Tensor:
+        q = self._probabilities(x)
         for window in x.cpu().numpy():
             self.replay_.add(window)
             if int(self.replay_.seen) % self.update_every == 0:
                 self._learn()
-        return q if self.emit == "pre" else self._answer(x)
+        return q if self.emit == "pre" else self._probabilities(x)
 
     @torch.no_grad()
-    def _answer(self, x: Tensor) -> Tensor:
+    def _probabilities(self, x: Tensor) -> Tensor:
         return torch.softmax(self._network(x), dim=1)
 
     def _learn(self) -> None:
         """Train on the latest windows and on as many older ones, then queue the latest."""
-        rng = self.dice_.generator
+        rng = self.random_.generator
         latest = self.replay_.latest(self.update_every)
         older = self.replay_.windows[rng.integers(self.replay_.size, size=len(latest))]
         windows = np.concatenate([latest, older])
@@ -141,14 +133,14 @@ class COAHAR(TeacherAdapter):
 
     @torch.no_grad()
     def _enqueue(self, x: Tensor, labels: Tensor) -> None:
-        """Queue what the momentum encoder makes of weakly changed windows."""
+        """Queue features and probabilities of weakly augmented windows by the momentum encoder."""
         features = self._teacher.features(x)
         p = torch.softmax(self._teacher.head(features), dim=1)
         self.queue_.add(F.normalize(features, dim=1).cpu().numpy(), p.cpu().numpy(), labels.cpu().numpy())
 
     @torch.no_grad()
     def _pseudo_labels(self, x: Tensor) -> Tensor:
-        """Labels (B,) by nearest neighbours in the queue; the network's own while the queue is short."""
+        """Return labels (B,) by nearest neighbours in the queue, or by the network while the queue is short."""
         features, held = self._network.features(x), self.queue_.size
         if held < min(32, self.memory):
             own: Tensor = self._network.head(features)
@@ -161,24 +153,24 @@ class COAHAR(TeacherAdapter):
         logits = self._network.head(features)
         loss = F.cross_entropy(logits, labels)
         held = self.queue_.size
-        negatives, others = self._tensor(self.queue_.features[:held]), torch.from_numpy(self.queue_.labels[:held])
-        rivals = labels[:, None] != others.to(labels.device)
-        loss = loss + masked_info_nce(F.normalize(features, dim=1), keys, negatives, rivals, self.temperature)
+        negatives, queued = self._tensor(self.queue_.features[:held]), torch.from_numpy(self.queue_.labels[:held])
+        differs = labels[:, None] != queued.to(labels.device)
+        loss = loss + masked_info_nce(F.normalize(features, dim=1), keys, negatives, differs, self.temperature)
         if self.diversity:
             mean = torch.softmax(logits, dim=1).mean(dim=0)
             loss = loss + (mean * torch.log(mean + 1e-8)).sum()
         return loss
 
 
-def masked_info_nce(query: Tensor, key: Tensor, negatives: Tensor, rivals: Tensor, temperature: float) -> Tensor:
-    """InfoNCE of unit queries (B, D) and their keys against negatives (Q, D), where `rivals` (B, Q) allows them.
+def masked_info_nce(query: Tensor, key: Tensor, negatives: Tensor, allowed: Tensor, temperature: float) -> Tensor:
+    """Return the InfoNCE loss of unit queries (B, D) and their keys against negatives (Q, D), as `allowed` (B, Q).
 
-    The mean over queries with at least `FEWEST_NEGATIVES`; 0 where there is none.
+    It is the mean over queries with at least `FEWEST_NEGATIVES` negatives; 0 if there is none.
     """
-    enough = rivals.sum(dim=1) >= FEWEST_NEGATIVES
+    enough = allowed.sum(dim=1) >= FEWEST_NEGATIVES
     if not enough.any():
         return query.new_zeros(())
     positive = (query * key).sum(dim=1, keepdim=True)
-    against = (query @ negatives.T).masked_fill(~rivals, -torch.inf)
+    against = (query @ negatives.T).masked_fill(~allowed, -torch.inf)
     scores = torch.cat([positive, against], dim=1)[enough] / temperature
     return (scores.logsumexp(dim=1) - scores[:, 0]).mean()

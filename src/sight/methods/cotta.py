@@ -1,4 +1,4 @@
-"""CoTTA: a teacher averaged over weights and views, and weights that now and then return to the source."""
+"""CoTTA: continual adaptation with a weight-averaged and augmentation-averaged teacher and stochastic restoration."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from torch.func import functional_call
 
 from sight.base import Needs
 from sight.methods._augment import perturbed
-from sight.methods._torch import TeacherAdapter, cross_entropies
+from sight.methods._gradient import TeacherAdapter, cross_entropies
+from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
 @dataclass(kw_only=True)
 class CoTTA(TeacherAdapter):
-    """Trains all weights towards a slow teacher, and lets a few return to the source at each update.
+    """Trains all weights towards a slow teacher, and restores a few of them to the source at each update.
 
     Parameters
     ----------
     views
-        Changed views of a batch whose logits the teacher averages where the source is unsure.
+        Augmented views of a batch over which the teacher averages its logits if the source is uncertain.
     confidence
-        Mean confidence of the source on a batch, under which the teacher averages over views.
+        Mean confidence of the source on a batch below which the teacher averages over views.
     follow
         Rate of the teacher towards the student.
     restore_share
-        Probability of each weight to return to the source at each update.
+        Probability of each weight to be restored to the source at each update.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        As for every method with gradients.
+        See `sight.methods._gradient.GradientAdapter`.
 
     Notes
     -----
-    It believes that an average is a better teacher than any of its members. All networks use batch statistics, so on
-    correlated streams student, teacher and source fail together, as TENT does, and their agreement confirms it.
+    Assumes that an average is a better teacher than each of its members. All networks use batch statistics, so that on
+    correlated streams student, teacher and source fail together, as TENT does, and confirm each other.
 
-    Differs from the authors' code in the views, which are those of the sensor (scaling, small turns, magnitude warp,
-    jitter; an inference), in dropout, which stays off, and in computing views only where they are used. The
-    threshold of 0.92 is theirs for ten classes; with few classes 0.9 is about as strict.
+    Differs from the authors' code in the views, which suit sensors (scaling, small rotations, magnitude warp, jitter;
+    an inference), in dropout, which is off, and in computing views only when they are used. The threshold of 0.92 is
+    theirs for ten classes; with few classes 0.9 is about as strict.
 
     Examples
     --------
@@ -55,51 +56,49 @@ class CoTTA(TeacherAdapter):
     name: ClassVar[str] = "cotta"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True)
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("weights", "snapshot", "optimiser")
-    _counts: ClassVar[tuple[str, ...]] = (*TeacherAdapter._counts, "views")
-    _shares: ClassVar[tuple[str, ...]] = (*TeacherAdapter._shares, "confidence", "follow", "restore_share")
-    lr: float = 1e-3
-    batch: int = 200
-    views: int = 32
-    confidence: float = 0.92
-    follow: float = 0.001
-    restore_share: float = 0.01
+    lr: NonNegative = 1e-3
+    batch: PositiveInt = 200
+    views: PositiveInt = 32
+    confidence: UnitInterval = 0.92
+    follow: UnitInterval = 0.001
+    restore_share: UnitInterval = 0.01
 
     def _trainable(self) -> dict[str, nn.Parameter]:
         return dict(self._network.named_parameters())
 
-    def _piece(self, x: Tensor) -> Tensor:
+    def _predict(self, x: Tensor) -> Tensor:
         q = self._target(x)
         if self._waits():
-            self._when_due(x)
+            self._update_if_due(x)
         else:
             self._learn(x, q)
         return q
 
-    def _update(self, x: Tensor, logits: Tensor | None = None) -> None:  # noqa: ARG002 - the teacher has the say
+    def _update(self, x: Tensor, logits: Tensor | None = None) -> None:  # noqa: ARG002 - the teacher gives the target
         self._learn(x, self._target(x))
 
     def _learn(self, x: Tensor, target: Tensor) -> None:
         self._descend(cross_entropies(target, self._learning_pass(x)).mean())
         self._follow(self.follow, statistics=True)
-        self._return_some()
+        self._restore_some()
 
     @torch.no_grad()
     def _target(self, x: Tensor) -> Tensor:
-        """Return the teacher's probabilities, averaged over views where the source is unsure of the batch."""
+        """Return the teacher's probabilities, averaged over views if the source is uncertain about the batch."""
         source = torch.softmax(functional_call(self._network, self._snapshot, (x,)), dim=1)
         if float(source.amax(dim=1).mean()) >= self.confidence:
             return torch.softmax(self._teacher(x), dim=1)
         windows = x.cpu().numpy()
         total = sum(
-            self._teacher(self._tensor(perturbed(windows, self.dice_.generator, self._noise_scale)))
+            self._teacher(self._tensor(perturbed(windows, self.random_.generator, self._noise_scale)))
             for _ in range(self.views)
         )
         return torch.softmax(total / self.views, dim=1)
 
     @torch.no_grad()
-    def _return_some(self) -> None:
-        """Put source values back into a random few weights."""
+    def _restore_some(self) -> None:
+        """Restore a random few weights to the source."""
         for name, parameter in self._trained.items():
-            back = self.dice_.generator.random(parameter.shape, dtype="float32") < self.restore_share
-            chosen = torch.from_numpy(back).to(parameter.device)
+            drawn = self.random_.generator.random(parameter.shape, dtype="float32") < self.restore_share
+            chosen = torch.from_numpy(drawn).to(parameter.device)
             parameter.copy_(torch.where(chosen, self._snapshot[name], parameter))

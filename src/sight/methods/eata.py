@@ -1,4 +1,4 @@
-"""EATA: entropy minimisation on windows that are sure and new, without forgetting what mattered to the source."""
+"""EATA: efficient anti-forgetting adaptation, entropy minimisation on certain and new windows."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ import torch
 from torch import Tensor, nn
 
 from sight.base import Needs
-from sight.methods._torch import GradientAdapter, entropies
+from sight.methods._gradient import GradientAdapter, entropies
+from sight.params import NonNegative, PositiveInt, UnitInterval
 from sight.types import Array
 
 
 @dataclass(kw_only=True)
 class EATA(GradientAdapter):
-    """Learns only from sure windows whose answer differs from the usual one, and holds on to important parameters.
+    """Trains on certain windows with unusual predictions, and keeps parameters that matter to the source.
 
     Parameters
     ----------
     margin
         Entropy above which a window is left out, as a share of ln K.
     similarity
-        Cosine with the running mean answer from which a window is called redundant.
+        Cosine with the running mean prediction from which a window is redundant.
     alpha
-        Strength of the pull back to the source, where the source brings Fisher information.
+        Strength of the pull back to the source, if the source has Fisher information.
     momentum
-        Of the optimiser.
+        Momentum of the optimiser.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        As for every method with gradients.
+        See `sight.methods._gradient.GradientAdapter`.
 
     Notes
     -----
-    It believes that a window like the average teaches nothing. On correlated streams a segment is learned from until
-    the running answer has come round to it, a few batches, and the rest of it is called redundant: little adaptation
-    where activities last. It answers with batch statistics, which fail there as TENT's do.
+    Assumes that nothing can be learned from a window like the average. On correlated streams the method learns from a
+    segment for a few batches, until the running prediction has reached it, and the remaining windows are redundant:
+    little adaptation where activities last. It predicts with batch statistics, which fail there as TENT's do.
 
-    Fisher information comes with the source (``source.fisher``, name to array; made at training). Without it
-    the pull back is left out, and `notes` says so. Defaults are the authors' for ImageNet except the similarity,
-    theirs for ten classes: 0.4 instead of 0.05. The margin is a share of ln K, where theirs is fixed to 1,000
-    classes. A batch that leaves no window is skipped.
+    Fisher information comes with the source (``source.fisher``, name to array, computed at training). Without it there
+    is no pull back, and `notes` reports that. Defaults are the authors' for ImageNet except the similarity, which is
+    theirs for ten classes: 0.4 instead of 0.05. Differs from the authors' code in the margin, a share of ln K where
+    theirs is fixed for 1,000 classes. A batch without suitable windows is skipped.
 
     Examples
     --------
@@ -49,7 +50,7 @@ class EATA(GradientAdapter):
     >>> x = toy_stream(n=200).x
     >>> for t in range(0, 200, 10):
     ...     q = adapter.step(x[t : t + 10])
-    >>> adapter.kept_ < adapter.sure_ < adapter.seen_
+    >>> adapter.kept_ < adapter.certain_ < adapter.seen_
     True
 
     References
@@ -60,17 +61,15 @@ class EATA(GradientAdapter):
 
     name: ClassVar[str] = "eata"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True, source_stats="optional")
-    _amounts: ClassVar[tuple[str, ...]] = (*GradientAdapter._amounts, "margin", "alpha")
-    _shares: ClassVar[tuple[str, ...]] = (*GradientAdapter._shares, "momentum", "similarity")
-    lr: float = 2.5e-4
-    batch: int = 64
-    margin: float = 0.4
-    similarity: float = 0.4
-    alpha: float = 2000.0
-    momentum: float = 0.9
+    lr: NonNegative = 2.5e-4
+    batch: PositiveInt = 64
+    margin: NonNegative = 0.4
+    similarity: UnitInterval = 0.4
+    alpha: NonNegative = 2000.0
+    momentum: UnitInterval = 0.9
 
     def notes(self) -> tuple[str, ...]:
-        """Return remarks that a row of results should carry."""
+        """Return remarks for result rows."""
         return () if self._fisher else ("eata: the source has no Fisher information; ran without its pull back",)
 
     def _bind(self) -> None:
@@ -83,34 +82,32 @@ class EATA(GradientAdapter):
 
     def _reset(self) -> None:
         super()._reset()
-        self.usual_: Array = np.zeros(self.n_classes, np.float32)  # running mean answer; zeros before the first
-        self.seen_, self.sure_, self.kept_ = 0, 0, 0
+        self.average_: Array = np.zeros(self.n_classes, np.float32)  # running mean prediction; zeros at first
+        self.seen_, self.certain_, self.kept_ = 0, 0, 0
 
     def _loss(self, x: Tensor, logits: Tensor) -> Tensor | None:
         margin = self.margin * self._max_entropy
-        unsure = entropies(logits)
+        entropy = entropies(logits)
         p = torch.softmax(logits.detach(), dim=1)
-        sure = unsure.detach() < margin
-        kept = sure & self._is_new(p)
-        self.seen_, self.sure_, self.kept_ = (
-            self.seen_ + len(x),
-            self.sure_ + int(sure.sum()),
-            self.kept_ + int(kept.sum()),
-        )
+        certain = entropy.detach() < margin
+        kept = certain & self._is_new(p)
+        self.seen_ += len(x)
+        self.certain_ += int(certain.sum())
+        self.kept_ += int(kept.sum())
         if not kept.any():
             return None
         mean = p[kept].mean(dim=0).cpu().numpy()
-        self.usual_ = 0.9 * self.usual_ + 0.1 * mean if self.usual_.any() else mean
-        weight = torch.exp(margin - unsure[kept].detach())
-        return (weight * unsure[kept]).mean() + self._pull_back()
+        self.average_ = 0.9 * self.average_ + 0.1 * mean if self.average_.any() else mean
+        weight = torch.exp(margin - entropy[kept].detach())
+        return (weight * entropy[kept]).mean() + self._pull_back()
 
     def _is_new(self, p: Tensor) -> Tensor:
-        if not self.usual_.any():
+        if not self.average_.any():
             return torch.ones(len(p), dtype=torch.bool, device=p.device)
-        return torch.cosine_similarity(self._tensor(self.usual_)[None], p, dim=1).abs() < self.similarity
+        return torch.cosine_similarity(self._tensor(self.average_)[None], p, dim=1).abs() < self.similarity
 
     def _pull_back(self) -> Tensor:
-        """Distance from the source, each parameter weighted by how much it mattered there."""
+        """Return the squared distance from the source, weighted by Fisher information."""
         terms = [
             (fisher * (self._trained[name] - self._snapshot[name]) ** 2).sum() for name, fisher in self._fisher.items()
         ]

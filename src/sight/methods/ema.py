@@ -1,32 +1,33 @@
-"""Exponential moving average of the probabilities: the simplest smoother anybody would try first."""
+"""Exponential moving average of the probabilities."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.ops import relaxed, wrong_half_life
+from sight.ops import relax
+from sight.params import GapHalfLife, Range
 from sight.types import Array
 
 
 @dataclass(kw_only=True)
 class EMA(OutputAdapter):
-    """Averages each answer with the ones before it.
+    """Averages the probabilities of each window with the previous average.
 
     Parameters
     ----------
     a
-        Weight of the past, 0 (source-only) to below 1.
+        Weight of the previous average, from 0 (source only) to below 1.
     gap_half_life_s
         Half-life of the average over a gap; None keeps it.
 
     Notes
     -----
-    It believes that errors are independent from window to window and that activities last. It answers late
-    at every change, by about ``1 / (1 - a)`` windows, and cannot mend an error that lasts a whole segment.
+    Assumes that errors are independent from window to window and that activities last. Follows each change late, by
+    about ``1 / (1 - a)`` windows, and cannot correct an error that lasts a whole segment.
 
     Examples
     --------
@@ -38,23 +39,17 @@ class EMA(OutputAdapter):
 
     name: ClassVar[str] = "ema"
     needs: ClassVar[Needs] = Needs(gap="belief relaxes")
-    a: float = 0.8
-    gap_half_life_s: float | None = 30.0
-
-    def __post_init__(self) -> None:
-        wrong = [] if 0 <= self.a < 1 else [f"0 <= a < 1, got {self.a}"]
-        wrong += wrong_half_life(self.gap_half_life_s)
-        if wrong:
-            raise ValueError(f"ema: expected {'; '.join(wrong)}.")
+    a: Annotated[float, Range(at_least=0, below=1)] = 0.8
+    gap_half_life_s: GapHalfLife = 30.0
 
     def _reset(self) -> None:
         self.belief_ = np.full(self.n_classes, 1 / self.n_classes, self.source.weight.dtype)
         self.count_ = 0
 
-    def _refine_one(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features do not matter here
+    def _refine_one(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features are not used
         self.belief_ = p.copy() if self.count_ == 0 else self.a * self.belief_ + (1 - self.a) * p
         self.count_ += 1
         return self.belief_
 
     def _gap(self, seconds: float) -> None:
-        self.belief_ = relaxed(self.belief_, seconds, self.gap_half_life_s)
+        self.belief_ = relax(self.belief_, seconds, self.gap_half_life_s)

@@ -9,6 +9,7 @@ import numpy as np
 
 from sight.base import Needs, OutputAdapter
 from sight.ops import softmax, unit
+from sight.params import NonNegative, PositiveInt
 from sight.types import Array
 
 #: Floor of probabilities under the logarithm, and of the kernel's width.
@@ -17,35 +18,35 @@ TINY = 1e-10
 
 @dataclass(kw_only=True)
 class LAME(OutputAdapter):
-    """Lets the windows of a chunk vote for each other by the likeness of their features.
+    """Makes windows of a chunk with similar features agree on a class.
 
     Parameters
     ----------
     rule
-        "chunk": a batch is answered whole, each window by all; "stream": each window by itself and those before it.
+        "chunk": the windows of a batch are predicted together; "stream": each window with those before it.
     batch
-        Windows of a chunk, or of the buffer that slides with the stream.
+        Windows of a chunk, or of the sliding buffer.
     kernel
-        Likeness of two features: "rbf" (width: mean distance to the last of `neighbours`), "knn" (1 for the
-        nearest `neighbours` others) or "linear" (cosine).
+        Similarity of two features: "rbf" (width: mean distance to the last of `neighbours`), "knn" (1 for the nearest
+        `neighbours` others) or "linear" (cosine).
     neighbours
-        How many neighbours the kernel looks at; for "rbf" a window counts as its own first.
+        Number of neighbours of the kernel; for "rbf" a window is its own first neighbour.
     iterations
-        Most updates of a chunk.
+        Largest number of updates of a chunk.
     tolerance
-        Relative change of the energy at which it stops earlier.
+        Relative change of the energy at which the updates stop.
 
     Notes
     -----
-    It believes that likeness in feature space means the same class, and that the source is right about most
-    windows of a chunk. It is at home on correlated streams: a chunk inside one segment agrees on one class. For
-    the same reason it carries a segment over its end, and a segment the source mostly gets wrong becomes wholly
-    wrong. Nothing is learned from one chunk to the next.
+    Assumes that similar features mean the same class, and that the source is right about most windows of a chunk. It
+    suits correlated streams: the windows of a chunk inside one segment agree on one class. For the same reason it
+    extends a segment over its end, and a segment that the source mostly predicts wrongly becomes entirely wrong.
+    Nothing is learned from one chunk to the next.
 
-    Answers minimise ``sum_i KL(y_i | p_i) - 1/2 sum_ij k_ij y_i . y_j`` by its concave-convex procedure. The
-    authors stop by a sum that counts pairs without the half; the one here is the one the update lowers. The
-    kernel of "knn" is not symmetric, so there the energy may rise. Features are unit vectors, as in the authors'
-    code. "stream" keeps the same formula on a sliding buffer and answers with its newest row; a gap empties it.
+    Predictions minimise ``sum_i KL(y_i | p_i) - 1/2 sum_ij k_ij y_i . y_j`` by the concave-convex procedure. The
+    authors stop by a sum that counts pairs without the half; here it is the sum that the update decreases. The kernel
+    "knn" is not symmetric, so that its energy may increase. Features are unit vectors, as in the authors' code.
+    "stream" uses the same formula on a sliding buffer and returns its newest row; a gap empties the buffer.
 
     Examples
     --------
@@ -64,30 +65,15 @@ class LAME(OutputAdapter):
     name: ClassVar[str] = "lame"
     needs: ClassVar[Needs] = Needs(batch=True, gap="buffer emptied")
     rule: Literal["chunk", "stream"] = "chunk"
-    batch: int = 32
+    batch: PositiveInt = 32
     kernel: Literal["rbf", "knn", "linear"] = "rbf"
-    neighbours: int = 5
-    iterations: int = 100
-    tolerance: float = 1e-8
-
-    def __post_init__(self) -> None:
-        wrong = [
-            f"{key} >= 1, got {getattr(self, key)}"
-            for key in ("batch", "neighbours", "iterations")
-            if getattr(self, key) < 1
-        ]
-        if self.rule not in ("chunk", "stream"):
-            wrong.append(f"rule 'chunk' or 'stream', got {self.rule!r}")
-        if self.kernel not in ("rbf", "knn", "linear"):
-            wrong.append(f"kernel 'rbf', 'knn' or 'linear', got {self.kernel!r}")
-        if not self.tolerance >= 0:
-            wrong.append(f"tolerance >= 0, got {self.tolerance}")
-        if wrong:
-            raise ValueError(f"lame: expected {'; '.join(wrong)}.")
+    neighbours: PositiveInt = 5
+    iterations: PositiveInt = 100
+    tolerance: NonNegative = 1e-8
 
     @property
     def chunk(self) -> int | None:
-        """Windows answered together; None where the buffer slides."""
+        """Number of windows that are predicted together; None under the stream rule."""
         return self.batch if self.rule == "chunk" else None
 
     def _reset(self) -> None:
@@ -116,19 +102,19 @@ class LAME(OutputAdapter):
             self._reset()
 
     def state_bytes(self) -> dict[str, int]:
-        """Count bytes by kind; in chunks nothing outlives a chunk."""
+        """Return the number of bytes by kind; under the chunk rule nothing is stored."""
         if self.rule == "chunk":
             return {"features": 0}
         return {"features": self.features_.nbytes + self.probabilities_.nbytes}
 
     def _agreed(self, z: Array, p: Array) -> Array:
-        """Answer a chunk whole."""
-        likeness = affinity(unit(z.astype(np.float64)), self.kernel, self.neighbours)
-        return agree(p.astype(np.float64), likeness, self.iterations, self.tolerance)
+        """Return the predictions of a chunk."""
+        similarity = affinity(unit(z.astype(np.float64)), self.kernel, self.neighbours)
+        return agree(p.astype(np.float64), similarity, self.iterations, self.tolerance)
 
 
 def affinity(features: Array, kernel: str, neighbours: int) -> Array:
-    """Likeness of unit features (B, D) to each other, (B, B).
+    """Return the similarity of unit features (B, D) to each other, (B, B).
 
     Examples
     --------
@@ -152,21 +138,21 @@ def affinity(features: Array, kernel: str, neighbours: int) -> Array:
     return graph
 
 
-def agree(p: Array, likeness: Array, iterations: int = 100, tolerance: float = 1e-8) -> Array:
-    """Iterate ``y_i <- softmax(log p_i + sum_j k_ij y_j)`` until the energy rests, (B, K) to (B, K)."""
+def agree(p: Array, similarity: Array, iterations: int = 100, tolerance: float = 1e-8) -> Array:
+    """Iterate ``y_i <- softmax(log p_i + sum_j k_ij y_j)`` until the energy is constant, (B, K) to (B, K)."""
     unary = np.log(p + TINY)
     y: Array = p
-    before = np.inf
+    previous = np.inf
     for _ in range(iterations):
-        y = softmax(unary + likeness @ y)
-        now = energy(y, p, likeness)
-        if abs(before - now) <= tolerance * abs(now):
+        y = softmax(unary + similarity @ y)
+        current = energy(y, p, similarity)
+        if abs(previous - current) <= tolerance * abs(current):
             break
-        before = now
+        previous = current
     return y
 
 
-def energy(y: Array, p: Array, likeness: Array) -> float:
-    """Measure what `agree` lowers: distance to the source's answers, less the agreement of neighbours."""
+def energy(y: Array, p: Array, similarity: Array) -> float:
+    """Return what `agree` minimises: divergence from the source's probabilities minus the agreement of neighbours."""
     divergence = y * (np.log(np.maximum(y, 1e-300)) - np.log(p + TINY))
-    return float(divergence.sum() - 0.5 * (y * (likeness @ y)).sum())
+    return float(divergence.sum() - 0.5 * (y * (similarity @ y)).sum())

@@ -1,4 +1,4 @@
-"""Source-only: the classifier as it was trained, the floor of every table."""
+"""The source model without adaptation, the reference of every comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sight.types import Array
 
 @dataclass(kw_only=True)
 class SourceOnly(OutputAdapter):
-    """Answers what the source answers.
+    """Returns the probabilities of the source unchanged.
 
     Examples
     --------
@@ -26,5 +26,5 @@ class SourceOnly(OutputAdapter):
     def _reset(self) -> None:
         pass
 
-    def _refine(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features do not matter here
+    def _refine(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features are not used
         return p.copy()

@@ -1,32 +1,33 @@
-"""NOTE: instance-aware normalisation and a memory balanced over predictions, made for correlated streams."""
+"""NOTE: instance-aware normalisation and a prediction-balanced memory, for correlated streams."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight.base import Needs
+from sight.methods._gradient import GradientAdapter, Rule, entropies
 from sight.methods._norms import InstanceAwareNorm, Stats
-from sight.methods._replay import BalancedReservoir
-from sight.methods._torch import GradientAdapter, entropies
+from sight.methods._window_memory import BalancedReservoir
+from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
 @dataclass(kw_only=True)
 class NOTE(GradientAdapter):
-    """Learns from a memory that is balanced although the stream is not, and normalises each window for itself.
+    """Trains on a memory balanced over predicted classes, and corrects the normalisation for each window.
 
     Parameters
     ----------
     memory
-        Windows kept, balanced over predicted classes, each class a uniform sample over time.
+        Windows stored, balanced over predicted classes, each class a uniform sample over time.
     k
-        Standard errors that a window's own statistics may be off before they count.
+        Standard errors by which a window's own statistics may deviate before they are corrected for.
     iabn
-        Instance-aware normalisation in place of each batch normalisation; False leaves `bn_stats` to say.
+        Instance-aware normalisation in place of each batch normalisation; with False `bn_stats` applies.
     update_every
         Windows between two passes over the memory, under both rules.
     batch
@@ -34,18 +35,19 @@ class NOTE(GradientAdapter):
     bn_rate
         Momentum of stored statistics.
     lr, rule, bn_stats, seed
-        As for every method with gradients.
+        See `sight.methods._gradient.GradientAdapter`.
 
     Notes
     -----
-    It believes that predictions are good enough to balance by. Where a class is never predicted the memory lacks it;
-    where whole segments are wrong it is balanced over the wrong classes. The norm expects a network that was trained
-    with it; inserted into one that was not, it shifts features, more so where windows are short.
+    Assumes that predictions are good enough to balance the memory by. A class that is never predicted is missing in the
+    memory; if whole segments are wrong, the memory is balanced over wrong classes. The norm expects a network that was
+    trained with it; inserted into another one it shifts features, more so with short windows.
 
-    Entropy is summed over classes and averaged over windows; the authors average over both, which Adam does not
-    feel. Theirs drops the last windows from evaluation when the stream is no multiple of 64; here all are answered.
-    Batch variances are unbiased while learning, as theirs. A batch of 32 in the preset "sight-paper" means two
-    mini-batches per pass, an inference. Networks without batch normalisation keep theirs and train it.
+    Differs from the authors' code in that entropy is summed over classes and averaged over windows, where theirs
+    averages over both, which makes no difference to Adam; and in that all windows are predicted, where theirs drops the
+    last ones from evaluation if the stream is not a multiple of 64. Batch variances are unbiased while learning, as
+    theirs. A batch of 32 in the preset "sight-paper" means two mini-batches per pass, an inference. Networks without
+    batch normalisation keep their norm layers and train them.
 
     Examples
     --------
@@ -63,17 +65,15 @@ class NOTE(GradientAdapter):
     name: ClassVar[str] = "note"
     needs: ClassVar[Needs] = Needs(gradient=True, raw_windows=True)
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("snapshot", "optimiser", "windows")
-    _counts: ClassVar[tuple[str, ...]] = (*GradientAdapter._counts, "memory")
-    _amounts: ClassVar[tuple[str, ...]] = (*GradientAdapter._amounts, "k")
-    lr: float = 1e-4
-    rule: Literal["chunk", "stream"] = "stream"
-    batch: int = 64
-    update_every: int = 64
-    memory: int = 64
-    k: float = 4.0
+    lr: NonNegative = 1e-4
+    rule: Rule = "stream"
+    batch: PositiveInt = 64
+    update_every: PositiveInt = 64
+    memory: PositiveInt = 64
+    k: NonNegative = 4.0
     iabn: bool = True
     bn_stats: Stats = "ema"
-    bn_rate: float = 0.01
+    bn_rate: UnitInterval = 0.01
 
     def _norm(self, layer: _BatchNorm) -> nn.Module:
         return InstanceAwareNorm(layer, self.k, self.bn_rate) if self.iabn else super()._norm(layer)
@@ -84,23 +84,23 @@ class NOTE(GradientAdapter):
         self.count_ = 0
 
     def _waits(self) -> bool:
-        return False  # the memory is what updates wait for
+        return False  # updates use the memory
 
-    def _piece(self, x: Tensor) -> Tensor:
+    def _predict(self, x: Tensor) -> Tensor:
         with torch.no_grad():
             q = torch.softmax(self._network(x), dim=1)
         for window, label in zip(x.cpu().numpy(), q.argmax(dim=1).tolist(), strict=True):
-            self.memory_.add(window, label, self.dice_.generator)
+            self.memory_.add(window, label, self.random_.generator)
             self.count_ += 1
             if self.count_ % self.update_every == 0:
                 self._replay()
         return q
 
     def _replay(self) -> None:
-        """Pass once over the memory."""
-        order = self.dice_.generator.permutation(self.memory_.size)
+        """Train in one pass over the memory."""
+        order = self.random_.generator.permutation(self.memory_.size)
         for first in range(0, len(order), self.batch):
             self._update(self._tensor(self.memory_.windows[order[first : first + self.batch]]))
 
-    def _loss(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002 - only the answer matters
+    def _loss(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002 - only the logits are used
         return entropies(logits).mean()

@@ -1,10 +1,10 @@
-"""OFTTA: optimisation-free test-time adaptation, normalisation by the batch in early layers, T3A's head at the end."""
+"""OFTTA: optimisation-free test-time adaptation, batch statistics in early layers and the head of T3A."""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -12,47 +12,47 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight.base import Adapter, Needs
-from sight.methods._memory import Remembers
 from sight.methods._norms import batch_moments, replace_batch_norms
 from sight.methods.t3a import head_supports
 from sight.ops import entropy, softmax
+from sight.params import PositiveInt, Range
 from sight.types import Array
 
 
 @dataclass(kw_only=True)
-class OFTTA(Remembers, Adapter):
-    """Normalises early layers by the wearer's batch and late ones by the source, then answers by support directions.
+class OFTTA(Adapter):
+    """Normalises early layers by the batch and late ones by the source, then classifies by support directions.
 
     Parameters
     ----------
     M
-        Supports kept for each predicted class, those of lowest entropy.
+        Supports stored for each predicted class, those of lowest entropy.
     first, last
         Share of the source's statistics in the first and the last batch normalisation; geometric in between.
     edtn_order
-        "forward": those shares from input to output, as the authors; "reversed": from output to input.
+        "forward": these shares from input to output, as in the authors' code; "reversed": from output to input.
     rule
-        "chunk": a batch is normalised and answered whole; "stream": each window by its own statistics.
+        "chunk": a batch is normalised and predicted together; "stream": each window by its own statistics.
     batch
         Windows of a chunk.
 
     Notes
     -----
-    It believes that a batch is a fair sample of the wearer and that early layers carry what differs between people.
-    On correlated streams a batch is one activity: nine tenths of the first layer's statistics come from it, which
-    removes posture, the very signal that tells lying from sitting. In "stream" they come from one window's samples
-    over time. The head then fails as T3A does.
+    Assumes that a batch is a representative sample of the wearer and that early layers hold the differences between
+    subjects. On correlated streams a batch is one activity: nine tenths of the first layer's statistics come from it,
+    which removes posture, the signal that separates lying from sitting. Under the rule "stream" they come from the
+    samples of one window. The head then fails as T3A does.
 
-    Means and standard deviations (not variances) are mixed, the source's plus 1e-5, the batch's biased with the
-    layer's own epsilon inside the root. A network without batch normalisation is left as it is, so that T3A's head
-    remains; one with a single such layer gives it the share `first`.
+    Means and standard deviations (not variances) are mixed; the source's deviation has 1e-5 added, the batch's is
+    biased and has the layer's epsilon inside the root. A network without batch normalisation stays unchanged, so that
+    T3A's head remains; a single such layer gets the share `first`.
 
-    Differs from the authors' code in that layers are counted in the network, whichever data set it saw; that no
-    optimiser or copy is kept that nobody uses; and that ``M = -1``, meant to keep all, is refused. Supports, their
-    start and the answer after the update are theirs. The SIGHT paper's row stays closer to source-only than these
-    shares would allow: its weights were probably dominated by the source or reversed, hence `edtn_order`.
+    Differs from the authors' code in that layers are counted in the network, independently of the dataset; that no
+    unused optimiser or copy is stored; and that ``M = -1``, meant to keep all supports, is refused. Supports, their
+    start and the prediction after the update are theirs. The SIGHT paper's row is closer to the source alone than these
+    shares allow: its weights were probably dominated by the source or reversed, hence `edtn_order`.
 
-    Answers are the softmax of ``z . w_k``, the scores of the method; they order classes, they are not calibrated.
+    Probabilities are the softmax of ``z . w_k``, the scores of the method; they rank classes but are not calibrated.
 
     Examples
     --------
@@ -70,32 +70,20 @@ class OFTTA(Remembers, Adapter):
     name: ClassVar[str] = "oftta"
     needs: ClassVar[Needs] = Needs(batch=True, gap="ignored")
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("features", "statistics")
-    M: int = 25
-    first: float = 0.1
-    last: float = 0.99
+    M: PositiveInt = 25
+    first: Annotated[float, Range(above=0, at_most=1)] = 0.1
+    last: Annotated[float, Range(above=0, at_most=1)] = 0.99
     edtn_order: Literal["forward", "reversed"] = "forward"
     rule: Literal["chunk", "stream"] = "chunk"
-    batch: int = 128
-
-    def __post_init__(self) -> None:
-        wrong = [f"{key} >= 1, got {getattr(self, key)}" for key in ("M", "batch") if getattr(self, key) < 1]
-        wrong += [
-            f"0 < {key} <= 1, got {getattr(self, key)}" for key in ("first", "last") if not 0 < getattr(self, key) <= 1
-        ]
-        if self.edtn_order not in ("forward", "reversed"):
-            wrong.append(f"edtn_order 'forward' or 'reversed', got {self.edtn_order!r}")
-        if self.rule not in ("chunk", "stream"):
-            wrong.append(f"rule 'chunk' or 'stream', got {self.rule!r}")
-        if wrong:
-            raise ValueError(f"oftta: expected {'; '.join(wrong)}.")
+    batch: PositiveInt = 128
 
     @property
     def chunk(self) -> int | None:
-        """Windows normalised together; None where each stands alone."""
+        """Number of windows that are normalised together; None under the stream rule."""
         return self.batch if self.rule == "chunk" else None
 
     def shares(self, layers: int) -> Array:
-        """Return the source's share in each of so many layers, input to output."""
+        """Return the source's share in each of `layers` layers, from input to output."""
         shares = np.geomspace(self.first, self.last, layers)
         return shares if self.edtn_order == "forward" else shares[::-1]
 
@@ -112,9 +100,9 @@ class OFTTA(Remembers, Adapter):
 
     def _step(self, x: Array) -> Array:
         size = self.chunk or 1
-        return np.concatenate([self._answer(x[t : t + size]) for t in range(0, len(x), size)])
+        return np.concatenate([self._predict(x[t : t + size]) for t in range(0, len(x), size)])
 
-    def _answer(self, x: Array) -> Array:
+    def _predict(self, x: Array) -> Array:
         parameter = next(self._network.parameters())
         with torch.no_grad():
             z = self._network.features(torch.as_tensor(x, dtype=parameter.dtype, device=parameter.device))
@@ -125,10 +113,10 @@ class OFTTA(Remembers, Adapter):
         return softmax(features @ self.supports_.directions().T)
 
     def state_bytes(self) -> dict[str, int]:
-        """Count bytes by kind, with every place for a support taken; `MEMORY_SUM` names those of the paper's column.
+        """Return the number of bytes by kind, with all supports; `MEMORY_SUM` names those of the paper's column.
 
-        Statistics are the source's means and deviations and the supports' entropies; the paper's 325.0 KB seem to
-        count the batch's as well, which do not outlive a step.
+        Statistics are the source's means and deviations and the supports' entropies. The paper's 325.0 KB seem to
+        include those of the batch, which are not stored.
         """
         mixed = [layer for layer in self._network.modules() if isinstance(layer, MixedNorm)]
         source = sum(array.nbytes for layer in mixed for array in (layer.mean, layer.std))
@@ -138,12 +126,12 @@ class OFTTA(Remembers, Adapter):
 
 
 class MixedNorm(nn.Module):
-    """Batch normalisation whose means and standard deviations lie between the source's and the batch's.
+    """Batch normalisation with means and standard deviations between the source's and the batch's.
 
     Parameters
     ----------
     norm
-        The layer it stands for; its tensors are shared.
+        The layer to replace; its tensors are shared.
     share
         Weight of the source's statistics, 0 to 1.
     """

@@ -1,7 +1,7 @@
-"""Named sets of field values: "authors", a method's published defaults, and "sight-paper", what the paper ran.
+"""Named sets of hyper-parameters: "authors", a method's published defaults, and "sight-paper", those of the paper.
 
-A preset is resolved before the adapter is made: explicit values win over it, it wins over the defaults of the class,
-and the instance knows nothing but its fields.
+A preset is resolved before the adapter is created. Explicit values override it, and it overrides the defaults of the
+class.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from sight import registry
 from sight.ops import choices
 
-#: What differs from the defaults of each class. Those are the authors', with thresholds as shares of ln K.
+#: Values that differ from the defaults of each class, which are the authors', with thresholds as shares of ln K.
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "authors": {},
     "sight-paper": {
@@ -32,7 +32,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 
 def resolve(method: str, preset: str, **fields: Any) -> dict[str, Any]:
-    """Return the keyword arguments that a preset and explicit values give to a method.
+    """Return the hyper-parameters of a method from a preset and explicit values.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def resolve(method: str, preset: str, **fields: Any) -> dict[str, Any]:
 
 
 def differences() -> list[dict[str, Any]]:
-    """List every field whose value differs between the presets: method, field, and a value for each preset.
+    """Return every field whose value differs between the presets: method, field, and a value for each preset.
 
     Examples
     --------

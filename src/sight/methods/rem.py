@@ -1,4 +1,4 @@
-"""REM: ranked entropy minimisation, the masked view must agree with the plain one and be no surer."""
+"""REM: ranked entropy minimisation, masked views must agree with the plain one and not be more certain."""
 
 from __future__ import annotations
 
@@ -11,39 +11,40 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor
 
 from sight.base import Needs
+from sight.methods._gradient import GradientAdapter, cross_entropies, entropies
 from sight.methods._norms import Stats, StatsNorm
-from sight.methods._torch import GradientAdapter, cross_entropies, entropies
+from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
 @dataclass(kw_only=True)
 class REM(GradientAdapter):
-    """Hides more and more of the telling moments of a window, and asks for equal answers of rising entropy.
+    """Masks the most important samples of a window, and trains for equal predictions of increasing entropy.
 
     Parameters
     ----------
     levels
-        Views of a window, the plain one among them.
+        Views of a window, including the plain one.
     mask_step
-        Share of moments that each further view hides.
+        Share of samples that each further view masks.
     ranking
         Weight of the ranking loss (lambda).
     delta
         Margin of the ranking loss, as a share of ln K.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        As for every method with gradients.
+        See `sight.methods._gradient.GradientAdapter`.
 
     Notes
     -----
-    It believes that hiding evidence should cost certainty, never add it; this keeps entropy minimisation from
-    collapsing on a single class. It still makes the network surer of whatever is in front, so on correlated streams
-    it drifts like TENT, more slowly.
+    Assumes that masking evidence should reduce certainty and never increase it, which keeps entropy minimisation from
+    collapsing to one class. It still makes the network more certain of the present class, so that on correlated streams
+    it drifts like TENT, but more slowly.
 
-    The authors hide the most attended patches of an image transformer and train its layer norms. Here, an inference:
-    moments of time are hidden by the window's channel means (zeros would fake a change of gravity), most telling first.
-    Telling is the attention a token receives where the network has an ``attention`` method, else the mean positive
-    activation of the last batch normalisation, else the distance from the channel means, each stretched to
-    the window. All norm layers are trained. The source's statistics are the default, as masked views would
-    change those of the batch. With one moment (feature vectors) nothing is hidden.
+    Differs from the authors' code, which masks the most attended patches of an image transformer and trains its layer
+    norms. Here, as an inference, samples in time are replaced by the window's channel means (zeros would look like a
+    change of gravity), the most important first. Importance is the attention that a token receives if the network has
+    an ``attention`` method, else the mean positive activation of the last batch normalisation, else the distance from
+    the channel means, each interpolated to the window. All norm layers are trained. The default statistics are the
+    source's, as masked views would change those of the batch. With one sample (feature vectors) nothing is masked.
 
     Examples
     --------
@@ -59,35 +60,32 @@ class REM(GradientAdapter):
 
     name: ClassVar[str] = "rem"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True)
-    _counts: ClassVar[tuple[str, ...]] = (*GradientAdapter._counts, "levels")
-    _amounts: ClassVar[tuple[str, ...]] = (*GradientAdapter._amounts, "ranking", "delta")
-    _shares: ClassVar[tuple[str, ...]] = (*GradientAdapter._shares, "mask_step")
-    lr: float = 1e-3
-    batch: int = 20
+    lr: NonNegative = 1e-3
+    batch: PositiveInt = 20
     bn_stats: Stats = "source"
-    levels: int = 3
-    mask_step: float = 0.1
-    ranking: float = 1.0
-    delta: float = 0.0
+    levels: PositiveInt = 3
+    mask_step: UnitInterval = 0.1
+    ranking: NonNegative = 1.0
+    delta: NonNegative = 0.0
 
     def _bind(self) -> None:
         super()._bind()
         self._activation: Tensor | None = None
         norms = [layer for layer in self._network.modules() if isinstance(layer, StatsNorm)]
         if norms:
-            norms[-1].register_forward_hook(self._look)
+            norms[-1].register_forward_hook(self._store_activation)
 
-    def _look(self, layer: Any, inputs: Any, output: Tensor) -> None:  # noqa: ARG002 - the signature of a hook
+    def _store_activation(self, layer: Any, inputs: Any, output: Tensor) -> None:  # noqa: ARG002 - a hook's signature
         self._activation = output.detach()
 
     def _loss(self, x: Tensor, logits: Tensor) -> Tensor:
-        order = self._telling(x).argsort(dim=1, descending=True, stable=True)
+        order = self._importance(x).argsort(dim=1, descending=True, stable=True)
         views = [logits, *(self._network(self._masked(x, order, level)) for level in range(1, self.levels))]
         return ranked_loss(views, self.ranking, self.delta * self._max_entropy)
 
     @torch.no_grad()
-    def _telling(self, x: Tensor) -> Tensor:
-        """How much the answer rests on each moment, (B, T)."""
+    def _importance(self, x: Tensor) -> Tensor:
+        """Return how much the prediction depends on each sample, (B, T)."""
         if hasattr(self._network, "attention"):
             coarse = self._network.attention(x)
         elif self._activation is not None and self._activation.ndim == 3 and len(self._activation) == len(x):
@@ -97,15 +95,15 @@ class REM(GradientAdapter):
         return F.interpolate(coarse[:, None], size=x.shape[2], mode="linear")[:, 0]
 
     def _masked(self, x: Tensor, order: Tensor, level: int) -> Tensor:
-        """Hide the first moments of an order (B, T), more at a higher level."""
-        hidden = round(level * self.mask_step * x.shape[2])
-        moments = order[:, None, :hidden].expand(-1, x.shape[1], -1)
-        means = x.mean(dim=2, keepdim=True).expand(-1, -1, hidden)
-        return x.scatter(2, moments, means)
+        """Mask the first samples of an order (B, T), more at a higher level."""
+        count = round(level * self.mask_step * x.shape[2])
+        samples = order[:, None, :count].expand(-1, x.shape[1], -1)
+        means = x.mean(dim=2, keepdim=True).expand(-1, -1, count)
+        return x.scatter(2, samples, means)
 
 
 def ranked_loss(views: list[Tensor], ranking: float, margin: float) -> Tensor:
-    """Logits of views from plain to most hidden, to consistency plus `ranking` times the loss of order."""
+    """Return consistency plus `ranking` times the order loss of logits of views, from plain to most masked."""
     total = torch.zeros((), device=views[0].device)
     for easy, hard in combinations(views, 2):
         agreement = cross_entropies(torch.softmax(easy, dim=1), hard)

@@ -1,4 +1,4 @@
-"""RoTTA: robust statistics, a timely memory, and a teacher that follows slowly."""
+"""RoTTA: robust test-time adaptation with moving statistics, a timely memory and a slow teacher."""
 
 from __future__ import annotations
 
@@ -10,41 +10,42 @@ from torch import Tensor
 
 from sight.base import Needs
 from sight.methods._augment import perturbed
+from sight.methods._gradient import TeacherAdapter, cross_entropies, entropies
 from sight.methods._norms import Stats, learning
-from sight.methods._replay import TimelyMemory
-from sight.methods._torch import TeacherAdapter, cross_entropies, entropies
+from sight.methods._window_memory import TimelyMemory
+from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
 @dataclass(kw_only=True)
 class RoTTA(TeacherAdapter):
-    """Answers by a slow teacher and trains its student on a balanced memory of young and certain windows.
+    """Predicts with a slow teacher and trains its student on a balanced memory of recent and certain windows.
 
     Parameters
     ----------
     memory
-        N, windows kept, at most N / K of each predicted class.
+        N, windows stored, at most N / K of each predicted class.
     nu
         Rate of the teacher towards the student.
     lambda_t, lambda_u
-        Weights of age and of entropy in deciding which window leaves.
+        Weights of age and of entropy in the choice of the window to replace.
     update_every
         Windows between two updates, under both rules.
     bn_rate
         Rate of the moving statistics ("ema" is the paper's robust batch normalisation).
     lr, rule, batch, bn_stats, seed
-        As for every method with gradients.
+        See `sight.methods._gradient.GradientAdapter`.
 
     Notes
     -----
-    It believes that predicted classes can balance a stream whose labels are correlated, and that distributions
-    change slowly. With `nu` 0.001 the parameters hardly move; nearly all change comes from statistics, which
-    follow the memory: where one class is predicted for long, so do they.
+    Assumes that predicted classes can balance a stream whose labels are correlated, and that distributions change
+    slowly. With `nu` 0.001 the parameters hardly move; nearly all change comes from statistics, which follow the
+    memory, and thereby a class that is predicted for a long time.
 
-    Differs from the authors' code in the student's view: theirs changes colours of images, here channels are
-    scaled, turned by at most 15 degrees, warped in magnitude and jittered, an inference. Statistics are taken over
-    windows and time; their one-dimensional layer takes them over windows alone. As there, the teacher's statistics
-    are its own and its average covers parameters only. All windows are answered, also a last one alone. The memory of
-    256 in the preset "sight-paper" is inferred from the paper's memory column.
+    Differs from the authors' code in the student's view: theirs changes colours of images, here channels are scaled,
+    rotated by at most 15 degrees, warped in magnitude and jittered, an inference. Statistics are taken over windows and
+    time; their one-dimensional layer takes them over windows alone. As in their code, the teacher has its own
+    statistics, and its average covers parameters only. All windows are predicted, including a single last one. The
+    memory of 256 in the preset "sight-paper" is inferred from the paper's memory column.
 
     Examples
     --------
@@ -62,18 +63,15 @@ class RoTTA(TeacherAdapter):
     name: ClassVar[str] = "rotta"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True, raw_windows=True)
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("weights", "snapshot", "optimiser", "windows")
-    _counts: ClassVar[tuple[str, ...]] = (*TeacherAdapter._counts, "memory")
-    _amounts: ClassVar[tuple[str, ...]] = (*TeacherAdapter._amounts, "lambda_t", "lambda_u")
-    _shares: ClassVar[tuple[str, ...]] = (*TeacherAdapter._shares, "nu")
-    lr: float = 1e-3
-    batch: int = 64
-    update_every: int = 64
-    memory: int = 64
-    nu: float = 0.001
-    lambda_t: float = 1.0
-    lambda_u: float = 1.0
+    lr: NonNegative = 1e-3
+    batch: PositiveInt = 64
+    update_every: PositiveInt = 64
+    memory: PositiveInt = 64
+    nu: UnitInterval = 0.001
+    lambda_t: NonNegative = 1.0
+    lambda_u: NonNegative = 1.0
     bn_stats: Stats = "ema"
-    bn_rate: float = 0.05
+    bn_rate: UnitInterval = 0.05
 
     def _reset(self) -> None:
         super()._reset()
@@ -81,14 +79,14 @@ class RoTTA(TeacherAdapter):
         self.count_ = 0
 
     def _waits(self) -> bool:
-        return False  # the memory is what updates wait for
+        return False  # updates use the memory
 
-    def _piece(self, x: Tensor) -> Tensor:
+    def _predict(self, x: Tensor) -> Tensor:
         with torch.no_grad():
             logits = self._teacher(x)
         q = torch.softmax(logits, dim=1)
-        found = zip(x.cpu().numpy(), q.argmax(dim=1).tolist(), entropies(logits).tolist(), strict=True)
-        for window, label, uncertainty in found:
+        labels, uncertainties = q.argmax(dim=1).tolist(), entropies(logits).tolist()
+        for window, label, uncertainty in zip(x.cpu().numpy(), labels, uncertainties, strict=True):
             self.memory_.add(window, label, uncertainty)
             self.count_ += 1
             if self.count_ % self.update_every == 0:
@@ -96,12 +94,12 @@ class RoTTA(TeacherAdapter):
         return q
 
     def _replay(self) -> None:
-        """Teach the student on a changed view of the whole memory, then let the teacher follow."""
+        """Train the student on an augmented view of the memory, then update the teacher."""
         held = self.memory_.size
         windows = self.memory_.windows[:held]
-        view = perturbed(windows, self.dice_.generator, self._noise_scale)
+        view = perturbed(windows, self.random_.generator, self._noise_scale)
         with torch.no_grad(), learning(self._teacher):
             target = torch.softmax(self._teacher(self._tensor(windows)), dim=1)
-        youth = torch.sigmoid(-self._tensor(self.memory_.age[:held] / self.memory))
-        self._descend((youth * cross_entropies(target, self._learning_pass(self._tensor(view)))).mean())
+        weight = torch.sigmoid(-self._tensor(self.memory_.age[:held] / self.memory))
+        self._descend((weight * cross_entropies(target, self._learning_pass(self._tensor(view)))).mean())
         self._follow(self.nu)

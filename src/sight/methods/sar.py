@@ -1,4 +1,4 @@
-"""SAR: sharpness-aware and reliable entropy minimisation, with a reset when the model grows too sure."""
+"""SAR: sharpness-aware and reliable entropy minimisation, with a reset before the model collapses."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ import torch
 from torch import Tensor, nn
 
 from sight.base import Needs
+from sight.methods._gradient import GradientAdapter, entropies
 from sight.methods._norms import norm_layers
-from sight.methods._torch import GradientAdapter, entropies
+from sight.params import NonNegative, NonNegativeInt, PositiveInt, UnitInterval
 
 
 @dataclass(kw_only=True)
 class SAR(GradientAdapter):
-    """Minimises entropy of the surer windows only, towards flat minima, and starts over before it collapses.
+    """Minimises the entropy of certain windows towards flat minima, and resets when its loss becomes too low.
 
     Parameters
     ----------
     margin
         Entropy above which a window is left out, as a share of ln K.
     rho
-        Length of the step uphill before the gradient is taken.
+        Length of the ascent step before the gradient is computed.
     reset_below
-        Running mean of the loss, as a share of ln K, under which the model returns to the source; 0 never does.
+        Running mean of the loss, as a share of ln K, below which the model is reset to the source; 0 for never.
     momentum
-        Of the optimiser.
+        Momentum of the optimiser.
     frozen_last
-        Norm layers nearest the head that are not trained.
+        Number of norm layers nearest to the head that are not trained.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        As for every method with gradients.
+        See `sight.methods._gradient.GradientAdapter`.
 
     Notes
     -----
-    It believes that large gradients come from unsure windows and that a low loss means collapse. With batch
-    statistics it fails on correlated streams as TENT does, before either belief can help; the authors themselves
-    advise layer or group norms for small batches. A network that is sure of an easy activity looks collapsed.
+    Assumes that large gradients come from uncertain windows and that a low loss means collapse. With batch statistics
+    it fails on correlated streams as TENT does, before either assumption can help; the authors themselves recommend
+    layer or group norms for small batches. A network that is certain of an easy activity looks collapsed.
 
-    Defaults are the authors' for a ResNet and batches of 64. Both thresholds come from theirs at 1,000 classes
-    (0.4 ln 1000, and 0.2, which is 0.029 of ln 1000). Fixed here: after a reset the running mean starts anew, where
-    their code puts the stale value back and resets at every following batch; a batch that leaves no window is
-    skipped, where theirs steps on with its momentum; the reset threshold can be set. They leave out the last stage of
-    their networks by name; `frozen_last` does so by count, and is 0 because those names match nothing here.
+    Defaults are the authors' for a ResNet and batches of 64. Both thresholds are derived from theirs for 1,000 classes
+    (0.4 ln 1000, and 0.2, which is 0.029 of ln 1000). Differs from the authors' code in three fixes: after a reset the
+    running mean starts anew, where their code restores the old value and resets at every following batch; a batch
+    without certain windows is skipped, where theirs takes a step by momentum; and the reset threshold is a parameter.
+    They leave out the last stage of their networks by name; `frozen_last` does so by count, and is 0 because those
+    names match nothing here.
 
     Examples
     --------
@@ -62,15 +64,13 @@ class SAR(GradientAdapter):
     name: ClassVar[str] = "sar"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True)
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("snapshot",)
-    _amounts: ClassVar[tuple[str, ...]] = (*GradientAdapter._amounts, "margin", "rho", "reset_below", "frozen_last")
-    _shares: ClassVar[tuple[str, ...]] = (*GradientAdapter._shares, "momentum")
-    lr: float = 2.5e-4
-    batch: int = 64
-    margin: float = 0.4
-    rho: float = 0.05
-    reset_below: float = 0.2 / math.log(1000)
-    momentum: float = 0.9
-    frozen_last: int = 0
+    lr: NonNegative = 2.5e-4
+    batch: PositiveInt = 64
+    margin: NonNegative = 0.4
+    rho: NonNegative = 0.05
+    reset_below: NonNegative = 0.2 / math.log(1000)
+    momentum: UnitInterval = 0.9
+    frozen_last: NonNegativeInt = 0
 
     def _trainable(self) -> dict[str, nn.Parameter]:
         layers = list(norm_layers(self._network).items())
@@ -87,36 +87,36 @@ class SAR(GradientAdapter):
 
     def _update(self, x: Tensor, logits: Tensor | None = None) -> None:
         margin = self.margin * self._max_entropy
-        unsure = entropies(self._learning_pass(x) if logits is None else logits)
-        kept = unsure.detach() < margin
+        entropy = entropies(self._learning_pass(x) if logits is None else logits)
+        kept = entropy.detach() < margin
         self.seen_ += len(x)
         self.kept_ += int(kept.sum())
         if not kept.any():
             return
         parameters = list(self._trained.values())
-        here = [parameter.detach().clone() for parameter in parameters]
-        self._climb(parameters, torch.autograd.grad(unsure[kept].mean(), parameters))
-        uphill = entropies(self._network(x))[kept]
-        still = uphill.detach() < margin
+        before = [parameter.detach().clone() for parameter in parameters]
+        self._ascend(parameters, torch.autograd.grad(entropy[kept].mean(), parameters))
+        perturbed = entropies(self._network(x))[kept]
+        reliable = perturbed.detach() < margin
         self._optimiser.zero_grad()
-        if still.any():
-            uphill[still].mean().backward()  # type: ignore[no-untyped-call]
+        if reliable.any():
+            perturbed[reliable].mean().backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
-            for parameter, value in zip(parameters, here, strict=True):
+            for parameter, value in zip(parameters, before, strict=True):
                 parameter.copy_(value)
-        if still.any():
+        if reliable.any():
             self._optimiser.step()
-            self._watch(float(uphill[still].detach().mean()))
+            self._reset_if_collapsed(float(perturbed[reliable].detach().mean()))
 
     @torch.no_grad()
-    def _climb(self, parameters: list[nn.Parameter], gradients: tuple[Tensor, ...]) -> None:
-        """Go `rho` uphill, all parameters together."""
+    def _ascend(self, parameters: list[nn.Parameter], gradients: tuple[Tensor, ...]) -> None:
+        """Move all parameters together by a step of length `rho` along the gradient."""
         length = torch.sqrt(sum(((g * g).sum() for g in gradients), torch.zeros((), device=gradients[0].device)))
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.add_(gradient * (self.rho / (length + 1e-12)))
 
-    def _watch(self, loss: float) -> None:
-        """Follow the loss and return to the source when it is suspiciously low."""
+    def _reset_if_collapsed(self, loss: float) -> None:
+        """Update the running mean of the loss; reset to the source if it is below the threshold."""
         self.average_ = 0.9 * self.average_ + 0.1 * loss if self.averaging_ else loss
         self.averaging_ = True
         if self.average_ < self.reset_below * self._max_entropy:

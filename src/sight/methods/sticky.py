@@ -1,33 +1,34 @@
-"""The sticky filter: a hidden Markov model with one number, how likely an activity is to last."""
+"""The sticky filter: a hidden Markov model with one parameter, the probability that the activity stays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.ops import normalised, relaxed, wrong_half_life
+from sight.ops import normalise, relax
+from sight.params import GapHalfLife, Range, UnitInterval
 from sight.types import Array
 
 
 @dataclass(kw_only=True)
 class Sticky(OutputAdapter):
-    """Multiplies each answer with a prior that the activity stayed.
+    """Multiplies the probabilities of each window with a prior that the activity stayed the same.
 
     Parameters
     ----------
     s
-        Weight of the previous belief in the prior ``s q + (1 - s) / K``; 0 is source-only.
+        Weight of the previous belief in the prior ``s q + (1 - s) / K``; 0 is the source alone.
     gap_half_life_s
         Half-life of the belief over a gap; None keeps it.
 
     Notes
     -----
-    It believes that errors are independent given the activity. It treats overlapping windows as fresh
-    evidence each, so it grows too sure on them, and with one source subject, where whole segments are wrong,
-    it makes them more wrong.
+    Assumes that errors are independent given the activity. It counts overlapping windows as independent evidence, so
+    that it becomes too certain on them. With one source subject, where whole segments are wrong, it makes more windows
+    wrong.
 
     Examples
     --------
@@ -39,69 +40,58 @@ class Sticky(OutputAdapter):
 
     name: ClassVar[str] = "sticky"
     needs: ClassVar[Needs] = Needs(gap="belief relaxes")
-    s: float = 0.9
-    gap_half_life_s: float | None = 30.0
-
-    def __post_init__(self) -> None:
-        wrong = [] if 0 <= self.s < 1 else [f"0 <= s < 1, got {self.s}"]
-        wrong += wrong_half_life(self.gap_half_life_s)
-        if wrong:
-            raise ValueError(f"{self.name}: expected {'; '.join(wrong)}.")
+    s: Annotated[float, Range(at_least=0, below=1)] = 0.9
+    gap_half_life_s: GapHalfLife = 30.0
 
     def _reset(self) -> None:
         self.belief_ = np.full(self.n_classes, 1 / self.n_classes, self.source.weight.dtype)
         self.count_ = 0
 
-    def _refine_one(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features do not matter here
+    def _refine_one(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features are not used
         if self.count_ == 0:
             self.belief_ = p.copy()
         else:
             prior = self.s * self.belief_ + (1 - self.s) / self.n_classes
-            self.belief_ = normalised(p * prior, fallback=p)
+            self.belief_ = normalise(p * prior, fallback=p)
         self.count_ += 1
         return self.belief_
 
     def _gap(self, seconds: float) -> None:
-        self.belief_ = relaxed(self.belief_, seconds, self.gap_half_life_s)
+        self.belief_ = relax(self.belief_, seconds, self.gap_half_life_s)
 
 
 @dataclass(kw_only=True)
 class StickyLearned(Sticky):
-    """The sticky filter that learns how long this wearer's activities last.
+    """Sticky filter that learns how long the wearer's activities last.
 
     Parameters
     ----------
     s
-        Stickiness to start from.
+        Initial probability that the activity stays.
     rate
-        How far the stickiness moves, at each window, towards the posterior probability of having stayed.
+        Rate at which it moves, at each window, towards the posterior probability that the activity stayed.
 
     Notes
     -----
-    The posterior of "stayed" against "drawn afresh" under the same two-part prior; the learned value is kept
-    in [0.5, 0.998] so that neither inertia nor forgetting can lock itself in.
+    The posterior is that of "stayed" against "drawn anew" under the same two-part prior. The learned value stays in
+    [0.5, 0.998], so that the filter can neither freeze nor stop filtering.
     """
 
     name: ClassVar[str] = "sticky-learned"
-    rate: float = 0.02
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.rate <= 1:
-            raise ValueError(f"{self.name}: expected 0 <= rate <= 1, got {self.rate}.")
+    rate: UnitInterval = 0.02
 
     def _reset(self) -> None:
         super()._reset()
         self.stay_ = float(np.clip(self.s, 0.5, 0.998))
 
-    def _refine_one(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features do not matter here
+    def _refine_one(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features are not used
         if self.count_ == 0:
             self.belief_ = p.copy()
         else:
             stayed = self.stay_ * float(p @ self.belief_)
             fresh = (1 - self.stay_) * float(p.mean())
             prior = self.stay_ * self.belief_ + (1 - self.stay_) / self.n_classes
-            self.belief_ = normalised(p * prior, fallback=p)
+            self.belief_ = normalise(p * prior, fallback=p)
             if stayed + fresh > 0:
                 target = stayed / (stayed + fresh)
                 self.stay_ = float(np.clip(self.stay_ + self.rate * (target - self.stay_), 0.5, 0.998))

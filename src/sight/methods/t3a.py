@@ -1,4 +1,4 @@
-"""T3A: test-time classifier adjustment, the head's rows give way to the wearer's own most certain features."""
+"""T3A: test-time classifier adjustment, a head made of the wearer's most certain features."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from typing import ClassVar
 import numpy as np
 
 from sight.base import Needs, OutputAdapter, Source
-from sight.methods._memory import Remembers, Supports
+from sight.methods._memory import Supports
 from sight.ops import entropy, softmax, unit
+from sight.params import PositiveInt
 from sight.types import Array
 
 
 @dataclass(kw_only=True)
-class T3A(Remembers, OutputAdapter):
-    """Answers by the direction of the features each class has been most certainly predicted for.
+class T3A(OutputAdapter):
+    """Classifies by the mean direction of the most certain features of each predicted class.
 
     Parameters
     ----------
     M
-        Supports kept for each predicted class, those of lowest entropy.
+        Supports stored for each predicted class, those of lowest entropy.
 
     Notes
     -----
-    It believes that the most certain predictions are right and that a class is one direction. On correlated streams
-    neighbouring windows are near copies: a class fills its room with one segment, and a segment the source gets
-    wrong with certainty turns the direction of that class for good. Nothing is forgotten with time.
+    Assumes that the most certain predictions are correct and that a class is one direction. On correlated streams
+    neighbouring windows are nearly equal: one segment fills the supports of a class, and a segment that the source
+    predicts wrongly with certainty changes the direction of that class permanently. Nothing is forgotten with time.
 
-    Supports start as the head's rows, each under the class the head itself gives it, so a class whose row the head
-    takes for another has none until it is predicted; its score is then 0. A window votes for itself: it becomes
-    a support before it is answered.
+    The first supports are the head's rows, each under the class that the head predicts for it. A class whose row is
+    predicted as another class has no support, and score 0, until it is predicted. A window becomes a support before its
+    own prediction.
 
-    Differs from the authors' code in two points. Windows are taken one by one, so that no window votes on an
-    earlier one; their code takes a batch whole, and equals this one at batch 1. ``M = -1``, which there is meant to
-    keep all and drops the least certain of each class, is refused: the state has a fixed size.
+    Differs from the authors' code in two points. Windows are processed one by one, so that no window influences an
+    earlier one; their code processes a batch at once, and is equal at batch 1. ``M = -1``, in their code meant to keep
+    all supports although it drops the least certain of each class, is refused: the state has a fixed size.
 
-    Answers are the softmax of ``z . w_k``, the scores of the method; they order classes, they are not calibrated.
+    Probabilities are the softmax of ``z . w_k``, the scores of the method; they rank classes but are not calibrated.
 
     Examples
     --------
@@ -54,11 +55,7 @@ class T3A(Remembers, OutputAdapter):
 
     name: ClassVar[str] = "t3a"
     needs: ClassVar[Needs] = Needs(gap="ignored")
-    M: int = 100
-
-    def __post_init__(self) -> None:
-        if self.M < 1:
-            raise ValueError(f"t3a: expected M >= 1 supports per class, got {self.M}; choose a large M to keep all.")
+    M: PositiveInt = 100
 
     def _reset(self) -> None:
         self.supports_ = head_supports(self.source, self.M)
@@ -71,7 +68,7 @@ class T3A(Remembers, OutputAdapter):
         return softmax(self.directions_ @ z)
 
     def state_bytes(self) -> dict[str, int]:
-        """Count bytes by kind, with every place for a support taken."""
+        """Return the number of bytes by kind, with all supports."""
         supports = self.supports_
         return {
             "prototypes": self.directions_.nbytes,
@@ -81,10 +78,10 @@ class T3A(Remembers, OutputAdapter):
 
 
 def head_supports(source: Source, per_class: int) -> Supports:
-    """Start supports from the head's rows, each under the class and with the entropy the head gives it."""
+    """Return supports with the head's rows, each with the class and the entropy that the head predicts for it."""
     weight = np.asarray(source.weight)
     supports = Supports(len(weight), per_class, weight.shape[1], weight.dtype)
-    answers = softmax(weight @ weight.T + source.bias)  # (K, K)
-    for row, answer in zip(weight, answers, strict=True):
-        supports.add(row, int(answer.argmax()), float(entropy(answer)))
+    probabilities = softmax(weight @ weight.T + source.bias)  # (K, K)
+    for row, p in zip(weight, probabilities, strict=True):
+        supports.add(row, int(p.argmax()), float(entropy(p)))
     return supports

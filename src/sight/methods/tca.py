@@ -1,4 +1,4 @@
-"""TCA: test-time correlation alignment, features are moved until they vary as the most certain ones do."""
+"""TCA: test-time correlation alignment, maps features so that they vary as the most certain ones do."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.methods._memory import Remembers, Supports
+from sight.methods._memory import Supports
 from sight.ops import entropy, softmax
+from sight.params import Positive, PositiveInt
 from sight.types import Array
 
-#: Stands for the logarithm of an answer that is exactly 0 in single precision.
+#: Replaces a probability of exactly 0 under the logarithm.
 LEAST = 1e-45
 
-#: Singular values of the head below this share of the largest span nothing.
+#: Singular values of the head below this share of the largest count as 0.
 RANK_TOLERANCE = 1e-6
 
 
 @dataclass(kw_only=True)
-class TCA(Remembers, OutputAdapter):
-    """Aligns mean and covariance of the wearer's features with those of the windows the source is surest about.
+class TCA(OutputAdapter):
+    """Aligns mean and covariance of the wearer's features with those of the most certain windows.
 
     Parameters
     ----------
     M
-        Windows kept for each predicted class, those of lowest entropy.
+        Windows stored for each predicted class, those of lowest entropy.
     dims
-        Most dimensions in which features are aligned.
+        Largest number of dimensions in which features are aligned.
     every
         Windows between two fits of the map.
     fit
-        "descent": a few Adam steps from the map before; "closed": the map that whitens and recolours exactly.
+        "descent": a few Adam steps from the previous map; "closed": the map that whitens and recolours exactly.
     iterations, lr
-        Adam steps of a fit and their size, for "descent".
+        Number of Adam steps of a fit and their learning rate, for "descent".
     ridge
         Share of the mean variance added to each variance, for "closed".
 
     Notes
     -----
-    It believes that windows the source is sure about look like the source's own data, of all classes. On
-    correlated streams they do not: until every activity was seen the bank holds other classes, or fewer, than the
-    stream, and the map moves the class in progress onto the mean of the bank. Means of all past windows soften
-    this, they do not cure it.
+    Assumes that certain windows look like the source's data of all classes. On correlated streams they do not: until
+    every activity has occurred, the bank holds other or fewer classes than the stream, and the map moves the present
+    class onto the mean of the bank. Running means over all past windows reduce this problem but do not remove it.
 
-    Differs from the authors' code, which takes one pass over the whole test set and sizes the bank by its true
-    labels. Here no label is seen: each predicted class has the same room. Moments are running ones over all
-    past windows, the map is fitted again every `every` windows from there on ("descent" goes on from the map
-    before, as the first 20 steps of 0.001 hardly leave the identity), and windows in between are answered with
-    the last map; the first `every` are the source's own. The online form and these choices are our inference.
+    Differs from the authors' code, which makes one pass over the whole test set and chooses the size of the bank by its
+    true labels. Here no label is used: each predicted class has the same number of places. Moments run over all past
+    windows, the map is fitted after every `every` windows ("descent" continues from the previous map, as the first 20
+    steps of 0.001 hardly leave the identity), and windows in between use the last map; the first `every` windows keep
+    the source's probabilities. The online form and these choices are our inference.
 
-    Alignment happens where the head looks: in all D dimensions if they are at most `dims`, otherwise in the span
-    of the head's rows (of its first `dims` singular vectors, if it has more classes). What lies outside passes
-    unchanged. Answers are the source's with its logits moved by the head's view of the change.
+    Features are aligned in all D dimensions if these are at most `dims`, otherwise in the span of the head's rows (of
+    its first `dims` singular vectors, if it has more classes). Other directions stay unchanged. Logits change by the
+    head's response to the change of the feature.
 
     Examples
     --------
@@ -71,25 +71,13 @@ class TCA(Remembers, OutputAdapter):
 
     name: ClassVar[str] = "tca"
     needs: ClassVar[Needs] = Needs(gap="ignored")
-    M: int = 20
-    dims: int = 64
-    every: int = 32
+    M: PositiveInt = 20
+    dims: PositiveInt = 64
+    every: PositiveInt = 32
     fit: Literal["descent", "closed"] = "descent"
-    iterations: int = 20
-    lr: float = 1e-3
-    ridge: float = 1e-3
-
-    def __post_init__(self) -> None:
-        wrong = [
-            f"{key} >= 1, got {getattr(self, key)}"
-            for key in ("M", "dims", "every", "iterations")
-            if getattr(self, key) < 1
-        ]
-        wrong += [f"{key} > 0, got {getattr(self, key)}" for key in ("lr", "ridge") if not getattr(self, key) > 0]
-        if self.fit not in ("descent", "closed"):
-            wrong.append(f"fit 'descent' or 'closed', got {self.fit!r}")
-        if wrong:
-            raise ValueError(f"tca: expected {'; '.join(wrong)}.")
+    iterations: PositiveInt = 20
+    lr: Positive = 1e-3
+    ridge: Positive = 1e-3
 
     def _bind(self) -> None:
         weight = np.asarray(self.source.weight, np.float64)
@@ -107,18 +95,18 @@ class TCA(Remembers, OutputAdapter):
         self.to_ = np.zeros(size)
 
     def _refine_one(self, z: Array, p: Array) -> Array:
-        seen = z.astype(np.float64) @ self._basis  # (m,)
-        change = (seen - self.from_) @ self.map_ + self.to_ - seen
+        feature = z.astype(np.float64) @ self._basis  # (m,)
+        change = (feature - self.from_) @ self.map_ + self.to_ - feature
         fitted = self.count_ >= self.every
-        answer = softmax(np.log(np.maximum(p, LEAST, dtype=np.float64)) + self._head @ change) if fitted else p
-        self.bank_.add(seen, int(p.argmax()), float(entropy(p)))
+        q = softmax(np.log(np.maximum(p, LEAST, dtype=np.float64)) + self._head @ change) if fitted else p
+        self.bank_.add(feature, int(p.argmax()), float(entropy(p)))
         self.count_ += 1
-        before = seen - self.mean_
+        before = feature - self.mean_
         self.mean_ = self.mean_ + before / self.count_
-        self.scatter_ = self.scatter_ + np.outer(before, seen - self.mean_)
+        self.scatter_ = self.scatter_ + np.outer(before, feature - self.mean_)
         if self.count_ % self.every == 0:
             self._fit()
-        return answer
+        return q
 
     def _fit(self) -> None:
         certain = self.bank_.features[np.arange(self.M) < self.bank_.count[:, None]]  # (n, m)
@@ -133,16 +121,16 @@ class TCA(Remembers, OutputAdapter):
         self.from_, self.to_ = self.mean_.copy(), certain.mean(axis=0)
 
     def state_bytes(self) -> dict[str, int]:
-        """Count bytes by kind: the bank, and moments with the map."""
+        """Return the number of bytes by kind: the bank, and moments with the map."""
         moments = (self.mean_, self.scatter_, self.map_, self.from_, self.to_)
         return {
-            "features": sum(array.nbytes for array in self.bank_.arrays().values()),
+            "features": sum(array.nbytes for array in self.bank_.state().values()),
             "statistics": sum(array.nbytes for array in moments),
         }
 
 
 def head_basis(weight: Array, dims: int) -> Array:
-    """Orthonormal directions (D, m) the head (K, D) looks along, at most `dims`; all of them where D is small.
+    """Return orthonormal directions (D, m), m <= `dims`, that span the rows of a head (K, D); all D if D is small.
 
     Examples
     --------
@@ -157,7 +145,7 @@ def head_basis(weight: Array, dims: int) -> Array:
 
 
 def descend(start: Array, found: Array, wanted: Array, iterations: int, lr: float) -> Array:
-    """Take Adam steps on ``|W' found W - wanted|^2`` from a map `start`, all (m, m)."""
+    """Return a map after Adam steps on ``|W' found W - wanted|^2`` from `start`, all (m, m)."""
     linear, momentum, scale = start, np.zeros_like(start), np.zeros_like(start)
     for step in range(1, iterations + 1):
         pushed = found @ linear
@@ -169,7 +157,7 @@ def descend(start: Array, found: Array, wanted: Array, iterations: int, lr: floa
 
 
 def recolour(found: Array, wanted: Array, ridge: float) -> Array:
-    """Whiten by one covariance and colour by another: ``found^-1/2 wanted^1/2``, all (m, m).
+    """Return the map that whitens by one covariance and colours by another: ``found^-1/2 wanted^1/2``, all (m, m).
 
     Examples
     --------

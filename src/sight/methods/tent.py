@@ -8,29 +8,30 @@ from typing import ClassVar
 from torch import Tensor
 
 from sight.base import Needs
-from sight.methods._torch import GradientAdapter, entropies
+from sight.methods._gradient import GradientAdapter, entropies
+from sight.params import NonNegative, PositiveInt
 
 
 @dataclass(kw_only=True)
 class TENT(GradientAdapter):
-    """Makes the network surer of each batch, by one step on the scales and shifts of its norm layers.
+    """Minimises the entropy of each batch by one step on the scales and shifts of the norm layers.
 
     Parameters
     ----------
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        As for every method with gradients; see `sight.methods._torch.GradientAdapter`.
+        See `sight.methods._gradient.GradientAdapter`.
 
     Notes
     -----
-    It believes that being sure and being right go together, and that a batch shows all classes. On correlated
-    streams a batch is one activity: with batch statistics the normalisation removes what sets that activity apart
-    (posture above all), and minimising entropy drifts towards the class in front, with no guard. With the source's
-    statistics it is mild.
+    Assumes that certain predictions are correct, and that a batch contains all classes. On correlated streams a batch
+    is one activity: with batch statistics the normalisation removes what distinguishes that activity (above all
+    posture), and minimising entropy drifts towards the present class without limit. With the source's statistics the
+    effect is small.
 
-    Defaults are the authors' for CIFAR, batch statistics among them. Answers come from the pass before the update,
-    as theirs do. Differs from their code in that dropout stays off and that one-dimensional and layer norms are
-    found. The preset "sight-paper" keeps the source's statistics; that the paper did so is inferred from its memory
-    column and from its results.
+    Defaults are the authors' for CIFAR, including batch statistics. Predictions come from the pass before the update,
+    as theirs do. Differs from the authors' code in that dropout is off and that one-dimensional and layer norms are
+    found. The preset "sight-paper" keeps the source's statistics, which is inferred from the paper's memory column and
+    results.
 
     Examples
     --------
@@ -45,8 +46,8 @@ class TENT(GradientAdapter):
 
     name: ClassVar[str] = "tent"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True)
-    lr: float = 1e-3
-    batch: int = 200
+    lr: NonNegative = 1e-3
+    batch: PositiveInt = 200
 
-    def _loss(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002 - only the answer matters
+    def _loss(self, x: Tensor, logits: Tensor) -> Tensor:  # noqa: ARG002 - only the logits are used
         return entropies(logits).mean()

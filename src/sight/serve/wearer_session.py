@@ -81,9 +81,11 @@ class Resident:
     def picture(self) -> dict[str, Any]:
         """Tell what adaptation has learned: habit, similarity of prototypes, time use of the day."""
         adapter, source = self.session.adapter, self.model.source
-        shares = getattr(adapter, "habit_", getattr(adapter, "life_", self.use_s))
-        known = source.weight if source.stats is None else source.stats.class_means
-        prototypes: Array = getattr(adapter, "prototypes_", known)
+        shares, prototypes = adapter.class_frequencies(), adapter.class_prototypes()
+        if shares is None:
+            shares = self.use_s
+        if prototypes is None:
+            prototypes = source.weight if source.stats is None else source.stats.class_means
         total = float(np.sum(shares))
         return {
             "habit": (np.asarray(shares, float) / total if total else np.zeros(len(shares))).tolist(),

@@ -1,16 +1,7 @@
-"""A method in one ONNX graph with its model: encoder, head and adaptation, state in and state out.
+"""Export of a model and a method as one ONNX graph: encoder, head and adaptation, with state in and state out.
 
-Runs from any language that has ONNX Runtime; `sight.sources.fused.FusedSession` is the runner in Python, and
-`sight.sources.fused.LAYOUTS` names the state of each method that can be fused.
-
-Inputs are `x` (1, C, T) in the units of the sensor and the state; outputs are `q` (1, K) refined, `p` (1, K) raw,
-`surprise` (1,), and each tensor of the state as `next_NAME`. Where `count` is 0 the graph starts a new wearer and
-ignores the rest of the state, so zeros of the right shape are a fresh one.
-
-A gap of s seconds is the host's to apply, before the next window, if count > 0:
-``belief = 1 / K + (belief - 1 / K) * 2 ** (-s / half_life)``, and if s > 0 the tensors that ``gap_clears`` names become
-0. The metadata ``sight.fused`` tells ``method``, ``params`` with the half-life ``gap_half_life_s`` (null means that
-beliefs do not fade), ``state``, ``state_version`` and ``gap_clears``.
+The graph runs in any language that has ONNX Runtime; docs/onnx.md describes its inputs, outputs and metadata.
+`sight.sources.fused.FusedSession` runs it in Python.
 """
 
 from __future__ import annotations
@@ -25,52 +16,49 @@ import torch
 
 from sight.atomic import write_atomic
 from sight.base import Adapter
-from sight.registry import RECOMMENDED, method
-from sight.sources.fused import LAYOUTS, FusedSession
+from sight.methods._compiled import CompiledAdapter
+from sight.registry import RECOMMENDED, method, resolve, supporting
+from sight.sources.fused import FusedSession, graph_facts
 from sight.sources.onnx import FUSED, metadata
 from sight.sources.onnx_graph import prepared, to_graph
-from sight.sources.quantise import quantise
 from sight.sources.torch import TorchSource
-from sight.steps import KeelStep, SightStep, Step
-
-__all__ = ["SightStep", "export_fused", "quantise"]
-
-STEPS: dict[str, type[Step]] = {"sight": SightStep, "keel": KeelStep}
 
 
 def export_fused(
     source: TorchSource, path: str | Path, adapter: Adapter | None = None, *, shape: tuple[int, int] | None = None
 ) -> Path:
-    """Write a source and a method as one graph, (window, state) to (answers, new state); see the module for the layout.
+    """Write a source and a method as one graph, (window, state) to (probabilities, new state).
 
     Parameters
     ----------
     source
-        Trained or wrapped.
+        Trained or wrapped network.
     path
-        Where to write.
+        The .onnx file to write.
     adapter
-        SIGHT or Keel with the settings to bake in; the recommended one of them, as it is, if None.
+        The method with its hyper-parameters; the recommended method if None.
     shape
-        (C, T) of a window, for wrapped networks; a trained one knows.
+        (C, T) of a window; required for wrapped networks, which have no card.
     """
     adapter = method(RECOMMENDED) if adapter is None else adapter
-    if adapter.name not in STEPS:
+    if not isinstance(adapter, CompiledAdapter) or adapter.fused_step is None:
         raise TypeError(
-            f"Expected SIGHT or Keel for a fused graph, got {adapter.name}; other methods run on the plain export."
+            f"Expected {' or '.join(supporting('fused_step'))} for a fused graph, got {adapter.name}; "
+            f"use other methods with the plain export."
         )
     if shape is None and source.card is None:
-        raise ValueError("Expected shape=(C, T) for a wrapped network, got None; say what its windows look like.")
+        raise ValueError("Expected shape=(C, T) for a wrapped network, got None; give the shape of its windows.")
     shape = shape or (len(source.card.channels), source.card.length)  # type: ignore[union-attr]
-    bound, layout = dataclasses.replace(adapter).bind(source), LAYOUTS[adapter.name]
-    step = STEPS[adapter.name].of(prepared(source.network, shape).cpu(), bound)
-    fresh = [torch.from_numpy(zeros) for zeros in layout.zeros(*source.weight.shape).values()]
-    inputs, outputs = ("x", *layout.names), ("q", "p", "surprise", *(f"next_{name}" for name in layout.names))
-    model = to_graph(step, (torch.zeros(1, *shape), *fresh), inputs, outputs)
+    bound, layout = dataclasses.replace(adapter).bind(source), adapter.layout
+    step = resolve(adapter.fused_step)(prepared(source.network, shape).cpu(), bound)
+    zeros = [torch.from_numpy(tensor) for tensor in layout.graph_zeros(*source.weight.shape).values()]
+    inputs = ("x", *layout.entries)
+    outputs = ("q", "p", "surprise", *(f"next_{name}" for name in layout.entries))
+    model = to_graph(step, (torch.zeros(1, *shape), *zeros), inputs, outputs)
     texts = metadata(
         classes=source.classes, weight=source.weight, bias=source.bias, card=source.card, stats=source.stats
     )
-    texts[FUSED] = json.dumps({"method": adapter.name, "params": adapter.params(), **layout.facts()})
+    texts[FUSED] = json.dumps(graph_facts(adapter.name, adapter.params(), layout))
     for key, value in texts.items():
         model.metadata_props.add(key=key, value=value)
     data: bytes = model.SerializeToString()
@@ -79,14 +67,14 @@ def export_fused(
 
 
 def _compare(adapter: Adapter, data: bytes, shape: tuple[int, int]) -> None:
-    """Refuse a graph that answers otherwise than the adapter; nothing has been written yet."""
+    """Raise RuntimeError if graph and adapter differ; nothing has been written yet."""
     x = np.random.default_rng(0).normal(size=(8, *shape)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         session = FusedSession(write_atomic(Path(folder) / "trial.onnx", data))
         fused = np.array([session.step(window)[0] for window in x])
-    worst = float(np.abs(fused - adapter.step(x)).max())
-    if not worst <= 1e-4:
+    largest = float(np.abs(fused - adapter.step(x)).max())
+    if not largest <= 1e-4:
         raise RuntimeError(
-            f"The fused graph answers otherwise than the adapter, by {worst:.1e} where 1e-4 was expected; "
-            f"nothing was written. Does the network do something onnx cannot express?"
+            f"Expected the fused graph to agree with the adapter within 1e-4, got a difference of {largest:.1e}; "
+            f"nothing was written. Does the network use an operation that ONNX cannot express?"
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from sight.base import Adapter, OutputAdapter, Source
 from sight.card import ModelCard, filled, require_card
-from sight.evaluate import stretches
+from sight.evaluate import split_at_gaps
 from sight.signal.calibrate import Calibration
 from sight.signal.clock import MAX_GAP_S
 from sight.signal.live_windows import Vectors, Windower
@@ -141,7 +141,7 @@ class Session(Stateful):
     def predict(self, windows: Windows, z: Array, p: Array) -> list[Event]:
         """Answer the windows of `cut` from what the source says of them: features (N, D), probabilities (N, K)."""
         events: list[Event] = []
-        for piece in stretches(windows.gap_before_s, None):
+        for piece in split_at_gaps(windows.gap_before_s, None):
             gap_s = float(windows.gap_before_s[piece.start])
             if gap_s > 0:
                 self.adapter.gap(gap_s)

@@ -3,9 +3,8 @@
 import * as ort from "../vendor/ort.wasm.bundle.min.mjs";
 import { metadata } from "./onnxfile.js";
 
-const STATE_VERSION = 1;
-// The tensor that tells how much of a life each class has had, by method.
-const HABITS = { sight: "habit", keel: "life" };
+// Version of the metadata `sight.fused`.
+const FORMAT = 2;
 
 // The engine gets its own code from us, and so never asks the network by itself.
 export async function loadEngine(url) {
@@ -26,10 +25,8 @@ export class Fused {
       throw new Error("This .onnx file holds no adaptation or no card; write one with sight export --fused.");
     }
     const facts = JSON.parse(found["sight.fused"]);
-    if (facts.state_version !== STATE_VERSION) {
-      throw new Error(
-        `The file keeps state ${facts.state_version}, this page knows ${STATE_VERSION}; export it again.`,
-      );
+    if (facts.format !== FORMAT) {
+      throw new Error(`Expected a fused graph of format ${FORMAT}, got ${facts.format}; export it again.`);
     }
     // Its warnings tell of its own optimiser, nothing a reader could act upon.
     const quiet = { executionProviders: ["wasm"], logSeverityLevel: 3 };
@@ -84,9 +81,9 @@ export class Fused {
     return this.tensors.count.data[0];
   }
 
-  // Share of each class in this life; even where nothing is known yet.
+  // Frequency of each class for this wearer; uniform before the first window.
   get habit() {
-    const shares = [...this.tensors[HABITS[this.facts.method]].data],
+    const shares = [...this.tensors[this.facts.class_frequencies].data],
       total = shares.reduce((a, b) => a + b, 0);
     return shares.map((share) => (total ? share / total : 1 / shares.length));
   }

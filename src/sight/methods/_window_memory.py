@@ -1,18 +1,18 @@
-"""Memories of raw windows for methods that learn from what they have seen: the latest, a balanced one, a timely one.
+"""Memories of fixed capacity for raw windows: the latest, balanced over classes, and balanced with timeliness.
 
-Where the shape (C, T) of a window is not known in advance, memories take it from the first one.
+If the shape (C, T) of a window is not known in advance, a memory takes it from the first window.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from sight.methods._memory import Arrays
+from sight.methods._memory import Memory
 from sight.types import Array
 
 
-class Windows(Arrays):
-    """Room for a fixed number of windows, of a shape that is given or taken from the first."""
+class WindowMemory(Memory):
+    """Base class of memories for a fixed number of windows."""
 
     def __init__(self, capacity: int, shape: tuple[int, int] | None) -> None:
         self.windows = np.zeros((capacity, *(shape or (0, 0))), np.float32)
@@ -21,17 +21,22 @@ class Windows(Arrays):
         if not self.windows.size:
             self.windows = np.zeros((len(self.windows), *x.shape), np.float32)
         if x.shape != self.windows.shape[1:]:
-            raise ValueError(f"Expected a window of shape {self.windows.shape[1:]} as those before, got {x.shape}.")
+            raise ValueError(f"Expected a window of shape {self.windows.shape[1:]} as before, got {x.shape}.")
         self.windows[place] = x
 
+    def _fits(self, name: str, value: Array, current: Array) -> bool:
+        # Before the first window the shape of windows may be unknown, on either side.
+        unknown = name == "windows" and value.ndim == 3 and len(value) == len(current)
+        return super()._fits(name, value, current) or (unknown and not (value.size and current.size))
 
-class Fifo(Windows):
+
+class Fifo(WindowMemory):
     """The latest windows.
 
     Parameters
     ----------
     capacity, shape
-        How many windows, and the shape (C, T) of one.
+        Number of windows, and the shape (C, T) of one.
 
     Examples
     --------
@@ -48,33 +53,33 @@ class Fifo(Windows):
 
     @property
     def size(self) -> int:
-        """Windows held."""
+        """Number of stored windows."""
         return min(int(self.seen), len(self.windows))
 
     def add(self, x: Array) -> None:
-        """Take a window (C, T), in place of the oldest where there is no room."""
+        """Store a window (C, T), in place of the oldest if the memory is full."""
         self._put(int(self.seen) % len(self.windows), x)
         self.seen += 1
 
     def latest(self, count: int) -> Array:
-        """Return the last windows in time order, at most so many as are held."""
+        """Return the last `count` windows in time order, or all if there are fewer."""
         last = np.arange(int(self.seen) - min(count, self.size), int(self.seen))
         return self.windows[last % len(self.windows)]
 
 
-class BalancedReservoir(Windows):
+class BalancedReservoir(WindowMemory):
     """Windows balanced over predicted classes, and within a class a uniform sample over time.
 
     Parameters
     ----------
     capacity, shape, classes
-        How many windows, the shape (C, T) of one, and K.
+        Number of windows, the shape (C, T) of one, and K.
 
     Notes
     -----
-    Prediction-balanced reservoir sampling of NOTE. Once full, a class that is not among the largest pushes out a
-    random window of one of those; a largest class replaces one of its own with probability held / seen, so that
-    what it holds stays a uniform sample of all it has shown.
+    Prediction-balanced reservoir sampling of NOTE. In a full memory, a window of a class that is not among the largest
+    replaces a random window of one of those; a window of a largest class replaces one of its own with probability
+    held / seen, so that the stored windows of a class are a uniform sample of all its windows.
     """
 
     def __init__(self, capacity: int, shape: tuple[int, int] | None, classes: int) -> None:
@@ -84,16 +89,16 @@ class BalancedReservoir(Windows):
 
     @property
     def size(self) -> int:
-        """Windows held."""
+        """Number of stored windows."""
         return int((self.labels >= 0).sum())
 
     @property
     def held(self) -> Array:
-        """Windows held of each class, (K,)."""
+        """Number of stored windows of each class, (K,)."""
         return np.bincount(self.labels[self.labels >= 0], minlength=len(self.seen))
 
     def add(self, x: Array, label: int, rng: np.random.Generator) -> bool:
-        """Offer a window (C, T) with its predicted class; answer whether it was kept."""
+        """Store a window (C, T) of a predicted class if the rule keeps it; return whether it was stored."""
         self.seen[label] += 1
         place = self._place(label, rng)
         if place is None:
@@ -114,21 +119,21 @@ class BalancedReservoir(Windows):
         return None
 
 
-class TimelyMemory(Windows):
-    """Windows balanced over predicted classes; of a class the young and certain ones stay.
+class TimelyMemory(WindowMemory):
+    """Windows balanced over predicted classes; of a class the recent and certain ones stay.
 
     Parameters
     ----------
     capacity, shape, classes
         N, the shape (C, T) of a window, and K.
     time_weight, uncertainty_weight
-        How much age and entropy count against a window.
+        Weights of age and entropy in the score of a window.
 
     Notes
     -----
     Category-balanced sampling with timeliness and uncertainty of RoTTA: the score of age a and entropy u is
-    ``time_weight / (1 + exp(-a / N)) + uncertainty_weight * u / ln K``. Where a class has its share N / K, or the
-    memory is full, the highest score among the candidates leaves, if it is above the newcomer's.
+    ``time_weight / (1 + exp(-a / N)) + uncertainty_weight * u / ln K``. If a class has its share N / K, or the memory
+    is full, the candidate with the highest score is replaced, provided that it is above the score of the new window.
     """
 
     def __init__(
@@ -148,17 +153,17 @@ class TimelyMemory(Windows):
 
     @property
     def size(self) -> int:
-        """Windows held."""
+        """Number of stored windows."""
         return int((self.labels >= 0).sum())
 
     def score(self, age: Array, uncertainty: Array) -> Array:
-        """Return how ready items of such age and entropy are to leave."""
+        """Return the score of windows of this age and entropy; the highest is replaced first."""
         time_weight, uncertainty_weight = self._weights
         timeliness = time_weight / (1 + np.exp(-age / len(self.labels)))
         return np.asarray(timeliness + uncertainty_weight * uncertainty / np.log(self._classes))
 
     def add(self, x: Array, label: int, uncertainty: float) -> bool:
-        """Offer a window (C, T) with its predicted class and entropy; answer whether it was kept. All grow older."""
+        """Store a window (C, T) if the rule keeps it, and increase all ages; return whether it was stored."""
         place = self._place(label, uncertainty)
         if place is not None:
             self._put(place, x)
@@ -177,5 +182,5 @@ class TimelyMemory(Windows):
             candidates = np.flatnonzero(np.isin(self.labels, np.flatnonzero(held == held.max())))
         scores = self.score(self.age[candidates], self.uncertainty[candidates])
         worst = int(np.argmax(scores))
-        newcomer = self.score(np.zeros(()), np.asarray(uncertainty))
-        return int(candidates[worst]) if scores[worst] > newcomer else None
+        new = self.score(np.zeros(()), np.asarray(uncertainty))
+        return int(candidates[worst]) if scores[worst] > new else None

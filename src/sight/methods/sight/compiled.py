@@ -1,55 +1,31 @@
-"""SIGHT's step compiled: the reference's function with a few passes over the prototypes and no copies.
+"""SIGHT's step compiled by numba: the function of `reference` with few passes over the prototypes and no copies.
 
-One entry, `_advance`, serves one window, a recording and a fleet, so all three run the same machine code and a
-stream answers bit for bit the same however it is cut. Vectors are in the state's type, scalars in float64. Only sums
-may be reordered (``reassoc``, ``contract``), so zeros, infinities and differences mean what they say. A loop adds up or
-writes, never both: where a loop does both, the machine chooses an order by where arrays happen to lie in memory, and
-a restored state would answer otherwise in the last bit.
+One entry, `advance`, serves one window, a recording and many wearers, so that all run the same machine code and the
+results are equal bit for bit however a stream is cut. Vectors are in the state's float type, scalars in float64.
 
-What the reference computes from whole vectors is here computed from a few inner products: with unit prototypes the
-two norms of the prototype step follow from mu.mu, mu.f, mu.a, f.a and a.a, so the bank is written once.
+Where the reference works on whole vectors, a few inner products are enough: with prototypes of length 1 the two norms
+of the prototype update follow from mu.mu, mu.f, mu.a, f.a and a.a, so that the prototypes are written once.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from sight.kernels.reference import COSINE_FLOOR, NORM_FLOOR, PRIOR_FLOOR, SUM_FLOOR, Rules
-from sight.kernels.states import SightState
+from sight.methods._layout import StateArrays
+from sight.methods._numba import contiguous, exact, squared_length, sums
+from sight.methods.sight.state import BELIEF, COUNT, HABIT, PRIOR_FLOOR, PROTOTYPES, SUM_FLOOR, SightParams
 from sight.types import Array
 
 OFF, GEOMETRIC, DISTANCE = 0, 1, 2  # surprise; off is constant
 SQRT, RAW = 1, 2  # habit
 SOFT, HARD = 1, 2  # prototypes
 
-ONE = np.zeros(1, np.int64)  # the only wearer
 
-
-class Codes(NamedTuple):
-    """`Rules` in numbers, with the floors of the variant."""
-
-    authors: float
-    beta: float
-    tau: float
-    eta_mu: float
-    eta_h: float
-    omega_mu: float
-    eps: float
-    surprise: float
-    constant: float
-    routing: float
-    habit: float
-    prototypes: float
-    cosine_floor: float
-    norm_floor: float
-
-
-class Room(NamedTuple):
-    """Room to work in, shared by all windows of a call."""
+class Scratch(NamedTuple):
+    """Temporary arrays, shared by all windows of a call."""
 
     offset: Array  # (D,) x, from the expectation to the believed class
     expected: Array  # (D,) e
@@ -57,66 +33,40 @@ class Room(NamedTuple):
 
 
 @lru_cache
-def encode(rules: Rules) -> Array:
-    """Write the rules as the vector `_advance` takes: an array crosses into compiled code faster than a tuple."""
+def encode(params: SightParams) -> Array:
+    """Return the parameters as a vector, which is passed to compiled code faster than a tuple."""
     words = {"off": OFF, "constant": OFF, "geometric": GEOMETRIC, "distance": DISTANCE, "sqrt": SQRT, "raw": RAW}
     words |= {"soft": SOFT, "hard": HARD}
-    floors = (COSINE_FLOOR, NORM_FLOOR) if rules.authors else (rules.eps, rules.eps)
-    return np.array([words.get(value, value) for value in (*rules, *floors)], np.float64)
+    return np.array([words.get(value, value) for value in params], np.float64)
 
 
-def _compile(function: Any, **options: Any) -> Any:
-    """Compile with a cache on disk, or without one where no folder can be written."""
-    try:
-        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    except RuntimeError:
-        return njit(nogil=True, error_model="numpy", **options)(function)
-
-
-def _exact(function: Any) -> Any:
-    return _compile(function)
-
-
-def _sums(function: Any) -> Any:
-    return _compile(function, fastmath={"reassoc", "contract"})
-
-
-@_sums
-def _squared(vector):
-    total = 0.0
-    for i in range(len(vector)):
-        value = np.float64(vector[i])
-        total += value * value
-    return total
-
-
-@_exact
+@exact
 def _offset(prototypes, belief, k, offset):
-    """Fill x = sum over j != k of q_j (mu_k - mu_j): from expectation to believed class, without cancellation."""
+    """Compute x = sum over j != k of q_j (mu_k - mu_j), from the expectation to the believed class."""
     offset[:] = 0
     for j in range(len(belief)):
         share = belief[j]
-        if j != k and share > 1e-30:  # less than that is far below every floor, and slow to compute with
+        if j != k and share > 1e-30:  # smaller shares are far below every floor, and denormal numbers are slow
             for i in range(len(offset)):
                 offset[i] += share * (prototypes[k, i] - prototypes[j, i])
 
 
-@_exact
+@exact
 def _expect(prototype, offset, mass, expected):
-    """Write e = sum_j q_j mu_j = mass mu_k - x."""
+    """Compute e = sum_j q_j mu_j = mass mu_k - x."""
     mass = offset.dtype.type(mass)
     for i in range(len(offset)):
         expected[i] = mass * prototype[i] - offset[i]
 
 
-@_exact
+@exact
 def _scale(vector, by):
     by = vector.dtype.type(by)
     for i in range(len(vector)):
         vector[i] *= by
 
 
-@_sums
+@sums
 def _lengths(prototype, offset, expected):
     """Return e.e, mu_k.x and x.x."""
     ee = mx = xx = offset.dtype.type(0)
@@ -128,7 +78,7 @@ def _lengths(prototype, offset, expected):
     return np.float64(ee), np.float64(mx), np.float64(xx)
 
 
-@_sums
+@sums
 def _displacement(z, scale, expected, prototype, offset, lost):
     """Return f.f, f.e, w.w, u.w and u.u.
 
@@ -148,7 +98,7 @@ def _displacement(z, scale, expected, prototype, offset, lost):
     return np.float64(ff), np.float64(fe), np.float64(ww), np.float64(uw), np.float64(uu)
 
 
-@_sums
+@sums
 def _toward(prototype, z, scale, expected):
     """Return u.w and u.u of another class's direction u = mu_j - e."""
     real = expected.dtype.type
@@ -161,7 +111,7 @@ def _toward(prototype, z, scale, expected):
     return np.float64(uw), np.float64(uu)
 
 
-@_sums
+@sums
 def _products(real, prototype, anchor, z):
     """Return mu.mu, mu.z, mu.a, z.a and a.a, added up in the float type `real`."""
     mm = mz = ma = za = aa = real(0)
@@ -175,7 +125,7 @@ def _products(real, prototype, anchor, z):
     return np.float64(mm), np.float64(mz), np.float64(ma), np.float64(za), np.float64(aa)
 
 
-@_exact
+@exact
 def _combine(prototype, anchor, z, keep, pull, hold):
     real = prototype.dtype.type
     keep, pull, hold = real(keep), real(pull), real(hold)
@@ -183,9 +133,9 @@ def _combine(prototype, anchor, z, keep, pull, hold):
         prototype[i] = keep * prototype[i] + pull * z[i] + hold * anchor[i]
 
 
-@_exact
+@exact
 def _surprise(feature_square, expected_square, agreement, c):
-    """lambda_t from f.f, e.e and f.e."""
+    """Return lambda_t from f.f, e.e and f.e."""
     if c.surprise == OFF:
         return c.constant
     feature, expected = np.sqrt(feature_square), np.sqrt(expected_square)
@@ -197,35 +147,35 @@ def _surprise(feature_square, expected_square, agreement, c):
     return -np.expm1(-c.beta * (1 - cosine) ** 2)
 
 
-@_exact
-def _deviate(z, scale, prototypes, belief, c, room):
-    """Compare feature and expectation: fill the alignments a_t, return lambda_t."""
+@exact
+def _deviate(z, scale, prototypes, belief, c, scratch):
+    """Compute the alignments a_t of feature and expectation; return lambda_t."""
     k, mass = belief.argmax(), 0.0
     for share in belief:
         mass += share
-    _offset(prototypes, belief, k, room.offset)
-    _expect(prototypes[k], room.offset, mass, room.expected)
-    ee, mx, xx = _lengths(prototypes[k], room.offset, room.expected)
+    _offset(prototypes, belief, k, scratch.offset)
+    _expect(prototypes[k], scratch.offset, mass, scratch.expected)
+    ee, mx, xx = _lengths(prototypes[k], scratch.offset, scratch.expected)
     shrink, lost, stretch = 1.0, 0.0, 1.0
     if not c.authors:
         shrink = 1 / max(np.sqrt(ee), c.eps)
         gone = 2 * mx - xx
         lost = gone / (1 + np.sqrt(max(1 - gone, 0.0)))
         stretch = 1 / max(1 - lost, c.eps)
-        _scale(room.expected, shrink)
-    ff, fe, ww, uw, uu = _displacement(z, scale, room.expected, prototypes[k], room.offset, lost)
+        _scale(scratch.expected, shrink)
+    ff, fe, ww, uw, uu = _displacement(z, scale, scratch.expected, prototypes[k], scratch.offset, lost)
     distance = max(np.sqrt(ww), c.cosine_floor)
-    room.alignment[k] = stretch * uw / (max(stretch * np.sqrt(uu), c.cosine_floor) * distance)
+    scratch.alignment[k] = stretch * uw / (max(stretch * np.sqrt(uu), c.cosine_floor) * distance)
     for j in range(len(belief)):
         if j != k:
-            uw, uu = _toward(prototypes[j], z, scale, room.expected)
-            room.alignment[j] = uw / (max(np.sqrt(uu), c.cosine_floor) * distance)
+            uw, uu = _toward(prototypes[j], z, scale, scratch.expected)
+            scratch.alignment[j] = uw / (max(np.sqrt(uu), c.cosine_floor) * distance)
     return _surprise(ff, ee * shrink * shrink, fe, c)
 
 
-@_exact
+@exact
 def _prior(alignment, habit, belief, surprise, c):
-    """Turn the alignments into pi_t, in place."""
+    """Turn the alignments a_t into the prior pi_t, in place."""
     prior, top, total = alignment, alignment.max(), 0.0
     for j in range(len(prior)):
         prior[j] = np.exp((alignment[j] - top) / c.tau) if c.routing else 1.0
@@ -244,9 +194,9 @@ def _prior(alignment, habit, belief, surprise, c):
         prior[j] = (1 - surprise) * belief[j] + surprise * prior[j] / total
 
 
-@_exact
+@exact
 def _consensus(p, prior, c, q):
-    """Fill q_t from evidence and prior; where they exclude each other, the evidence stands alone."""
+    """Compute q_t from evidence and prior; from the evidence alone if their product vanishes."""
     total = 0.0
     for j in range(len(p)):
         prior[j] = p[j] * (max(prior[j], PRIOR_FLOOR) if c.authors else prior[j])
@@ -260,9 +210,9 @@ def _consensus(p, prior, c, q):
         q[j] = prior[j] / total
 
 
-@_exact
+@exact
 def _mixture(products, pull, hold, scale, feature_square, c):
-    """Return the weights of mu, z and a in the new prototype, and how much of its length has cancelled."""
+    """Return the weights of mu, z and a in the new prototype, and the share of its length that did not cancel."""
     mm, mz, ma, za, aa = products
     moved = (1 - pull) ** 2 * mm + 2 * pull * (1 - pull) * scale * mz + pull**2 * feature_square
     inner = (1 - hold) * (1.0 if c.authors else 1 / max(np.sqrt(max(moved, 0.0)), c.eps))
@@ -272,34 +222,34 @@ def _mixture(products, pull, hold, scale, feature_square, c):
     return outer * inner * (1 - pull), outer * inner * pull * scale, outer * hold, left
 
 
-@_exact
+@exact
 def _move(z, scale, feature_square, q, prototypes, anchors, c):
-    """Let the prototypes follow the feature, held by their anchors; both norms follow from inner products."""
+    """Move the prototypes towards the feature and their anchors; both norms follow from inner products."""
     best = q.argmax()
     for k in range(len(q)):
         share = np.float64(q[k]) if c.prototypes == SOFT else np.float64(k == best)
         pull, hold = c.eta_mu * share, c.omega_mu
         products = _products(z.dtype.type, prototypes[k], anchors[k], z)
         keep, follow, anchor, left = _mixture(products, pull, hold, scale, feature_square, c)
-        if not left > 0.1:  # opposite vectors: what remains of their sum needs all digits
+        if not left > 0.1:  # nearly opposite vectors: their sum needs all digits
             products = _products(np.float64, prototypes[k], anchors[k], z)
             keep, follow, anchor, left = _mixture(products, pull, hold, scale, feature_square, c)
         _combine(prototypes[k], anchors[k], z, keep, follow, anchor)
 
 
-@_exact
-def _window(z, p, prototypes, habit, belief, first, anchors, c, room, q):
-    """Answer one window in `q`, remember it, return lambda_t."""
-    feature_square, scale, surprise = _squared(z), 1.0, 0.0
+@exact
+def _window(z, p, prototypes, habit, belief, first, anchors, c, scratch, q):
+    """Refine one window into `q` and update the state; return lambda_t."""
+    feature_square, scale, surprise = squared_length(z), 1.0, 0.0
     if not c.authors:
         scale = 1 / max(np.sqrt(feature_square), c.eps)
         feature_square *= scale * scale
     if first:
         q[:] = p
     else:
-        surprise = _deviate(z, scale, prototypes, belief, c, room)
-        _prior(room.alignment, habit, belief, surprise, c)
-        _consensus(p, room.alignment, c, q)
+        surprise = _deviate(z, scale, prototypes, belief, c, scratch)
+        _prior(scratch.alignment, habit, belief, surprise, c)
+        _consensus(p, scratch.alignment, c, q)
     for k in range(len(q)):
         if not (c.authors and first):
             habit[k] = (1 - c.eta_h) * habit[k] + c.eta_h * (belief[k] if c.authors else q[k])
@@ -309,49 +259,24 @@ def _window(z, p, prototypes, habit, belief, first, anchors, c, room, q):
     return surprise
 
 
-@_exact
-def _advance(z, p, prototypes, habit, belief, count, rows, anchors, v, q, surprise):
-    """Advance each wearer of `rows` over its windows in time order; z, p, q hold one wearer's after the other's."""
+@exact
+def _advance(z, p, matrices, vectors, numbers, rows, anchors, v, q, trace):
     classes, dims = anchors.shape
-    c = Codes(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13])
-    room = Room(np.empty(dims, z.dtype), np.empty(dims, z.dtype), np.empty(classes))
+    c = SightParams(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13])
+    scratch = Scratch(np.empty(dims, z.dtype), np.empty(dims, z.dtype), np.empty(classes))
     span = len(p) // max(len(rows), 1)
     for n in range(len(p)):
         r = rows[n // span]
-        first = count[r] == 0
-        surprise[n] = _window(z[n], p[n], prototypes[r], habit[r], belief[r], first, anchors, c, room, q[n])
-        count[r] += 1
+        prototypes, habit, belief = matrices[r, PROTOTYPES], vectors[r, HABIT], vectors[r, BELIEF]
+        first = numbers[r, COUNT] == 0
+        trace[n, 0] = _window(z[n], p[n], prototypes, habit, belief, first, anchors, c, scratch, q[n])
+        numbers[r, COUNT] += 1
 
 
-@_exact
-def sound(z, p):
-    """Tell whether features and probabilities are finite and the latter sum to 1."""
-    for t in range(len(p)):
-        total = 0.0
-        for k in range(p.shape[1]):
-            if not p[t, k] >= 0:
-                return False
-            total += p[t, k]
-        if not (abs(total - 1) <= 1e-3 and _squared(z[t]) < np.inf):
-            return False
-    return True
-
-
-def plain(array: Array) -> Array:
-    """Copy what is strided or read-only, for which numba would compile everything once more."""
-    return array if array.flags.carray else np.array(array, order="C")
-
-
-def replay(z: Array, p: Array, state: SightState, anchors: Array, count: int, rules: Rules) -> tuple[Array, Array]:
-    """Advance one wearer over windows in time order; see `sight.kernels.reference.replay`."""
-    states = SightState(state.prototypes[None], state.habit[None], state.belief[None])
-    return many(z, p, states, np.array([count]), ONE, anchors, rules)
-
-
-def many(
-    z: Array, p: Array, states: SightState, count: Array, rows: Array, anchors: Array, rules: Rules
+def advance(
+    z: Array, p: Array, arrays: StateArrays, rows: Array, anchors: Array, params: SightParams
 ) -> tuple[Array, Array]:
-    """Advance each wearer of `rows` by one window; see `sight.kernels.reference.many`."""
-    q, surprise = np.empty(p.shape, p.dtype), np.empty(len(p), p.dtype)
-    _advance(plain(z), plain(p), *states, count, rows, anchors, encode(rules), q, surprise)
-    return q, surprise
+    """Advance each wearer of `rows` over its windows; see `sight.methods._backend.Backend`."""
+    q, trace = np.empty(p.shape, p.dtype), np.empty((len(p), 1), p.dtype)
+    _advance(contiguous(z), contiguous(p), *arrays, rows, anchors, encode(params), q, trace)
+    return q, trace

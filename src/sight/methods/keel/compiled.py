@@ -1,0 +1,224 @@
+"""Keel's step compiled by numba: the function of `reference` without temporary arrays.
+
+One entry, `advance`, serves one window, a recording and many wearers. All arithmetic is in float64, whatever the type
+of the features.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from sight.methods._layout import StateArrays
+from sight.methods._numba import contiguous, exact, sums
+from sight.methods.keel.state import (
+    BELIEF,
+    CERTAIN,
+    COUNT,
+    DOUBT,
+    EVIDENCE,
+    FAR,
+    FIRST_PAIRS,
+    FIRST_VARIANCE,
+    FIRST_WINDOWS,
+    FREQUENCIES,
+    HAZARD,
+    HIGHEST,
+    LINKED,
+    LOWEST,
+    NEAR,
+    PAIRS,
+    PREVIOUS,
+    SPREAD,
+    STILL,
+    TINY,
+    TRACE,
+    KeelParams,
+    SourceTerms,
+)
+from sight.types import Array
+
+NORM_FLOOR = 1e-8  # of `sight.ops.unit`
+
+
+@lru_cache
+def encode(params: KeelParams, share: float, scale: float) -> Array:
+    """Return parameters and scalars as one vector, which is passed to compiled code faster than a tuple."""
+    return np.array([*params, share, scale], np.float64)
+
+
+@exact
+def _away(z, origin, away):
+    for i in range(len(z)):
+        away[i] = np.float64(z[i]) - origin[i]
+
+
+@sums
+def _product(a, b):
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@exact
+def _centre(values):
+    total = 0.0
+    for value in values:
+        total += value
+    mean = total / len(values)
+    for k in range(len(values)):
+        values[k] -= mean
+
+
+@exact
+def _softmax(values):
+    """Turn logits into probabilities, in place."""
+    top, total = values.max(), 0.0
+    for k in range(len(values)):
+        values[k] = np.exp(values[k] - top)
+        total += values[k]
+    for k in range(len(values)):
+        values[k] /= total
+
+
+@exact
+def _evidence(z, p, origin, directions, share, scale, away, x, second):
+    """Compute the evidence x from head and class means; return the overlap of the two."""
+    for k in range(len(x)):
+        x[k] = np.log(max(np.float64(p[k]), TINY))
+    _centre(x)
+    if share == 0:
+        return np.nan
+    _away(z, origin, away)
+    length = max(np.sqrt(_product(away, away)), NORM_FLOOR)
+    for k in range(len(x)):
+        second[k] = scale * _product(directions[k], away) / length
+    _centre(second)
+    for k in range(len(x)):
+        x[k] = (1 - share) * x[k] + share * second[k]
+    _softmax(second)
+    both = 0.0
+    for k in range(len(x)):
+        both += min(np.float64(p[k]), second[k])
+    return both
+
+
+@exact
+def _strength(frequencies, numbers, params):
+    covered, doubtful = 1.0, 1.0
+    if params.guard:
+        spread, count = 0.0, max(numbers[COUNT], 1.0)
+        for value in frequencies:
+            if value > 0:
+                spread -= value / count * np.log(value / count)
+        covered = max(np.exp(spread) - 1, 0.0) / (len(frequencies) - 1)
+    if params.doubt:
+        doubtful = (numbers[DOUBT] / params.doubt + params.patience) / (numbers[COUNT] + 1 + params.patience)
+    return covered * min(doubtful, 1.0)
+
+
+@exact
+def _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood):
+    """Compute class frequencies and the likelihood without the wearer's bias; return the strength of the correction."""
+    whole, applied = numbers[COUNT] + params.patience, _strength(vectors[FREQUENCIES], numbers, params)
+    for k in range(len(x)):
+        shares[k] = (vectors[FREQUENCIES, k] + params.patience * prior[k]) / whole
+        drift = (vectors[EVIDENCE, k] - numbers[COUNT] * expected[k]) / whole
+        likelihood[k] = x[k] - applied * (params.align * drift + params.debias * np.log(shares[k] / prior[k]))
+    _softmax(likelihood)
+    return applied
+
+
+@exact
+def _change(x, vectors, numbers, params):
+    """Return the probability of a change before this window, then update the statistics of distances."""
+    hazard = numbers[HAZARD]
+    if not (params.surprise and numbers[LINKED]):
+        return hazard
+    here, there = 0.0, 0.0
+    for k in range(len(x)):
+        here += (x[k] - vectors[PREVIOUS, k]) ** 2
+        there += 2 * (x[k] - vectors[EVIDENCE, k] / numbers[COUNT]) ** 2
+    distance, far, near, change = 0.5 * np.log(here + STILL), 0.5 * np.log(there + STILL), numbers[NEAR], hazard
+    if numbers[PAIRS] >= FIRST_PAIRS:
+        deviation = np.sqrt((numbers[SPREAD] + FIRST_PAIRS * FIRST_VARIANCE) / (numbers[PAIRS] + FIRST_PAIRS))
+        delta = max((numbers[FAR] - near) / deviation, 0.0)
+        factor = params.surprise * delta * ((distance - near) / deviation - delta / 2)
+        odds = hazard / (1 - hazard) * np.exp(min(max(factor, -CERTAIN), CERTAIN))
+        change = odds / (1 + odds)
+    numbers[PAIRS] += 1
+    numbers[NEAR] += (distance - near) / numbers[PAIRS]
+    numbers[SPREAD] += (distance - near) * (distance - numbers[NEAR])
+    numbers[FAR] += (far - numbers[FAR]) / numbers[PAIRS]
+    return change
+
+
+@exact
+def _filter(likelihood, shares, change, belief, numbers, params):
+    """Update the belief by one step of the hidden Markov model, and the hazard; tempers the likelihood in place."""
+    hazard, classes = numbers[HAZARD], len(belief)
+    weight = params.temper + (1 - params.temper) * min(1.0, hazard / params.hazard)
+    total = drawn = stayed = 0.0
+    for k in range(classes):
+        likelihood[k] = likelihood[k] ** weight
+        stay = (1 - change) * belief[k] * likelihood[k]
+        belief[k] = stay + change / classes * likelihood[k]
+        total += belief[k]
+        stayed += stay
+        drawn += shares[k] * likelihood[k]
+    for k in range(classes):
+        belief[k] = likelihood[k] if total < 1e-30 else belief[k] / total
+    if params.rate:
+        drawn *= change
+        target = drawn / max(drawn + stayed, TINY)
+        rate = max(params.rate, 1 / (FIRST_WINDOWS + numbers[COUNT]))
+        numbers[HAZARD] = min(max(hazard + rate * (target - hazard), LOWEST), HIGHEST)
+
+
+@exact
+def _window(x, vectors, numbers, prior, expected, params, shares, likelihood):
+    """Update the state with the evidence x; return the probability of a change and the strength of the correction."""
+    likelihood[:] = x
+    _softmax(likelihood)
+    numbers[DOUBT] += 1 - likelihood.max()
+    applied, change = _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood), 0.0
+    if numbers[COUNT] == 0:
+        vectors[BELIEF] = likelihood
+    else:
+        change = _change(x, vectors, numbers, params)
+        _filter(likelihood, shares, change, vectors[BELIEF], numbers, params)
+    for k in range(len(x)):
+        vectors[FREQUENCIES, k] += vectors[BELIEF, k]
+        vectors[EVIDENCE, k] += x[k]
+        vectors[PREVIOUS, k] = x[k]
+    numbers[COUNT] += 1
+    numbers[LINKED] = 1
+    return change, applied
+
+
+@exact
+def _advance(z, p, vectors, numbers, rows, prior, expected, origin, directions, v, q, trace):
+    classes = p.shape[1]
+    params = KeelParams(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8])
+    x, second, shares, likelihood = np.empty(classes), np.empty(classes), np.empty(classes), np.empty(classes)
+    away = np.empty(len(origin))
+    span = len(p) // max(len(rows), 1)
+    for n in range(len(p)):
+        r = rows[n // span]
+        trace[n, 3] = _evidence(z[n], p[n], origin, directions, v[9], v[10], away, x, second)
+        trace[n, 0], trace[n, 2] = _window(x, vectors[r], numbers[r], prior, expected, params, shares, likelihood)
+        trace[n, 1] = numbers[r, HAZARD]
+        q[n] = vectors[r, BELIEF]
+
+
+def advance(
+    z: Array, p: Array, arrays: StateArrays, rows: Array, terms: SourceTerms, params: KeelParams
+) -> tuple[Array, Array]:
+    """Advance each wearer of `rows` over its windows; see `sight.methods._backend.Backend`."""
+    prior, expected, share, scale, origin, directions = terms
+    q, trace = np.empty(p.shape, p.dtype), np.empty((len(p), len(TRACE)))
+    codes, z, p = encode(params, share, scale), contiguous(z), contiguous(p)
+    _advance(z, p, arrays.vectors, arrays.numbers, rows, prior, expected, origin, directions, codes, q, trace)
+    return q, trace
