@@ -16,7 +16,6 @@ from evaluate import SETTINGS
 from search import Model, read
 
 from sight import metrics
-from sight.methods._layout import WearerStates
 from sight.methods.keel import Keel
 from sight.methods.keel.state import SourceTerms
 from sight.ops import softmax
@@ -36,8 +35,8 @@ def filtered(model: Model, rows: slice) -> tuple[np.ndarray, np.ndarray]:
     terms = SourceTerms(model.prior, expected, 0.0, 0.0, np.empty(0), np.empty((0, 0)))
     p = softmax((1 - share) * model.head[rows] + share * model.cosine[rows])
     params = keel.constants[1]._replace(align=keel.align)
-    states = WearerStates(keel.layout, 1, head, {"hazard": keel.hazard})
-    q, trace = keel.backend.advance(np.zeros((len(p), 0)), p, states.arrays, np.zeros(1, np.int64), terms, params)
+    first = np.zeros(1, np.int64)
+    q, trace = keel.backend.advance(np.zeros((len(p), 0)), p, keel.states.arrays, first, terms, params)
     return q, trace[:, 0]
 
 

@@ -197,7 +197,7 @@ def test_a_new_model_carries_wearers_on_or_restarts_them(models, encoded):
         other = planned(models[name])
         restarted, fate = blocks.unpack(stored, other)
         assert fate == "reset"
-        assert restarted.fleet.count.tolist() == [0, 0]
+        assert restarted.fleet.state(slice(None))["count"].tolist() == [0, 0]
         assert restarted.number.tolist() == [29, 8], "nothing is answered twice"
 
 

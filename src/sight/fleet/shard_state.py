@@ -90,7 +90,7 @@ def pack(block: Block, model: FleetModel) -> bytes:
     names = json.dumps(block.wearers, ensure_ascii=False).encode()
     tensors = {
         "wearers": np.frombuffer(names, np.uint8),
-        **{_STATE + name: array for name, array in block.fleet.arrays().items()},
+        **{_STATE + name: array for name, array in block.fleet.state(slice(None)).items()},
         "number": block.number,
         "time_s": block.time_s,
         "answered": block.answered,
@@ -122,7 +122,8 @@ def unpack(data: bytes, model: FleetModel) -> tuple[Block, Fate]:
     fits = all(header.get(key) == wanted[key] for key in ("method", "classes", "dims"))
     fate: Fate = "reset" if not fits else "same" if header["model"] == wanted["model"] else "carried"
     if fits:
-        fleet.load({name.removeprefix(_STATE): array for name, array in stored.items() if name.startswith(_STATE)})
+        states = {name.removeprefix(_STATE): array for name, array in stored.items() if name.startswith(_STATE)}
+        fleet.restore(slice(None), states)
     if fate == "carried" and model.plan.carry == "habits" and model.adapter.layout.prototypes:
         fleet.reset(names=[model.adapter.layout.prototypes])
     block = Block(fleet, wearers, stored["number"], stored["time_s"], stored["answered"], _parted(stored, len(wearers)))

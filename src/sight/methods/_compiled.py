@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from sight.base import OutputAdapter
 from sight.methods._backend import FIRST, Backend, choose
-from sight.methods._layout import StateLayout, WearerStates
+from sight.methods._layout import StateLayout
 from sight.methods._many import ManyWearers
 from sight.types import Array
 
@@ -51,7 +49,7 @@ class CompiledAdapter(OutputAdapter):
 
     def many(self, wearers: int) -> ManyWearers:
         """Return states for many wearers of the bound source; each is refined as by a clone of this adapter."""
-        return ManyWearers(self, wearers)
+        return ManyWearers(self.clone(), wearers)
 
     def class_frequencies(self) -> Array | None:
         """Return how frequent each class has been for this wearer, (K,) in any scale."""
@@ -61,8 +59,6 @@ class CompiledAdapter(OutputAdapter):
         """Return the adapted prototype of each class, (K, D), which must not be changed."""
         return self.states.views[self.layout.prototypes][0] if self.layout.prototypes else None
 
-    # --- hooks ------------------------------------------------------------------------------------------------
-
     def _constants(self) -> tuple[Any, ...]:
         """Return what the steps take after the state: values derived from source and hyper-parameters."""
         raise NotImplementedError
@@ -71,32 +67,29 @@ class CompiledAdapter(OutputAdapter):
         """Return the entries of the state that do not start at 0."""
         raise NotImplementedError
 
-    # --- contract ---------------------------------------------------------------------------------------------
-
     def _bind(self) -> None:
         self._backend = None
         self.constants = self._constants()
 
     def _reset(self) -> None:
-        self.states = WearerStates(self.layout, 1, np.asarray(self.source.weight), self._initial())
+        self.states = ManyWearers(self, 1)
 
     def _refine(self, z: Array, p: Array) -> Array:
-        q, trace = self.backend.advance(z, p, self.states.arrays, FIRST, *self.constants)
+        q, trace = self.states.advance(z, p, FIRST)
         self._trace = dict(zip(self.trace_names, trace.T, strict=True))
         return q
 
     def _gap(self, seconds: float) -> None:
-        self.states.gap(seconds, self.params()["gap_half_life_s"], FIRST)
+        self.states.gap(seconds)
 
     def _is_valid(self, z: Array, p: Array) -> bool:
         head = self.source.weight
         plain = z.dtype == p.dtype == head.dtype and z.flags.carray and p.flags.carray
-        return bool(plain and z.shape == (len(p), head.shape[1]) and p.shape[1:] == head.shape[:1]) and (
-            self.backend.is_valid(z, p)
-        )
+        fits = plain and z.shape == (len(p), head.shape[1]) and p.shape[1:] == head.shape[:1]
+        return fits and self.backend.is_valid(z, p)
 
     def _own(self) -> dict[str, Any]:
-        return self.states.get(0)
+        return self.states.state(0)
 
     def _set_state(self, state: Mapping[str, Array]) -> None:
-        self.states.set(0, state)
+        self.states.restore(0, state)

@@ -1,14 +1,13 @@
-"""Declaration of a compiled method's state, and the arrays that hold it for one or many wearers; numpy only."""
+"""Declaration of a compiled method's state, and the arrays that hold it; numpy only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sight.ops import relax
 from sight.state import check_state
 from sight.types import Array
 
@@ -17,10 +16,7 @@ Kind: TypeAlias = Literal["KD", "K", "float", "int"]
 
 
 class StateArrays(NamedTuple):
-    """State in the three arrays that the steps take and update in place.
-
-    With W wearers, or without the first axis for one wearer.
-    """
+    """State in the three arrays that the steps take and update in place; without the first axis for one wearer."""
 
     matrices: Array  # (W, entries, K, D)
     vectors: Array  # (W, entries, K)
@@ -59,38 +55,29 @@ class StateLayout:
 
     def __post_init__(self) -> None:
         if (self.entries.get("belief"), self.entries.get("count")) != ("K", "int"):
-            raise ValueError(
-                f"Expected entries belief 'K' and count 'int' in a state layout, got {dict(self.entries)}."
-            )
+            raise ValueError(f"Expected a state layout with belief 'K' and count 'int', got {dict(self.entries)}.")
 
-    def _named(self, *kinds: Kind) -> list[str]:
-        return [name for name, kind in self.entries.items() if kind in kinds]
-
-    # --- arrays -----------------------------------------------------------------------------------------------
-
-    def allocate(self, wearers: int, head: Array) -> StateArrays:
-        """Return arrays of zeros for W wearers of a model with this head (K, D)."""
-        dtype, classes = np.dtype(self.dtype or head.dtype), len(head)
-        return StateArrays(
-            np.zeros((wearers, len(self._named("KD")), *head.shape), dtype),
-            np.zeros((wearers, len(self._named("K")), classes), dtype),
-            np.zeros((wearers, len(self._named("float", "int")))),
+    def allocate(self, wearers: int, head: Array) -> tuple[StateArrays, dict[str, Array]]:
+        """Return zeros for the states of W wearers of a head (K, D), and views of them by name, (W, ...)."""
+        stacks: list[list[str]] = [[], [], []]
+        for name, kind in self.entries.items():
+            stacks[("KD", "K").index(kind) if kind in ("KD", "K") else 2].append(name)
+        dtype = self.dtype or head.dtype
+        arrays = StateArrays(
+            np.zeros((wearers, len(stacks[0]), *head.shape), dtype),
+            np.zeros((wearers, len(stacks[1]), len(head)), dtype),
+            np.zeros((wearers, len(stacks[2]))),
         )
-
-    def views(self, arrays: StateArrays) -> dict[str, Array]:
-        """Return views of the entries of all wearers, name to (W, ...)."""
-        names = (self._named("KD"), self._named("K"), self._named("float", "int"))
-        return {name: array[:, i] for array, own in zip(arrays, names, strict=True) for i, name in enumerate(own)}
+        pairs = zip(arrays, stacks, strict=True)
+        return arrays, {name: array[:, i] for array, names in pairs for i, name in enumerate(names)}
 
     # --- fused graph ------------------------------------------------------------------------------------------
 
     def graph_zeros(self, classes: int, dims: int) -> dict[str, Array]:
         """Return the graph's state tensors, filled with zeros."""
         shapes = {"KD": (classes, dims), "K": (classes,), "float": (1,), "int": (1,)}
-        return {
-            name: np.zeros(shapes[kind], np.int32 if kind == "int" else np.float32)
-            for name, kind in self.entries.items()
-        }
+        types = {name: np.int32 if kind == "int" else np.float32 for name, kind in self.entries.items()}
+        return {name: np.zeros(shapes[kind], types[name]) for name, kind in self.entries.items()}
 
     def from_graph(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
         """Return the graph's state as the adapter's."""
@@ -110,55 +97,3 @@ class StateLayout:
             terms = max(int(state[self.means[name]]), 1) if name in self.means else 1
             tensors[name] = np.array(np.asarray(state[name]) / terms, zero.dtype).reshape(zero.shape)
         return tensors
-
-
-class WearerStates:
-    """States of W wearers of one model.
-
-    Parameters
-    ----------
-    layout
-        Declaration of the state.
-    wearers
-        W.
-    head
-        Weights of the model's head, (K, D).
-    initial
-        Values that a new wearer starts from; entries that are not named start at 0.
-    """
-
-    def __init__(self, layout: StateLayout, wearers: int, head: Array, initial: Mapping[str, Any]) -> None:
-        self.layout, self.arrays = layout, layout.allocate(wearers, head)
-        self.views = layout.views(self.arrays)
-        self._initial = dict.fromkeys(layout.entries, 0.0) | dict(initial)
-        self.reset(np.arange(wearers))
-
-    def __len__(self) -> int:
-        return len(self.arrays.numbers)
-
-    def reset(self, rows: Array, names: Sequence[str] | None = None) -> None:
-        """Set the named entries, or all, of these wearers to their initial values."""
-        for name in self.layout.entries if names is None else names:
-            self.views[name][rows] = self._initial[name]
-
-    def gap(self, seconds: float, half_life_s: float | None, rows: Array) -> None:
-        """Relax the belief of these wearers towards uniform; those without a window keep theirs."""
-        belief = self.views["belief"]
-        for row in rows[self.views["count"][rows] > 0]:
-            belief[row] = relax(belief[row], seconds, half_life_s)
-        if seconds > 0:
-            for name in self.layout.gap_clears:
-                self.views[name][rows] = 0
-
-    def get(self, row: int) -> dict[str, Any]:
-        """Return one wearer's state: views of arrays, Python numbers."""
-        numbers: dict[str, type] = {"int": int, "float": float}
-        return {
-            name: numbers[kind](self.views[name][row]) if kind in numbers else self.views[name][row]
-            for name, kind in self.layout.entries.items()
-        }
-
-    def set(self, row: int, state: Mapping[str, Any]) -> None:
-        """Overwrite one wearer's state."""
-        for name, value in state.items():
-            self.views[name][row] = value

@@ -12,31 +12,8 @@ import numpy as np
 
 from sight.methods._layout import StateArrays
 from sight.methods._numba import contiguous, exact, sums
-from sight.methods.keel.state import (
-    BELIEF,
-    CERTAIN,
-    COUNT,
-    DOUBT,
-    EVIDENCE,
-    FAR,
-    FIRST_PAIRS,
-    FIRST_VARIANCE,
-    FIRST_WINDOWS,
-    FREQUENCIES,
-    HAZARD,
-    HIGHEST,
-    LINKED,
-    LOWEST,
-    NEAR,
-    PAIRS,
-    PREVIOUS,
-    SPREAD,
-    STILL,
-    TINY,
-    TRACE,
-    KeelParams,
-    SourceTerms,
-)
+from sight.methods.keel import state as s
+from sight.methods.keel.state import KeelParams, SourceTerms
 from sight.types import Array
 
 NORM_FLOOR = 1e-8  # of `sight.ops.unit`
@@ -87,7 +64,7 @@ def _softmax(values):
 def _evidence(z, p, origin, directions, share, scale, away, x, second):
     """Compute the evidence x from head and class means; return the overlap of the two."""
     for k in range(len(x)):
-        x[k] = np.log(max(np.float64(p[k]), TINY))
+        x[k] = np.log(max(np.float64(p[k]), s.TINY))
     _centre(x)
     if share == 0:
         return np.nan
@@ -109,23 +86,23 @@ def _evidence(z, p, origin, directions, share, scale, away, x, second):
 def _strength(frequencies, numbers, params):
     covered, doubtful = 1.0, 1.0
     if params.guard:
-        spread, count = 0.0, max(numbers[COUNT], 1.0)
+        spread, count = 0.0, max(numbers[s.COUNT], 1.0)
         for value in frequencies:
             if value > 0:
                 spread -= value / count * np.log(value / count)
         covered = max(np.exp(spread) - 1, 0.0) / (len(frequencies) - 1)
     if params.doubt:
-        doubtful = (numbers[DOUBT] / params.doubt + params.patience) / (numbers[COUNT] + 1 + params.patience)
+        doubtful = (numbers[s.DOUBT] / params.doubt + params.patience) / (numbers[s.COUNT] + 1 + params.patience)
     return covered * min(doubtful, 1.0)
 
 
 @exact
 def _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood):
     """Compute class frequencies and the likelihood without the wearer's bias; return the strength of the correction."""
-    whole, applied = numbers[COUNT] + params.patience, _strength(vectors[FREQUENCIES], numbers, params)
+    whole, applied = numbers[s.COUNT] + params.patience, _strength(vectors[s.FREQUENCIES], numbers, params)
     for k in range(len(x)):
-        shares[k] = (vectors[FREQUENCIES, k] + params.patience * prior[k]) / whole
-        drift = (vectors[EVIDENCE, k] - numbers[COUNT] * expected[k]) / whole
+        shares[k] = (vectors[s.FREQUENCIES, k] + params.patience * prior[k]) / whole
+        drift = (vectors[s.EVIDENCE, k] - numbers[s.COUNT] * expected[k]) / whole
         likelihood[k] = x[k] - applied * (params.align * drift + params.debias * np.log(shares[k] / prior[k]))
     _softmax(likelihood)
     return applied
@@ -134,31 +111,31 @@ def _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood)
 @exact
 def _change(x, vectors, numbers, params):
     """Return the probability of a change before this window, then update the statistics of distances."""
-    hazard = numbers[HAZARD]
-    if not (params.surprise and numbers[LINKED]):
+    hazard = numbers[s.HAZARD]
+    if not (params.surprise and numbers[s.LINKED]):
         return hazard
     here, there = 0.0, 0.0
     for k in range(len(x)):
-        here += (x[k] - vectors[PREVIOUS, k]) ** 2
-        there += 2 * (x[k] - vectors[EVIDENCE, k] / numbers[COUNT]) ** 2
-    distance, far, near, change = 0.5 * np.log(here + STILL), 0.5 * np.log(there + STILL), numbers[NEAR], hazard
-    if numbers[PAIRS] >= FIRST_PAIRS:
-        deviation = np.sqrt((numbers[SPREAD] + FIRST_PAIRS * FIRST_VARIANCE) / (numbers[PAIRS] + FIRST_PAIRS))
-        delta = max((numbers[FAR] - near) / deviation, 0.0)
+        here += (x[k] - vectors[s.PREVIOUS, k]) ** 2
+        there += 2 * (x[k] - vectors[s.EVIDENCE, k] / numbers[s.COUNT]) ** 2
+    distance, far, near, change = 0.5 * np.log(here + s.STILL), 0.5 * np.log(there + s.STILL), numbers[s.NEAR], hazard
+    if numbers[s.PAIRS] >= s.FIRST_PAIRS:
+        deviation = np.sqrt((numbers[s.SPREAD] + s.FIRST_PAIRS * s.FIRST_VARIANCE) / (numbers[s.PAIRS] + s.FIRST_PAIRS))
+        delta = max((numbers[s.FAR] - near) / deviation, 0.0)
         factor = params.surprise * delta * ((distance - near) / deviation - delta / 2)
-        odds = hazard / (1 - hazard) * np.exp(min(max(factor, -CERTAIN), CERTAIN))
+        odds = hazard / (1 - hazard) * np.exp(min(max(factor, -s.CERTAIN), s.CERTAIN))
         change = odds / (1 + odds)
-    numbers[PAIRS] += 1
-    numbers[NEAR] += (distance - near) / numbers[PAIRS]
-    numbers[SPREAD] += (distance - near) * (distance - numbers[NEAR])
-    numbers[FAR] += (far - numbers[FAR]) / numbers[PAIRS]
+    numbers[s.PAIRS] += 1
+    numbers[s.NEAR] += (distance - near) / numbers[s.PAIRS]
+    numbers[s.SPREAD] += (distance - near) * (distance - numbers[s.NEAR])
+    numbers[s.FAR] += (far - numbers[s.FAR]) / numbers[s.PAIRS]
     return change
 
 
 @exact
 def _filter(likelihood, shares, change, belief, numbers, params):
     """Update the belief by one step of the hidden Markov model, and the hazard; tempers the likelihood in place."""
-    hazard, classes = numbers[HAZARD], len(belief)
+    hazard, classes = numbers[s.HAZARD], len(belief)
     weight = params.temper + (1 - params.temper) * min(1.0, hazard / params.hazard)
     total = drawn = stayed = 0.0
     for k in range(classes):
@@ -172,9 +149,9 @@ def _filter(likelihood, shares, change, belief, numbers, params):
         belief[k] = likelihood[k] if total < 1e-30 else belief[k] / total
     if params.rate:
         drawn *= change
-        target = drawn / max(drawn + stayed, TINY)
-        rate = max(params.rate, 1 / (FIRST_WINDOWS + numbers[COUNT]))
-        numbers[HAZARD] = min(max(hazard + rate * (target - hazard), LOWEST), HIGHEST)
+        target = drawn / max(drawn + stayed, s.TINY)
+        rate = max(params.rate, 1 / (s.FIRST_WINDOWS + numbers[s.COUNT]))
+        numbers[s.HAZARD] = min(max(hazard + rate * (target - hazard), s.LOWEST), s.HIGHEST)
 
 
 @exact
@@ -182,19 +159,19 @@ def _window(x, vectors, numbers, prior, expected, params, shares, likelihood):
     """Update the state with the evidence x; return the probability of a change and the strength of the correction."""
     likelihood[:] = x
     _softmax(likelihood)
-    numbers[DOUBT] += 1 - likelihood.max()
+    numbers[s.DOUBT] += 1 - likelihood.max()
     applied, change = _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood), 0.0
-    if numbers[COUNT] == 0:
-        vectors[BELIEF] = likelihood
+    if numbers[s.COUNT] == 0:
+        vectors[s.BELIEF] = likelihood
     else:
         change = _change(x, vectors, numbers, params)
-        _filter(likelihood, shares, change, vectors[BELIEF], numbers, params)
+        _filter(likelihood, shares, change, vectors[s.BELIEF], numbers, params)
     for k in range(len(x)):
-        vectors[FREQUENCIES, k] += vectors[BELIEF, k]
-        vectors[EVIDENCE, k] += x[k]
-        vectors[PREVIOUS, k] = x[k]
-    numbers[COUNT] += 1
-    numbers[LINKED] = 1
+        vectors[s.FREQUENCIES, k] += vectors[s.BELIEF, k]
+        vectors[s.EVIDENCE, k] += x[k]
+        vectors[s.PREVIOUS, k] = x[k]
+    numbers[s.COUNT] += 1
+    numbers[s.LINKED] = 1
     return change, applied
 
 
@@ -209,8 +186,8 @@ def _advance(z, p, vectors, numbers, rows, prior, expected, origin, directions, 
         r = rows[n // span]
         trace[n, 3] = _evidence(z[n], p[n], origin, directions, v[9], v[10], away, x, second)
         trace[n, 0], trace[n, 2] = _window(x, vectors[r], numbers[r], prior, expected, params, shares, likelihood)
-        trace[n, 1] = numbers[r, HAZARD]
-        q[n] = vectors[r, BELIEF]
+        trace[n, 1] = numbers[r, s.HAZARD]
+        q[n] = vectors[r, s.BELIEF]
 
 
 def advance(
@@ -218,7 +195,7 @@ def advance(
 ) -> tuple[Array, Array]:
     """Advance each wearer of `rows` over its windows; see `sight.methods._backend.Backend`."""
     prior, expected, share, scale, origin, directions = terms
-    q, trace = np.empty(p.shape, p.dtype), np.empty((len(p), len(TRACE)))
+    q, trace = np.empty(p.shape, p.dtype), np.empty((len(p), len(s.TRACE)))
     codes, z, p = encode(params, share, scale), contiguous(z), contiguous(p)
     _advance(z, p, arrays.vectors, arrays.numbers, rows, prior, expected, origin, directions, codes, q, trace)
     return q, trace

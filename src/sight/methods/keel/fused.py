@@ -6,17 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from sight.methods._fused import FusedStep, unit
+from sight.methods.keel import state as s
 from sight.methods.keel.method import Keel
-from sight.methods.keel.state import (
-    CERTAIN,
-    FIRST_PAIRS,
-    FIRST_VARIANCE,
-    FIRST_WINDOWS,
-    HIGHEST,
-    LOWEST,
-    STILL,
-    TINY,
-)
 
 
 class KeelStep(FusedStep):
@@ -74,7 +65,7 @@ class KeelStep(FusedStep):
         return (q[None], p, change, *after)
 
     def _evidence(self, feature: Tensor, p: Tensor) -> Tensor:
-        logits = centred(torch.log(p.clamp_min(TINY)))
+        logits = centred(torch.log(p.clamp_min(s.TINY)))
         if not self.share:
             return logits
         cosines = self.directions @ unit(feature - self.origin, 1e-8)  # the floor of sight.ops.unit
@@ -90,7 +81,7 @@ class KeelStep(FusedStep):
         drift = (evidence - self.expected) * n / (n + params.patience)
         bias = params.align * drift + params.debias * torch.log(shares / prior)
         if params.guard:
-            spread = -(frequencies * torch.log(frequencies.clamp_min(TINY))).sum(0, keepdim=True)
+            spread = -(frequencies * torch.log(frequencies.clamp_min(s.TINY))).sum(0, keepdim=True)
             bias = bias * (torch.exp(spread) - 1).clamp_min(0) / (len(frequencies) - 1)
         if params.doubt:
             doubtful = (doubt * (n + 1) / params.doubt + params.patience) / (n + 1 + params.patience)
@@ -112,11 +103,11 @@ class KeelStep(FusedStep):
         if not self.params.surprise:
             return hazard, distances
         distance = log_length(x - previous)
-        deviation = torch.sqrt((spread * pairs + FIRST_PAIRS * FIRST_VARIANCE) / (pairs + FIRST_PAIRS))
+        deviation = torch.sqrt((spread * pairs + s.FIRST_PAIRS * s.FIRST_VARIANCE) / (pairs + s.FIRST_PAIRS))
         delta = ((far - near) / deviation).clamp_min(0)
         factor = self.params.surprise * delta * ((distance - near) / deviation - delta / 2)
-        odds = hazard / (1 - hazard) * torch.exp(factor.clamp(-CERTAIN, CERTAIN))
-        change = torch.where(neighbour & (pairs >= FIRST_PAIRS), odds / (1 + odds), hazard)
+        odds = hazard / (1 - hazard) * torch.exp(factor.clamp(-s.CERTAIN, s.CERTAIN))
+        change = torch.where(neighbour & (pairs >= s.FIRST_PAIRS), odds / (1 + odds), hazard)
         nearer = near + (distance - near) / (pairs + 1)
         wider = spread + ((distance - near) * (distance - nearer) - spread) / (pairs + 1)
         farther = far + (log_length(2**0.5 * (x - mean)) - far) / (pairs + 1)
@@ -133,18 +124,18 @@ class KeelStep(FusedStep):
         stayed = (1 - change) * belief * likelihood
         joint = stayed + change / len(belief) * likelihood
         total = joint.sum()
-        q = torch.where(total < TINY, likelihood, joint / total.clamp_min(TINY))
+        q = torch.where(total < s.TINY, likelihood, joint / total.clamp_min(s.TINY))
         if not params.rate:
             return q, hazard
         drawn = change * (shares * likelihood).sum()
-        target = drawn / (drawn + stayed.sum()).clamp_min(TINY)
-        rate = (1 / (FIRST_WINDOWS + n)).clamp_min(params.rate)
-        return q, (hazard + rate * (target - hazard)).clamp(LOWEST, HIGHEST)
+        target = drawn / (drawn + stayed.sum()).clamp_min(s.TINY)
+        rate = (1 / (s.FIRST_WINDOWS + n)).clamp_min(params.rate)
+        return q, (hazard + rate * (target - hazard)).clamp(s.LOWEST, s.HIGHEST)
 
 
 def log_length(vector: Tensor) -> Tensor:
     """Return the logarithm of the length, (1,), bounded below."""
-    return 0.5 * torch.log((vector * vector).sum(0, keepdim=True) + STILL)
+    return 0.5 * torch.log((vector * vector).sum(0, keepdim=True) + s.STILL)
 
 
 def centred(values: Tensor) -> Tensor:

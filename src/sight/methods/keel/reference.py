@@ -5,30 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sight.methods._layout import StateArrays
-from sight.methods.keel.state import (
-    BELIEF,
-    CERTAIN,
-    COUNT,
-    DOUBT,
-    EVIDENCE,
-    FAR,
-    FIRST_PAIRS,
-    FIRST_VARIANCE,
-    FIRST_WINDOWS,
-    FREQUENCIES,
-    HAZARD,
-    HIGHEST,
-    LINKED,
-    LOWEST,
-    NEAR,
-    PAIRS,
-    PREVIOUS,
-    SPREAD,
-    STILL,
-    TINY,
-    KeelParams,
-    SourceTerms,
-)
+from sight.methods.keel import state as s
+from sight.methods.keel.state import KeelParams, SourceTerms
 from sight.ops import entropy, normalise, softmax, unit
 from sight.types import Array
 
@@ -53,29 +31,29 @@ def step(
     """
     vectors, numbers = arrays.vectors, arrays.numbers
     x, agreement = evidence(z, p, terms)
-    numbers[DOUBT] += 1 - softmax(x).max()
-    frequencies = (vectors[FREQUENCIES] + params.patience * terms.prior) / (numbers[COUNT] + params.patience)
+    numbers[s.DOUBT] += 1 - softmax(x).max()
+    frequencies = (vectors[s.FREQUENCIES] + params.patience * terms.prior) / (numbers[s.COUNT] + params.patience)
     applied = strength(arrays, params)
-    drift = (vectors[EVIDENCE] - numbers[COUNT] * terms.expected) / (numbers[COUNT] + params.patience)
+    drift = (vectors[s.EVIDENCE] - numbers[s.COUNT] * terms.expected) / (numbers[s.COUNT] + params.patience)
     bias = params.align * drift + params.debias * np.log(frequencies / terms.prior)
     likelihood = softmax(x - applied * bias)
     change = 0.0
-    if numbers[COUNT] == 0:
-        vectors[BELIEF] = likelihood
+    if numbers[s.COUNT] == 0:
+        vectors[s.BELIEF] = likelihood
     else:
         change = _change(x, arrays, params)
         _filter(likelihood, frequencies, change, arrays, params)
-    vectors[FREQUENCIES] += vectors[BELIEF]
-    vectors[EVIDENCE] += x
-    vectors[PREVIOUS] = x
-    numbers[COUNT] += 1
-    numbers[LINKED] = 1
-    return vectors[BELIEF], (change, numbers[HAZARD], applied, agreement)
+    vectors[s.FREQUENCIES] += vectors[s.BELIEF]
+    vectors[s.EVIDENCE] += x
+    vectors[s.PREVIOUS] = x
+    numbers[s.COUNT] += 1
+    numbers[s.LINKED] = 1
+    return vectors[s.BELIEF], (change, numbers[s.HAZARD], applied, agreement)
 
 
 def evidence(z: Array, p: Array, terms: SourceTerms) -> tuple[Array, float]:
     """Return the evidence (K,), centred log-probabilities of head and class means, and the overlap of the two."""
-    logits = centred(np.log(np.maximum(p.astype(np.float64), TINY)))
+    logits = centred(np.log(np.maximum(p.astype(np.float64), s.TINY)))
     if not terms.share:
         return logits, np.nan
     second = terms.scale * (terms.directions @ unit(z - terms.origin))
@@ -88,47 +66,47 @@ def strength(arrays: StateArrays, params: KeelParams) -> float:
     vectors, numbers = arrays.vectors, arrays.numbers
     covered, doubtful = 1.0, 1.0
     if params.guard:
-        frequencies = vectors[FREQUENCIES] / max(numbers[COUNT], 1)
+        frequencies = vectors[s.FREQUENCIES] / max(numbers[s.COUNT], 1)
         covered = max(float(np.exp(entropy(frequencies))) - 1, 0.0) / (len(frequencies) - 1)
     if params.doubt:
-        doubtful = (numbers[DOUBT] / params.doubt + params.patience) / (numbers[COUNT] + 1 + params.patience)
+        doubtful = (numbers[s.DOUBT] / params.doubt + params.patience) / (numbers[s.COUNT] + 1 + params.patience)
     return covered * min(float(doubtful), 1.0)
 
 
 def _change(x: Array, arrays: StateArrays, params: KeelParams) -> float:
     """Return the probability of a change before this window, then update the statistics of distances."""
     vectors, numbers = arrays.vectors, arrays.numbers
-    change = hazard = float(numbers[HAZARD])
-    if not (params.surprise and numbers[LINKED]):
+    change = hazard = float(numbers[s.HAZARD])
+    if not (params.surprise and numbers[s.LINKED]):
         return change
-    distance, near = _log_length(x - vectors[PREVIOUS]), numbers[NEAR]
-    if numbers[PAIRS] >= FIRST_PAIRS:
-        deviation = np.sqrt((numbers[SPREAD] + FIRST_PAIRS * FIRST_VARIANCE) / (numbers[PAIRS] + FIRST_PAIRS))
-        delta = max((numbers[FAR] - near) / deviation, 0.0)
+    distance, near = _log_length(x - vectors[s.PREVIOUS]), numbers[s.NEAR]
+    if numbers[s.PAIRS] >= s.FIRST_PAIRS:
+        deviation = np.sqrt((numbers[s.SPREAD] + s.FIRST_PAIRS * s.FIRST_VARIANCE) / (numbers[s.PAIRS] + s.FIRST_PAIRS))
+        delta = max((numbers[s.FAR] - near) / deviation, 0.0)
         factor = params.surprise * delta * ((distance - near) / deviation - delta / 2)
-        odds = hazard / (1 - hazard) * np.exp(np.clip(factor, -CERTAIN, CERTAIN))
+        odds = hazard / (1 - hazard) * np.exp(np.clip(factor, -s.CERTAIN, s.CERTAIN))
         change = float(odds / (1 + odds))
-    numbers[PAIRS] += 1
-    numbers[NEAR] += (distance - near) / numbers[PAIRS]
-    numbers[SPREAD] += (distance - near) * (distance - numbers[NEAR])
+    numbers[s.PAIRS] += 1
+    numbers[s.NEAR] += (distance - near) / numbers[s.PAIRS]
+    numbers[s.SPREAD] += (distance - near) * (distance - numbers[s.NEAR])
     # Two independent windows are sqrt(2) times as far apart as one is from their mean.
-    far = _log_length(np.sqrt(2) * (x - vectors[EVIDENCE] / numbers[COUNT]))
-    numbers[FAR] += (far - numbers[FAR]) / numbers[PAIRS]
+    far = _log_length(np.sqrt(2) * (x - vectors[s.EVIDENCE] / numbers[s.COUNT]))
+    numbers[s.FAR] += (far - numbers[s.FAR]) / numbers[s.PAIRS]
     return change
 
 
 def _filter(likelihood: Array, frequencies: Array, change: float, arrays: StateArrays, params: KeelParams) -> None:
     """Update the belief by one step of the hidden Markov model, and the hazard."""
     vectors, numbers = arrays.vectors, arrays.numbers
-    hazard = float(numbers[HAZARD])
+    hazard = float(numbers[s.HAZARD])
     likelihood = likelihood ** (params.temper + (1 - params.temper) * min(1.0, hazard / params.hazard))
-    stayed = (1 - change) * vectors[BELIEF] * likelihood
-    vectors[BELIEF] = normalise(stayed + change / len(stayed) * likelihood, fallback=likelihood)
+    stayed = (1 - change) * vectors[s.BELIEF] * likelihood
+    vectors[s.BELIEF] = normalise(stayed + change / len(stayed) * likelihood, fallback=likelihood)
     if params.rate:
         drawn = change * (frequencies @ likelihood)
-        target = drawn / max(drawn + stayed.sum(), TINY)
-        rate = max(params.rate, 1 / (FIRST_WINDOWS + numbers[COUNT]))
-        numbers[HAZARD] = np.clip(hazard + rate * (target - hazard), LOWEST, HIGHEST)
+        target = drawn / max(drawn + stayed.sum(), s.TINY)
+        rate = max(params.rate, 1 / (s.FIRST_WINDOWS + numbers[s.COUNT]))
+        numbers[s.HAZARD] = np.clip(hazard + rate * (target - hazard), s.LOWEST, s.HIGHEST)
 
 
 def centred(values: Array) -> Array:
@@ -138,4 +116,4 @@ def centred(values: Array) -> Array:
 
 
 def _log_length(values: Array) -> float:
-    return 0.5 * float(np.log(values @ values + STILL))
+    return 0.5 * float(np.log(values @ values + s.STILL))
