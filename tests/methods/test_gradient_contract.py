@@ -12,7 +12,7 @@ from sight.methods import presets
 from sight.sources.torch import TorchSource
 from tests.helpers.networks import source, windows
 
-NAMES = ("tent", "note", "sar", "rotta", "cotta", "eata", "rem", "accup", "coa-har")
+NAMES = [name for name in registry.TABLES["methods"] if registry.get("methods", name).needs.gradient]
 SHAPES = {"cnn": (3, 24), "resnet": (6, 24), "transformer": (3, 24), "mlp": (12, 1)}
 SMALL = {"note": {"memory": 8}, "rotta": {"memory": 8}, "coa-har": {"memory": 40}, "cotta": {"views": 2}}
 EACH = {"update_every": 8}
