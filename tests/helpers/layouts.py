@@ -1,4 +1,4 @@
-"""Writers of small files in the official layout of corpora, for the tests that read them."""
+"""Writers of small files in the official layout of datasets, for the tests that read them."""
 
 from __future__ import annotations
 

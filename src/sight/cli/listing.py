@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -86,7 +86,7 @@ def _method(cls: Any) -> None:
     table = Table(title=f"Settings of {cls.name}")
     for column in ("setting", "default", "takes"):
         table.add_column(column)
-    hints = get_type_hints(cls)
+    hints = params.field_annotations(cls)
     for field in dataclasses.fields(cls):
         table.add_row(f"[bold]{field.name}[/]", str(field.default), escape(params.describe(hints[field.name])))
     console.print(escape(inspect.getdoc(cls) or ""), highlight=False)
