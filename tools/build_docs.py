@@ -82,8 +82,11 @@ def _presets() -> Iterator[str]:
     yield ""
     yield "| method | field | authors | sight-paper |"
     yield "|---|---|---|---|"
-    for row in presets.differences():
-        yield f"| {row['method']} | `{row['field']}` | {row['authors']} | {row['sight-paper']} |"
+    for method, changed in presets.PRESETS["sight-paper"].items():
+        defaults = {field.name: field.default for field in dataclasses.fields(registry.get("methods", method))}
+        for name, value in changed.items():
+            if value != defaults[name]:
+                yield f"| {method} | `{name}` | {defaults[name]} | {value} |"
     yield ""
 
 

@@ -13,7 +13,7 @@ from sight.base import Adapter, OutputAdapter
 from sight.registry import method as make_method
 from sight.smoothing import require_smoothable, smoothed
 from sight.sources.features import FeatureSource
-from sight.types import Array, Result, SourceStats, Windows
+from sight.types import UNLABELLED, Array, Result, SourceStats, Windows
 
 #: Windows that are encoded at once if the method has no chunk of its own.
 ENCODE_AT_ONCE = 256
@@ -61,14 +61,10 @@ def refine(
     adapter.bind(FeatureSource(weight, stats=stats))
     z, p = np.asarray(z), np.asarray(p)
     adapter.check_input(z, p)
-    gaps = np.zeros(len(p)) if gap_before_s is None else np.asarray(gap_before_s)
-    if gaps.shape != (len(p),):
-        raise ValueError(f"Expected gap_before_s of shape ({len(p)},), got {gaps.shape}; one entry per window.")
-    rows = [np.empty((0, len(weight)), adapter.source.weight.dtype)]
-    for piece in split_at_gaps(gaps, adapter.chunk):
-        report_gap(adapter, gaps, piece)
-        rows.append(adapter.refine(z[piece], p[piece]))
-    return np.concatenate(rows)
+    n, gaps = len(p), np.zeros(len(p)) if gap_before_s is None else np.asarray(gap_before_s)
+    label, time_s = np.full(n, UNLABELLED), np.arange(n, dtype=float)
+    windows = Windows(x=z[:, :, None], time_s=time_s, label=label, gap_before_s=gaps, window_s=1.0, stride_s=1.0)
+    return run(adapter, windows, encoded=(z, p)).q
 
 
 def run(

@@ -1,7 +1,7 @@
 """Hyper-parameters as dataclass fields: declared ranges, validation, and reading from text.
 
-The annotation of a field is its only declaration. It says what values are allowed (``Literal["a", "b"]``, ``float |
-None``), and `Range` in an ``Annotated`` type bounds numbers:
+The annotation of a field is its only declaration. It gives the allowed values (``Literal["a", "b"]``, ``float |
+None``), and a `Range` in an ``Annotated`` type bounds numbers:
 
 >>> @dataclasses.dataclass
 ... class Smoother:
@@ -18,13 +18,17 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from sight.ops import choices
+
+NUMBERS: Mapping[Any, tuple[type, ...]] = {int: (int, np.integer), float: (int, float, np.integer, np.floating)}
+WORDS = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text", types.NoneType: "none"}
+TEXTS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,13 +42,9 @@ class Range:
 
     def allows(self, value: Any) -> bool:
         """Return whether a number is finite and within the bounds."""
-        return bool(
-            math.isfinite(value)
-            and (self.above is None or value > self.above)
-            and (self.at_least is None or value >= self.at_least)
-            and (self.at_most is None or value <= self.at_most)
-            and (self.below is None or value < self.below)
-        )
+        lower = self.above is None or value > self.above, self.at_least is None or value >= self.at_least
+        upper = self.below is None or value < self.below, self.at_most is None or value <= self.at_most
+        return math.isfinite(value) and all((*lower, *upper))
 
     def text(self, name: str) -> str:
         """Return the bounds as an inequality.
@@ -54,13 +54,11 @@ class Range:
         >>> Range(above=0).text("tau"), Range(at_least=0, below=1).text("a")
         ('tau > 0', '0 <= a < 1')
         """
-        lower = {">": self.above, ">=": self.at_least}
-        upper = {"<": self.below, "<=": self.at_most}
-        left = [(sign, bound) for sign, bound in lower.items() if bound is not None]
-        right = [(sign, bound) for sign, bound in upper.items() if bound is not None]
-        if left and right:
-            return f"{left[0][1]:g} {left[0][0].replace('>', '<')} {name} {right[0][0]} {right[0][1]:g}"
-        return " ".join(f"{name} {sign} {bound:g}" for sign, bound in left + right)
+        lower, less = (self.above, "<") if self.at_least is None else (self.at_least, "<=")
+        upper, more = (self.below, "<") if self.at_most is None else (self.at_most, "<=")
+        if lower is None or upper is None:
+            return f"{name} {more} {upper:g}" if lower is None else f"{name} {less.replace('<', '>')} {lower:g}"
+        return f"{lower:g} {less} {name} {more} {upper:g}"
 
 
 Positive = Annotated[float, Range(above=0)]
@@ -73,14 +71,9 @@ GapHalfLife = Annotated[float | None, Range(above=0)]
 
 
 def validate(instance: Any, name: str) -> None:
-    """Raise ValueError if a field of a dataclass instance has a value that its annotation does not allow.
+    """Raise ValueError, listing all wrong fields, if an annotation of a dataclass instance does not allow its value.
 
-    Parameters
-    ----------
-    instance
-        The dataclass instance.
-    name
-        Its name in the error message, which lists every wrong field.
+    The message starts with `name`.
     """
     cls: type = type(instance)
     _raise_if_wrong(cls, {key: getattr(instance, key) for key in field_annotations(cls)}, name)
@@ -113,11 +106,21 @@ def parse(cls: type, assignments: Iterable[str]) -> dict[str, Any]:
 
 def read(text: str, annotation: Any) -> Any:
     """Read one text by an annotation: bool, int, float, str, Literal, None, or a union of these."""
+    low = text.lower()
     for option in _options(annotation):
-        try:
-            return _read_one(text, option)
-        except ValueError:
-            continue
+        if get_origin(option) is Literal:
+            values: Mapping[str, Any] = {str(value): value for value in get_args(option)}
+            if text in values:
+                return values[text]
+        elif option is types.NoneType and low in ("none", "null", ""):
+            return None
+        elif option is bool and low in TEXTS:
+            return TEXTS[low]
+        elif option not in (bool, types.NoneType):
+            try:
+                return option(text)
+            except ValueError:
+                continue
     raise ValueError(f"Expected {describe(annotation)}, got {text!r}.")
 
 
@@ -129,10 +132,7 @@ def describe(annotation: Any) -> str:
     >>> describe(float | None), describe(Literal["a", "b"]), describe(UnitInterval)
     ('a number or none', "'a' or 'b'", 'a number, 0 <= x <= 1')
     """
-    words = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text", types.NoneType: "none"}
-    parts: list[str] = []
-    for option in _options(annotation):
-        parts += [repr(value) for value in get_args(option)] if get_origin(option) is Literal else [words[option]]
+    parts = [*_literals(annotation), *(WORDS[option] for option in _options(annotation) if option in WORDS)]
     bounds = _bounds(annotation)
     return " or ".join(parts) + (f", {bounds.text('x')}" if bounds else "")
 
@@ -145,13 +145,11 @@ def requirement(name: str, annotation: Any) -> str:
     >>> requirement("tau", Positive), requirement("mode", Literal["a", "b"]), requirement("half_life", GapHalfLife)
     ('tau > 0', "mode 'a' or 'b'", 'half_life > 0 or None')
     """
-    bounds = _bounds(annotation)
+    bounds, words = _bounds(annotation), _literals(annotation)
     if bounds is None:
         return f"{name} {describe(annotation)}"
-    words = [repr(value) for option in _options(annotation) for value in get_args(option)]
     parts = [f"{name} {' or '.join(words)}"] if words else []
-    parts += [bounds.text(name), *(["None"] if types.NoneType in _options(annotation) else [])]
-    return " or ".join(parts)
+    return " or ".join([*parts, bounds.text(name), *["None"] * (types.NoneType in _options(annotation))])
 
 
 @lru_cache(maxsize=256)
@@ -161,37 +159,34 @@ def field_annotations(cls: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
 
 
-def _raise_if_wrong(cls: type, values: dict[str, Any], title: str) -> None:
+def _raise_if_wrong(cls: type, values: Mapping[str, Any], title: str) -> None:
     fields = field_annotations(cls)
     wrong = [
         f"{requirement(key, fields[key])}, got {value!r}"
         for key, value in values.items()
-        if not _allows(fields[key], value)
+        if not any(_allows(option, _bounds(fields[key]), value) for option in _options(fields[key]))
     ]
     if wrong:
         raise ValueError(f"{title}: expected {'; '.join(wrong)}.")
 
 
-def _allows(annotation: Any, value: Any) -> bool:
-    bounds = _bounds(annotation)
-    for option in _options(annotation):
-        if get_origin(option) is Literal:
-            allowed = any(value == choice and type(value) is type(choice) for choice in get_args(option))
-        elif option in (int, float):
-            kinds = (int, np.integer) if option is int else (int, float, np.integer, np.floating)
-            allowed = (
-                isinstance(value, kinds) and not isinstance(value, bool) and (bounds is None or bounds.allows(value))
-            )
-        else:
-            allowed = not isinstance(option, type) or isinstance(value, option)
-        if allowed:
-            return True
-    return False
+def _allows(option: Any, bounds: Range | None, value: Any) -> bool:
+    if get_origin(option) is Literal:
+        return any(value == choice and type(value) is type(choice) for choice in get_args(option))
+    if option in NUMBERS:
+        number = isinstance(value, NUMBERS[option]) and not isinstance(value, bool)
+        return number and (bounds is None or bounds.allows(value))
+    return not isinstance(option, type) or isinstance(value, option)
 
 
 def _bounds(annotation: Any) -> Range | None:
     extras = annotation.__metadata__ if get_origin(annotation) is Annotated else ()
     return next((extra for extra in extras if isinstance(extra, Range)), None)
+
+
+def _literals(annotation: Any) -> list[str]:
+    literals = (option for option in _options(annotation) if get_origin(option) is Literal)
+    return [repr(value) for option in literals for value in get_args(option)]
 
 
 def _options(annotation: Any) -> list[Any]:
@@ -200,23 +195,3 @@ def _options(annotation: Any) -> list[Any]:
         annotation = annotation.__origin__
     members = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     return sorted(members, key=lambda member: member is str)
-
-
-def _read_one(text: str, option: Any) -> Any:
-    low = text.lower()
-    if get_origin(option) is Literal:
-        for value in get_args(option):
-            if str(value) == text:
-                return value
-        raise ValueError
-    if option is types.NoneType:
-        if low in ("none", "null", ""):
-            return None
-        raise ValueError
-    if option is bool:
-        if low in ("true", "yes", "on", "1"):
-            return True
-        if low in ("false", "no", "off", "0"):
-            return False
-        raise ValueError
-    return option(text)

@@ -14,7 +14,6 @@ from sight.checks._harness import (
     CheckFailed,
     chunk_size,
     chunks,
-    difference,
     digest,
     parts,
     predict,
@@ -43,15 +42,13 @@ def probabilities(case: Case) -> None:
 def source_unchanged(case: Case) -> None:
     """Check that windows and source are read, never written."""
     adapter, x = case.fresh(), case.x.copy()
-    before = source_digest(case.source), digest(x)
+    source, windows = source_digest(case.source), digest(x)
     predict(adapter, x)
     adapter.reset()
+    case.require(windows == digest(x), "changes the windows it is given; copy them before writing.")
     case.require(
-        before[1] == digest(x), "changes the windows it is given; copy them before writing (other methods read them)."
-    )
-    case.require(
-        before[0] == source_digest(case.source),
-        "changes its source (weights, statistics or network); work on a copy, for example copy.deepcopy(module()).",
+        source == source_digest(case.source),
+        "changes its source (weights, statistics or network); work on a copy, such as copy.deepcopy(module()).",
     )
 
 
@@ -93,32 +90,19 @@ def reset(case: Case) -> None:
     """Check that after `reset` the same stream leads to the same predictions, bit for bit."""
     adapter = case.fresh()
     first = predict(adapter, case.x)
-    again = predict(adapter.reset(), case.x)
-    case.require(
-        np.array_equal(first, again),
-        f"predicts differently after reset ({difference(first, again)}); build all state in _reset.",
-    )
+    case.require_same(first, predict(adapter.reset(), case.x), "after reset", "build all state in _reset")
 
 
 def clone(case: Case) -> None:
     """Check that a clone starts fresh, and neither adapter influences the other."""
-    adapter = case.fresh()
+    adapter, straight = case.fresh(), case.fresh()
     head, tail = parts(case.x, 2)
     first = predict(adapter, head)
     before = adapter.state()
-    other = adapter.clone()
-    case.require(
-        np.array_equal(first, predict(other, head)), "returns a clone that is not fresh; keep what is learned in state."
-    )
-    case.require(
-        states_equal(before, adapter.state()), "shares state with its clone: one changes the other; copy arrays."
-    )
-    straight = case.fresh()
+    case.require_same(first, predict(adapter.clone(), head), "in a clone", "keep everything that is learned in state")
+    case.require(states_equal(before, adapter.state()), "shares state with its clone; copy arrays.")
     predict(straight, head)
-    case.require(
-        np.array_equal(predict(adapter, tail), predict(straight, tail)),
-        "predicts differently after its clone was used; do not share anything that changes.",
-    )
+    case.require_same(predict(adapter, tail), predict(straight, tail), "after its clone was used", "share nothing")
 
 
 def resume(case: Case) -> None:
@@ -130,13 +114,10 @@ def resume(case: Case) -> None:
     half = len(stream) // 2
     for chunk in stream[:half]:
         adapter.step(chunk)
-    stored = save({key: np.array(value, order="C") for key, value in adapter.state().items()})
-    other = case.fresh().restore(load(stored))
+    other = case.fresh().restore(load(save(adapter.state())))
     for chunk in stream[half:]:
-        here, there = adapter.step(chunk), other.step(chunk)
-        case.require(
-            np.array_equal(here, there),
-            f"predicts differently after restore ({difference(here, there)}); something learned is missing in state().",
+        case.require_same(
+            adapter.step(chunk), other.step(chunk), "after restore", "something learned is missing in state()"
         )
 
 
@@ -156,19 +137,12 @@ def memory(case: Case) -> None:
 def peek(case: Case) -> None:
     """Check that `peek` returns what the next `step` returns, and changes nothing."""
     adapter = case.fresh()
-    first, *others = chunks(adapter, case.x)
+    first, second, *_ = chunks(adapter, case.x)
     adapter.step(first)
     before = adapter.state()
-    peeked = adapter.peek(others[0])
-    case.require(
-        states_equal(before, adapter.state()), "changes state in peek; _set_state must undo everything that step does."
-    )
-    stepped = adapter.step(others[0])
-    case.require(
-        np.array_equal(peeked, stepped),
-        f"predicts differently in peek than in the next step ({difference(peeked, stepped)}); keep random generators "
-        f"in the state.",
-    )
+    peeked = adapter.peek(second)
+    case.require(states_equal(before, adapter.state()), "changes state in peek; all that step changes must be state.")
+    case.require_same(peeked, adapter.step(second), "in peek than in the next step", "keep generators in the state")
 
 
 # --- time ---------------------------------------------------------------------------------------------------------
@@ -183,26 +157,20 @@ def chunking(case: Case) -> None:
         for size in (1, 7):
             adapter = ruled.fresh()
             cut = np.concatenate([adapter.step(ruled.x[t : t + size]) for t in range(0, len(ruled.x), size)])
-            ruled.require(
-                np.allclose(whole, cut, atol=CLOSE),
-                f"predicts differently with {size} windows at a time ({difference(whole, cut)}) under the rule "
-                f"{adapter.rule!r}; predict window by window, or declare Needs(batch=True) and a chunk.",
-            )
+            when = f"with {size} windows at a time under the rule {adapter.rule!r}"
+            ruled.require_same(whole, cut, when, "declare Needs(batch=True) and a chunk if that is intended", CLOSE)
 
 
 def causality(case: Case) -> None:
     """Check that later windows do not change earlier predictions."""
-    adapter = case.fresh()
+    adapter, other = case.fresh(), case.fresh()
     first = chunk_size(adapter, case.x)
-    other = np.concatenate([case.x[:first], case.x[first:][::-1] + 1])
+    changed = np.concatenate([case.x[:first], case.x[first:][::-1] + 1])
     if adapter.chunk is None:
-        here, there = adapter.step(case.x)[:first], case.fresh().step(other)[:first]
+        here, there = adapter.step(case.x), other.step(changed)
     else:
-        here, there = predict(adapter, case.x)[:first], predict(case.fresh(), other)[:first]
-    case.require(
-        np.allclose(here, there, atol=CLOSE),
-        f"looks ahead: its predictions for the first {first} windows depend on later ones ({difference(here, there)}).",
-    )
+        here, there = predict(adapter, case.x), predict(other, changed)
+    case.require_same(here[:first], there[:first], "if later windows change", "do not look ahead", CLOSE)
 
 
 # --- other forms --------------------------------------------------------------------------------------------------
@@ -213,22 +181,14 @@ def many_wearers(case: Case) -> None:
     adapter = case.fresh()
     if not isinstance(adapter, CompiledAdapter):
         return
-    z, p = case.source.encode(case.x)
+    z, p = (part.astype(case.source.weight.dtype) for part in case.source.encode(case.x))
     many, expected = adapter.many(3), adapter.refine(z, p)
-    rows = np.array([2, 0])
-    together = np.array([many.refine(z[[t, -1 - t]], p[[t, -1 - t]], rows)[0] for t in range(len(z))])
-    case.require(
-        np.array_equal(together, expected) and states_equal(many.state(2), adapter.state()),
-        f"predicts differently for many wearers ({difference(together, expected)}); advance each row by its own state.",
-    )
+    together = [many.refine(z[[t, -1 - t]], p[[t, -1 - t]], np.array([2, 0]))[0] for t in range(len(z))]
+    case.require_same(np.array(together), expected, "for many wearers", "advance each row by its own state")
+    case.require(states_equal(many.state(2), adapter.state()), "has other states for many wearers.")
     adapter.reset()
-    q, _ = numpy_backend(type(adapter)).advance(
-        *(part.astype(case.source.weight.dtype) for part in (z, p)), adapter.states.arrays, [0], *adapter.constants
-    )
-    case.require(
-        np.allclose(q, expected, atol=CLOSE),
-        f"predicts differently in numpy and {adapter.backend.name} ({difference(q, expected)}).",
-    )
+    q, _ = numpy_backend(type(adapter)).advance(z, p, adapter.states.arrays, [0], *adapter.constants)
+    case.require_same(q, expected, f"in numpy than in {adapter.backend.name}", "correct one of the steps", CLOSE)
 
 
 def twins(case: Case) -> None:
@@ -236,11 +196,7 @@ def twins(case: Case) -> None:
     if case.twin is None or not isinstance(case.adapter, OutputAdapter):
         return
     here, there = predict(case.fresh(), case.x), predict(case.unbound().bind(case.twin), case.x)
-    case.require(
-        np.allclose(here, there, atol=1e-3),
-        f"predicts differently on the twin of its source ({difference(here, there)}); does a decision depend on the "
-        f"last bit?",
-    )
+    case.require_same(here, there, "on the twin of its source", "does a decision depend on the last bit?", 1e-3)
 
 
 #: Name to check, in the order in which they run.

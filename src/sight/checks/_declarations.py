@@ -32,9 +32,7 @@ def unbound(case: Case) -> None:
         except RuntimeError as error:
             case.require("bind" in str(error), f"{name} before bind raises {str(error)!r}; name bind(source) in it.")
         else:
-            raise CheckFailed(
-                f"{adapter.name}: {name} before bind does not fail; raise a RuntimeError that names bind."
-            )
+            raise CheckFailed(f"{adapter.name}: {name} before bind does not fail; raise a RuntimeError.")
 
 
 def bad_input(case: Case) -> None:

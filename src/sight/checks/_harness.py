@@ -80,6 +80,12 @@ class Case:
         if not condition:
             raise CheckFailed(f"{self.adapter.name}: {message}")
 
+    def require_same(self, a: Array, b: Array, when: str, remedy: str, atol: float = 0.0) -> None:
+        """Require equal predictions; raise `CheckFailed` with the largest difference otherwise."""
+        largest = np.abs(np.asarray(a, float) - np.asarray(b, float)).max(initial=0)
+        message = f"predicts differently {when}, up to {largest:.2g} apart; {remedy}."
+        self.require(np.allclose(a, b, rtol=0, atol=atol), message)
+
     def require_probabilities(self, q: Array, windows: int, when: str) -> None:
         """Require finite probabilities, one row per window."""
         shape = (windows, len(self.source.weight))
@@ -108,11 +114,9 @@ class Case:
             return str(error)
         except Exception as error:
             raise CheckFailed(
-                f"{adapter.name}: fails on {what} with {type(error).__name__}: {error}; raise a ValueError that says "
-                f"what was expected."
+                f"{adapter.name}: raises {type(error).__name__} on {what} ({error}); raise ValueError instead."
             ) from error
-        else:
-            raise CheckFailed(f"{adapter.name}: accepts {what}; raise a ValueError that says what was expected.")
+        raise CheckFailed(f"{adapter.name}: accepts {what}; raise a ValueError that says what was expected.")
 
 
 def chunk_size(adapter: Adapter, x: Array) -> int:
@@ -139,11 +143,6 @@ def predict(adapter: Adapter, x: Array) -> Array:
 def states_equal(a: dict[str, Array], b: dict[str, Array]) -> bool:
     """Return whether two states are equal bit for bit."""
     return set(a) == set(b) and all(np.array_equal(a[key], b[key]) for key in a)
-
-
-def difference(a: Array, b: Array) -> str:
-    """Return the largest difference between predictions, in words."""
-    return f"up to {np.abs(np.asarray(a, float) - np.asarray(b, float)).max():.2g} apart"
 
 
 def digest(*arrays: Array) -> str:

@@ -6,11 +6,9 @@ class.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from sight import registry
 from sight.ops import choices
 
 #: Values that differ from the defaults of each class, which are the authors', with thresholds as shares of ln K.
@@ -44,22 +42,3 @@ def resolve(method: str, preset: str, **fields: Any) -> dict[str, Any]:
     if preset not in PRESETS:
         raise ValueError(f"There is no preset called {preset!r}; {choices(preset, PRESETS)}")
     return {**PRESETS[preset].get(method.lower(), {}), **fields}
-
-
-def differences() -> list[dict[str, Any]]:
-    """Return every field whose value differs between the presets: method, field, and a value for each preset.
-
-    Examples
-    --------
-    >>> next(row for row in differences() if row["method"] == "accup" and row["field"] == "M")
-    {'method': 'accup', 'field': 'M', 'authors': 10, 'sight-paper': 3}
-    """
-    rows = []
-    for method, changed in PRESETS["sight-paper"].items():
-        defaults = {field.name: field.default for field in dataclasses.fields(registry.get("methods", method))}
-        rows += [
-            {"method": method, "field": field, "authors": defaults[field], "sight-paper": value}
-            for field, value in changed.items()
-            if value != defaults[field]
-        ]
-    return rows

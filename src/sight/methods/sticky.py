@@ -48,13 +48,14 @@ class Sticky(OutputAdapter):
         self.count_ = 0
 
     def _refine_one(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features are not used
-        if self.count_ == 0:
-            self.belief_ = p.copy()
-        else:
-            prior = self.s * self.belief_ + (1 - self.s) / self.n_classes
-            self.belief_ = normalise(p * prior, fallback=p)
+        self.belief_ = p.copy() if self.count_ == 0 else self._filter(p, self.s)
         self.count_ += 1
         return self.belief_
+
+    def _filter(self, p: Array, stay: float) -> Array:
+        """Return the belief after a window, given the probability that the activity stayed."""
+        prior = stay * self.belief_ + (1 - stay) / self.n_classes
+        return normalise(p * prior, fallback=p)
 
     def _gap(self, seconds: float) -> None:
         self.belief_ = relax(self.belief_, seconds, self.gap_half_life_s)
@@ -84,19 +85,14 @@ class StickyLearned(Sticky):
         super()._reset()
         self.stay_ = float(np.clip(self.s, 0.5, 0.998))
 
-    def _refine_one(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features are not used
-        if self.count_ == 0:
-            self.belief_ = p.copy()
-        else:
-            stayed = self.stay_ * float(p @ self.belief_)
-            fresh = (1 - self.stay_) * float(p.mean())
-            prior = self.stay_ * self.belief_ + (1 - self.stay_) / self.n_classes
-            self.belief_ = normalise(p * prior, fallback=p)
-            if stayed + fresh > 0:
-                target = stayed / (stayed + fresh)
-                self.stay_ = float(np.clip(self.stay_ + self.rate * (target - self.stay_), 0.5, 0.998))
-        self.count_ += 1
-        return self.belief_
+    def _filter(self, p: Array, stay: float) -> Array:  # noqa: ARG002 - the learned value is used
+        stayed = self.stay_ * float(p @ self.belief_)
+        fresh = (1 - self.stay_) * float(p.mean())
+        belief = super()._filter(p, self.stay_)
+        if stayed + fresh > 0:
+            target = stayed / (stayed + fresh)
+            self.stay_ = float(np.clip(self.stay_ + self.rate * (target - self.stay_), 0.5, 0.998))
+        return belief
 
     def _note(self) -> dict[str, float]:
         return {"stay": self.stay_}

@@ -28,23 +28,9 @@ class KeelStep(FusedStep):
             self.register_buffer(name, torch.from_numpy(getattr(terms, name)).float())
         self.share, self.scale = terms.share, terms.scale
 
-    def forward(
-        self,
-        x: Tensor,
-        belief: Tensor,
-        frequencies: Tensor,
-        evidence: Tensor,
-        previous: Tensor,
-        doubt: Tensor,
-        hazard: Tensor,
-        near: Tensor,
-        spread: Tensor,
-        far: Tensor,
-        pairs: Tensor,
-        count: Tensor,
-        linked: Tensor,
-    ) -> tuple[Tensor, ...]:
+    def forward(self, x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         """Refine one window (1, C, T) and return the next state."""
+        belief, frequencies, evidence, previous, doubt, hazard, near, spread, far, pairs, count, linked = state
         feature, p = self.encode(x)
         fresh, n = count == 0, count.to(p.dtype)
         frequencies, evidence, doubt = (torch.where(fresh, 0.0, value) for value in (frequencies, evidence, doubt))
