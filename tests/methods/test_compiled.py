@@ -323,7 +323,7 @@ def test_a_compiled_step_that_fails_or_is_wrong_is_not_used(broken, monkeypatch)
         assert chosen.name == "numpy"
         assert "does not run here" in chosen.reason
         monkeypatch.setenv("SIGHT_KERNEL", "numba")
-        with pytest.raises(RuntimeError, match="asks for numba"):
+        with pytest.raises(RuntimeError, match="requests numba"):
             choose(SIGHT, np.float32)
     finally:
         _backend._numba_or_numpy.cache_clear()

@@ -136,7 +136,7 @@ def parts(x: Array, count: int) -> list[Array]:
 
 
 def predict(adapter: Adapter, x: Array) -> Array:
-    """Return the predictions of an adapter on a stream, cut as the method wants it."""
+    """Return the predictions of an adapter on a stream, cut into its chunks."""
     return np.concatenate([adapter.step(chunk) for chunk in chunks(adapter, x)])
 
 

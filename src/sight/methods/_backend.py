@@ -48,7 +48,7 @@ def choose(method: type[CompiledAdapter], dtype: Any) -> Backend:
     chosen = _numba_or_numpy(method, np.dtype(dtype))
     if wanted == "numba" and chosen.name != "numba":
         raise RuntimeError(
-            f"SIGHT_KERNEL asks for numba, but {chosen.reason}; install sight-har[fast] or unset the variable."
+            f"SIGHT_KERNEL requests numba, but {chosen.reason}; install sight-har[fast] or unset the variable."
         )
     return chosen
 

@@ -67,7 +67,26 @@ class Fifo(WindowMemory):
         return self.windows[last % len(self.windows)]
 
 
-class BalancedReservoir(WindowMemory):
+class LabelledMemory(WindowMemory):
+    """Base class of memories for windows of K predicted classes."""
+
+    def __init__(self, capacity: int, shape: tuple[int, int] | None, classes: int) -> None:
+        super().__init__(capacity, shape)
+        self.labels = np.full(capacity, -1, np.int64)
+        self._classes = classes
+
+    @property
+    def size(self) -> int:
+        """Number of stored windows."""
+        return int((self.labels >= 0).sum())
+
+    @property
+    def held(self) -> Array:
+        """Number of stored windows of each class, (K,)."""
+        return np.bincount(self.labels[self.labels >= 0], minlength=self._classes)
+
+
+class BalancedReservoir(LabelledMemory):
     """Windows balanced over predicted classes, and within a class a uniform sample over time.
 
     Parameters
@@ -83,19 +102,8 @@ class BalancedReservoir(WindowMemory):
     """
 
     def __init__(self, capacity: int, shape: tuple[int, int] | None, classes: int) -> None:
-        super().__init__(capacity, shape)
-        self.labels = np.full(capacity, -1, np.int64)
+        super().__init__(capacity, shape, classes)
         self.seen = np.zeros(classes, np.int64)
-
-    @property
-    def size(self) -> int:
-        """Number of stored windows."""
-        return int((self.labels >= 0).sum())
-
-    @property
-    def held(self) -> Array:
-        """Number of stored windows of each class, (K,)."""
-        return np.bincount(self.labels[self.labels >= 0], minlength=len(self.seen))
 
     def add(self, x: Array, label: int, rng: np.random.Generator) -> bool:
         """Store a window (C, T) of a predicted class if the rule keeps it; return whether it was stored."""
@@ -119,7 +127,7 @@ class BalancedReservoir(WindowMemory):
         return None
 
 
-class TimelyMemory(WindowMemory):
+class TimelyMemory(LabelledMemory):
     """Windows balanced over predicted classes; of a class the recent and certain ones stay.
 
     Parameters
@@ -144,17 +152,10 @@ class TimelyMemory(WindowMemory):
         time_weight: float = 1.0,
         uncertainty_weight: float = 1.0,
     ) -> None:
-        super().__init__(capacity, shape)
-        self.labels = np.full(capacity, -1, np.int64)
+        super().__init__(capacity, shape, classes)
         self.uncertainty = np.zeros(capacity, np.float64)
         self.age = np.zeros(capacity, np.int64)
-        self._classes = classes
         self._weights = (time_weight, uncertainty_weight)
-
-    @property
-    def size(self) -> int:
-        """Number of stored windows."""
-        return int((self.labels >= 0).sum())
 
     def score(self, age: Array, uncertainty: Array) -> Array:
         """Return the score of windows of this age and entropy; the highest is replaced first."""
@@ -173,7 +174,7 @@ class TimelyMemory(WindowMemory):
         return place is not None
 
     def _place(self, label: int, uncertainty: float) -> int | None:
-        held = np.bincount(self.labels[self.labels >= 0], minlength=self._classes)
+        held = self.held
         if held[label] >= len(self.labels) / self._classes:
             candidates = np.flatnonzero(self.labels == label)
         elif self.size < len(self.labels):
