@@ -20,21 +20,11 @@ from sight.types import Recording, Windows
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingRef:
-    """Reference to one recording that is not read yet: a file, or a subject of a dataset.
+    """Reference to one recording that is not read yet: a file, or a subject of a dataset."""
 
-    Parameters
-    ----------
-    name
-        Name for results and messages.
-    path
-        The file; None for a subject of a dataset.
-    dataset, subject
-        Registry name of the dataset and name of the subject; empty for a file.
-    """
-
-    name: str
-    path: Path | None = None
-    dataset: str = ""
+    name: str  # for results and messages
+    path: Path | None = None  # None for a subject of a dataset
+    dataset: str = ""  # registry name; empty for a file
     subject: str = ""
 
 
@@ -196,8 +186,12 @@ def _stem(path: Path) -> str:
 
 def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
     """Read a recording as windows for the model with this card; see `read`."""
+    from sight.datasets import windows_of
+
     if ref.dataset:
-        windows = _dataset_windows(ref, card, options)
+        dataset = _dataset_of(ref, card, options)
+        windowing = {"rate_hz": card.rate_hz, "window_s": card.window_s, "stride_s": card.stride_s}
+        windows = windows_of(dataset, find_subject(dataset, ref.subject), **windowing)
     elif str(ref.path).endswith(".npz"):
         windows = _npz_windows(ref, card)
     else:
@@ -228,16 +222,8 @@ def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> It
 def on_one_clock(recordings: Iterable[Recording], *, shared: bool = False) -> Iterator[Recording]:
     """Shift the times of one subject's recordings so that they follow each other, as `sight.signal.join` does.
 
-    Parameters
-    ----------
-    recordings
-        In time order.
-    shared
-        Whether all times count from the same moment already.
-
-    Notes
-    -----
-    If a recording has no start time, one hour is assumed between it and the previous one.
+    If a recording has no start time, one hour is assumed between it and the previous one, unless all times already
+    count from a `shared` moment.
     """
     start = end_s = None
     for recording in recordings:
@@ -259,14 +245,6 @@ def _dataset_of(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Any
     if options.dataset_options or not trained_on:
         return open_dataset(ref.dataset, options.dataset_options)
     return registry.get("datasets", ref.dataset)(**trained_on)
-
-
-def _dataset_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
-    from sight.datasets import windows_of
-
-    dataset = _dataset_of(ref, card, options)
-    subject = find_subject(dataset, ref.subject)
-    return windows_of(dataset, subject, rate_hz=card.rate_hz, window_s=card.window_s, stride_s=card.stride_s)
 
 
 def _npz_windows(ref: RecordingRef, card: ModelCard) -> Windows:

@@ -11,33 +11,22 @@ from sight.cli._shared import parse_pairs
 from sight.reading import ReadOptions
 
 Target = Annotated[
-    str, typer.Argument(help="A recording, a folder of recordings, or a subject of a dataset such as synthetic:W12.")
+    str, typer.Argument(help="Recording, folder of recordings, or dataset:subject such as synthetic:W12.")
 ]
 Model = Annotated[Path, typer.Option("--model", "-m", help="Model file: .safetensors or .onnx.")]
 Method = Annotated[str, typer.Option(help="Adaptation method; see: sight methods.")]
-Params = Annotated[
-    list[str] | None, typer.Option("--set", help="Hyper-parameter of the method, KEY=VALUE; repeatable.")
-]
-Preset = Annotated[
-    str | None, typer.Option(help="Named hyper-parameters: authors or sight-paper; --set overrides them.")
-]
-Lag = Annotated[
-    float,
-    typer.Option(min=0, help="Windows that a prediction may wait for; inf for the whole recording (keel only)."),
-]
+Params = Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter KEY=VALUE of the method; repeatable.")]
+Preset = Annotated[str | None, typer.Option(help="Hyper-parameters by name, authors or sight-paper; --set overrides.")]
+Lag = Annotated[float, typer.Option(min=0, help="Windows a prediction may wait for; inf: the whole recording (keel).")]
 Engine = Annotated[str, typer.Option(help="loky, serial, dask:local:N or dask:ADDRESS.")]
 Jobs = Annotated[int | None, typer.Option(help="Number of loky processes; all cores by default.", min=1)]
 DatasetOptions = Annotated[
-    list[str] | None, typer.Option("--option", help="Option of the dataset, KEY=VALUE; repeatable.")
+    list[str] | None, typer.Option("--option", help="Option KEY=VALUE of a dataset; repeatable.")
 ]
 
-Columns = Annotated[
-    str | None, typer.Option(help="Column of each channel in a CSV or Parquet file: time=t,x=ax,y=ay,z=az.")
-]
+Columns = Annotated[str | None, typer.Option(help="Columns of a CSV or Parquet file: time=t,x=ax,y=ay,z=az.")]
 Unit = Annotated[str, typer.Option(help="Unit of acceleration in the file: g, mg or m/s^2.")]
-TimeZone = Annotated[
-    str | None, typer.Option("--tz", help="Time zone of timestamps without one, such as Europe/Vienna.")
-]
+TimeZone = Annotated[str | None, typer.Option("--tz", help="Zone of timestamps without one, such as Europe/Vienna.")]
 Rate = Annotated[float | None, typer.Option(help="Sampling rate (Hz) of a file without timestamps.")]
 MaxGap = Annotated[float, typer.Option("--max-gap", min=0, help="A longer pause (s) counts as a gap.")]
 Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate the gravity calibration from the recording.")]

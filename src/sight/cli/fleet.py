@@ -22,13 +22,10 @@ def fleet(
         str, typer.Option(help="Method that can update many wearers in one call.")
     ] = registry.RECOMMENDED,
     params: opt.Params = None,
-    carry: Annotated[
-        str,
-        typer.Option(help="State kept under a new model with the same classes and feature size: all or habits."),
-    ] = "all",
+    carry: Annotated[str, typer.Option(help="State that wearers keep under a new model: all or habits.")] = "all",
     every: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Seconds between triggers; without it, process what has arrived and stop."),
+        typer.Option(min=0.1, help="Seconds between triggers; without it, process what is there and stop."),
     ] = None,
     files: Annotated[int | None, typer.Option(min=1, help="Most files in one trigger.")] = None,
     shards: Annotated[int, typer.Option(min=1, help="Groups of wearers; fixed for a checkpoint.")] = 64,

@@ -22,35 +22,17 @@ Carry = Literal["all", "habits"]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Model, method and options of a fleet.
+    """Model, method and options of a fleet."""
 
-    Parameters
-    ----------
-    path, digest
-        The .onnx file and the SHA-256 of its bytes; every worker checks that it reads the same file.
-    kind
-        Content of an input row.
-    method, params
-        Registry name of the method, and its hyper-parameters as KEY=VALUE.
-    shards
-        Number of groups of wearers; fixed for a checkpoint.
-    carry
-        "all" keeps a wearer's whole state under a new model; "habits" resets the prototypes to the new head.
-    max_gap_s
-        A longer pause counts as a gap.
-    rate_in_hz
-        Sampling rate of packets; the model's own by default.
-    """
-
-    path: str
-    digest: str
+    path: str  # of the .onnx file
+    digest: str  # SHA-256 of the file; every worker checks that it reads the same one
     kind: Kind = "features"
     method: str = registry.RECOMMENDED
-    params: tuple[str, ...] = ()
-    shards: int = 64
-    carry: Carry = "all"
-    max_gap_s: float = MAX_GAP_S
-    rate_in_hz: float | None = None
+    params: tuple[str, ...] = ()  # hyper-parameters of the method as KEY=VALUE
+    shards: int = 64  # number of groups of wearers; fixed for a checkpoint
+    carry: Carry = "all"  # "habits" resets the prototypes to the head of a new model
+    max_gap_s: float = MAX_GAP_S  # a longer pause counts as a gap
+    rate_in_hz: float | None = None  # sampling rate of packets; None is the model's
 
     def __post_init__(self) -> None:
         for name, values in (("kind", get_args(Kind)), ("carry", get_args(Carry))):

@@ -12,14 +12,7 @@ from sight.types import Event
 def as_json(event: Event, classes: Sequence[str], latency_ms: float | None = None) -> dict[str, Any]:
     """Return an event as a JSON object; floats keep every bit, non-finite diagnostics become null.
 
-    Parameters
-    ----------
-    event
-        Event of a session.
-    classes
-        Names of the K classes.
-    latency_ms
-        Milliseconds from the arrival of the last sample to the prediction, or None if unknown.
+    `latency_ms` is the time from the arrival of the last sample to the prediction, or None if unknown.
     """
     q, p = event.q.tolist(), event.p.tolist()
     diagnostics = {name: float(value) if isfinite(value) else None for name, value in event.diagnostics.items()}

@@ -22,17 +22,13 @@ def run_loop(
 
     Parameters
     ----------
-    session
-        Continues from its current state.
-    chunks
-        Samples in the order of arrival.
+    session, chunks
+        A session, continued from its current state, and samples in the order of arrival.
     on_event
         Called with each event and the milliseconds since the arrival of its chunk.
-    save
-        Saves the session; called between chunks and at the end. A saved session can be resumed, so its last
-        incomplete windows wait; without `save` they are flushed at the end.
-    save_every
-        Windows between two saves.
+    save, save_every
+        Saves the session; called between chunks after so many windows, and at the end. A saved session can be resumed,
+        so its last incomplete windows wait; without `save` they are flushed at the end.
     """
     saved = session.count
 

@@ -61,22 +61,12 @@ def from_mqtt(url: str) -> Iterator[bytes]:
         client.disconnect()
 
 
-def topic_of(url: str) -> str:
-    """Return the topic of a URL; ``#`` and ``?`` are part of it.
-
-    Examples
-    --------
-    >>> topic_of("mqtt://localhost:1883/ward/+/wrist/#"), topic_of("mqtt://localhost")
-    ('ward/+/wrist/#', '')
-    """
-    return unquote(url.partition("://")[2].partition("/")[2])
-
-
 def _client(url: str, arrived: deque[bytes]) -> tuple[Any, str, int]:
     from paho.mqtt.client import Client
     from paho.mqtt.enums import CallbackAPIVersion
 
-    parts, topic = urlsplit(url), topic_of(url)
+    parts = urlsplit(url)
+    topic = unquote(url.partition("://")[2].partition("/")[2])  # "#" and "?" are part of the topic
     if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname or not topic:
         raise ValueError(f"Expected mqtt://host:port/topic, got {url!r}.")
     client = Client(CallbackAPIVersion.VERSION2)
