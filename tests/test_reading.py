@@ -35,7 +35,7 @@ def test_a_model_may_be_a_source_or_a_card(tmp_path, kind):
 def test_a_subject_of_a_dataset_is_read_with_the_rate_and_window_of_the_model():
     card = toy_source(25.0, channels=CHANNELS).card
     options = {"dataset_options": {"hours": 0.02, "gaps_per_hour": 0}}
-    with pytest.raises(ValueError, match="expected 3 channels"):
+    with pytest.raises(ValueError, match="the 3 channels"):
         sight.read("synthetic:W01", card, **options)
 
 

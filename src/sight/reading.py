@@ -198,8 +198,8 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
         windows = _file_windows(ref, card, options)
     if windows.x.shape[1] != len(card.channels):
         raise ValueError(
-            f"{ref.name}: expected {len(card.channels)} channels ({', '.join(card.channels)}) as the model was "
-            f"trained with, got {windows.x.shape[1]}; choose them with --columns or the dataset's --option."
+            f"{ref.name}: expected the {len(card.channels)} channels of the model ({', '.join(card.channels)}), got "
+            f"{windows.x.shape[1]}; choose them with columns (--columns) or dataset options (--option)."
         )
     facts = {**windows.facts, "warnings": windows.facts.get("warnings", [])}
     return replace(windows, x=filled(windows.x, card.fill), facts=facts)
@@ -278,7 +278,7 @@ def _file_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> W
     if options.calibrate and not windows.facts.get("calibrated"):
         warnings.append(f"Calibration was not applied: {windows.facts.get('calibration_note', 'no rest')}.")
     if " " in str(windows.facts.get("time_zone", "")):  # a phrase such as "unknown, taken as UTC"; names have no space
-        warnings.append("Timestamps have no time zone and are taken as UTC; set it with --tz.")
+        warnings.append("Timestamps have no time zone and are taken as UTC; set it with tz (--tz).")
     return replace(windows, facts={**windows.facts, "warnings": warnings})
 
 

@@ -202,12 +202,8 @@ def _replayed(recordings: Iterator[Recording], session: Session, speed: float) -
 @contextmanager
 def _log_to_stderr() -> Iterator[None]:
     """Print log messages of `sight.stream` while a stream runs."""
-
-    class Handler(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            _print_message(record.getMessage())
-
-    logger, handler = logging.getLogger("sight.stream"), Handler()
+    logger, handler = logging.getLogger("sight.stream"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("stream: %(message)s"))
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
     try:
