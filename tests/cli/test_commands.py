@@ -24,7 +24,7 @@ def test_a_trained_model_describes_itself(model):
     assert facts["dataset"] == "synthetic"
     assert facts["training"]["subjects"] == ["W01", "W02"]
     assert facts["training"]["options"] == {"hours": 0.1, "gaps_per_hour": 0.0}
-    assert "cut" in output_of("inspect", model)
+    assert "resnet" in output_of("inspect", model)
 
 
 def test_adapt_writes_all_files(onnx, table, tmp_path):
