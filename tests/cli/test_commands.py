@@ -25,7 +25,7 @@ def test_training_writes_a_model_that_knows_itself(model):
     assert told["encoder"] == "resnet"
     assert told["dataset"] == "synthetic"
     assert told["training"]["subjects"] == ["W01", "W02"]
-    assert "cut" in sight("inspect", model).output
+    assert "split" in sight("inspect", model).output
 
 
 def test_adapt_on_onnx_writes_the_promised_files(onnx, table, tmp_path):

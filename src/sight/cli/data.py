@@ -77,7 +77,7 @@ def info(
     _print(dataset, rows)
     console.print(f"Read in {time.perf_counter() - began:.1f} s; windows are cached, the next time is quicker.")
     if out:
-        from sight.outputs import write_json
+        from sight.atomic import write_json
 
         console.print(f"Facts: [bold]{write_json(out, rows)}[/]")
 

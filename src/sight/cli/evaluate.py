@@ -66,10 +66,10 @@ def evaluate(
     item = found[0]
     windows = read(item, source, replace(reading, label_column=label_column))
     if labels is not None:
-        from sight.annotations import diary_labels, read_names
+        from sight.annotations import label_windows, read_label_map
 
         windows = replace(
-            windows, label=diary_labels(labels, windows, source.classes, read_names(names) if names else None)
+            windows, label=label_windows(labels, windows, source.classes, read_label_map(names) if names else None)
         )
     if not (windows.label >= 0).any():
         raise ValueError(f"{item.name} carries no labels; give them with --labels diary.csv or --label-column NAME.")
@@ -80,15 +80,16 @@ def evaluate(
 
 def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any], title: str) -> None:
     """Print the table, and write all files and the scores beside them."""
+    from sight.atomic import write_json
     from sight.metrics import score_result
-    from sight.outputs import write_json, write_outputs
-    from sight.report.fact_tables import WAITED
+    from sight.outputs import write_outputs
+    from sight.report.score_table import LAG_NOTE
 
     scored = {one.name: score_result(one) for one in (*others, result)}
     rows = {"none": scored[result.name]["raw"]} | {name: found["refined"] for name, found in scored.items()}
     print_scores(rows, title, {one.name: one.label for one in (*others, result)})
     if result.lag:
-        console.print(WAITED, style="dim", highlight=False)
+        console.print(LAG_NOTE, style="dim", highlight=False)
     written = write_outputs(result, out, info=facts | {"title": title}, others=others)
     scores = write_json(out / "scores.json", rows)
     console.print(f"Report: [bold]{written['report.html']}[/]  scores: {scores}", soft_wrap=True)

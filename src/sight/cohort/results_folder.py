@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from sight.atomic import write_json
 from sight.datasets.window_cache import SETTLED_NS
-from sight.outputs import write_json
 
 
 @dataclass(frozen=True)

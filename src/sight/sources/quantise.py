@@ -1,4 +1,4 @@
-"""An exported encoder in 8 bits: a quarter of the bytes, for processors where integers are quicker."""
+"""Quantisation of an exported encoder to 8 bits: a quarter of the size, faster on some processors."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from sight.types import Array
 
 
 def quantise(path: str | Path, out: str | Path, windows: Array) -> Path:
-    """Write an exported encoder with its convolutions in int8; the head and everything after it stay float32.
+    """Write an exported model with its convolutions in int8; the head and the layers after it stay float32.
 
     Parameters
     ----------
     path
         An .onnx file of `sight.sources.onnx_export.export_onnx`.
     out
-        Where to write.
+        Output file.
     windows
-        Typical windows (N, C, T) in the units of the sensor, a few hundred and of every activity: they decide the range
-        of each layer. No labels.
+        Calibration windows (N, C, T) in the units of the sensor, a few hundred that include every activity; they set
+        the range of each layer. No labels are needed.
 
     Notes
     -----
-    Static, with quantise-dequantise pairs, weights by channel. What it costs in accuracy depends on model and wearer;
-    ``sight bench speed`` tells for real data.
+    Static quantisation with quantise-dequantise pairs and one scale per channel of the weights. The loss of accuracy
+    depends on the model and the wearer; ``sight bench speed`` measures it on real data.
     """
     import onnx
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
@@ -58,7 +58,7 @@ def quantise(path: str | Path, out: str | Path, windows: Array) -> Path:
 
 
 class _Calibration:
-    """Windows one by one, as onnxruntime's calibration asks for them."""
+    """Calibration reader of onnxruntime: returns one window per call, then None."""
 
     def __init__(self, windows: Array) -> None:
         self._windows: Iterator[Array] = iter(windows)
