@@ -56,7 +56,7 @@ def label_windows(
     path = Path(path)
     start_s = float(windows.time_s[0]) if len(windows) else 0
     end_s = float(windows.time_s[-1] + windows.window_s) if len(windows) else 0
-    rows = sorted(read_annotations(path, start=windows.start, end_s=end_s))
+    rows = sorted(_read_annotations(path, windows.start, end_s))
     if not any(row.start_s < end_s and row.end_s > start_s for row in rows):
         covered = f"covers {rows[0].start_s:g} s to {rows[-1].end_s:g} s" if rows else "has no rows"
         raise ValueError(
@@ -73,19 +73,8 @@ def label_windows(
     return _majority(rows, _class_indices(path, rows, classes, label_map or {}), len(classes), windows)
 
 
-def read_annotations(path: str | Path, *, start: datetime | None, end_s: float) -> list[Annotation]:
-    """Read the rows of an annotation file in the order of the file.
-
-    Parameters
-    ----------
-    path
-        CSV file.
-    start
-        Wall clock at 0 s; required if the file has clock times.
-    end_s
-        End of the recording, where the last row of ``time,label`` ends.
-    """
-    path = Path(path)
+def _read_annotations(path: Path, start: datetime | None, end_s: float) -> list[Annotation]:
+    """Read the rows of a file; `start` is the wall clock at 0 s, `end_s` where the last row of ``time,label`` ends."""
     columns, rows = _read_table(path)
     layout = next((layout for layout in LAYOUTS if set(layout) <= set(columns)), None)
     if layout is None:

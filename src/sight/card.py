@@ -79,10 +79,10 @@ class ModelCard:
                     f"Model card: expected {len(self.channels)} {name} for channels {list(self.channels)}, "
                     f"got {len(values)}."
                 )
-        for name in ("rate_hz", "window_s", "stride_s"):
-            _require_positive(name, getattr(self, name))
-        for value in self.std:
-            _require_positive("std", value)
+        numbers = [(name, getattr(self, name)) for name in ("rate_hz", "window_s", "stride_s")]
+        for name, value in (*numbers, *(("std", value) for value in self.std)):
+            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+                raise ValueError(f"Model card: expected {name} above 0, got {value!r}.")
         if not all(map(math.isfinite, (*self.mean, *(self.fill or ())))):
             raise ValueError("Model card: expected finite mean and fill values, got NaN or infinity.")
 
@@ -116,13 +116,13 @@ class ModelCard:
                 f"Model card: written in format {version} by sight {values.get('sight_version', '?')}, "
                 f"newer than format {FORMAT} that sight {__version__} reads; upgrade sight."
             )
-        required = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING} - {"training"}
-        known = {f.name for f in dataclasses.fields(cls)}
+        fields = {f.name: f.default for f in dataclasses.fields(cls)}
+        required = {name for name, default in fields.items() if default is dataclasses.MISSING} - {"training"}
         if missing := required - set(values):
             raise ValueError(f"Model card: {', '.join(sorted(missing))} missing in the header; export the model again.")
-        if unknown := set(values) - known:
+        if unknown := set(values) - set(fields):
             raise ValueError(
-                f"Model card: unknown {', '.join(sorted(unknown))} in the header; expected {sorted(known)}."
+                f"Model card: unknown {', '.join(sorted(unknown))} in the header; expected {sorted(fields)}."
             )
         for name in ("classes", "channels", "units", "mean", "std", "fill"):
             if values.get(name) is not None:
@@ -155,8 +155,3 @@ def filled(x: Array, fill: tuple[float, ...] | Array | None) -> Array:
     if not missing.any():
         return x
     return np.where(missing, np.asarray(fill, dtype=x.dtype)[:, None], x)
-
-
-def _require_positive(name: str, value: float) -> None:
-    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-        raise ValueError(f"Model card: expected {name} above 0, got {value!r}.")

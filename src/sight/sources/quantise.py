@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -38,13 +37,14 @@ def quantise(path: str | Path, out: str | Path, windows: Array) -> Path:
     windows = np.ascontiguousarray(windows, np.float32)
     if windows.ndim != 3 or not len(windows) or not np.isfinite(windows).all():
         raise ValueError(f"Expected finite calibration windows (N, C, T), got shape {windows.shape}.")
+    inputs = iter([{"x": window[None]} for window in windows])
     with tempfile.TemporaryDirectory() as folder:
         folded, small = Path(folder) / "folded.onnx", Path(folder) / "int8.onnx"
         quant_pre_process(str(path), str(folded), skip_symbolic_shape=True)
         quantize_static(
             str(folded),
             str(small),
-            _Calibration(windows),
+            SimpleNamespace(get_next=lambda: next(inputs, None)),
             quant_format=QuantFormat.QDQ,
             per_channel=True,
             activation_type=QuantType.QUInt8,
@@ -55,14 +55,3 @@ def quantise(path: str | Path, out: str | Path, windows: Array) -> Path:
     del model.metadata_props[:]
     model.metadata_props.extend(onnx.load(path).metadata_props)
     return write_atomic(out, model.SerializeToString())
-
-
-class _Calibration:
-    """Calibration reader of onnxruntime: returns one window per call, then None."""
-
-    def __init__(self, windows: Array) -> None:
-        self._windows: Iterator[Array] = iter(windows)
-
-    def get_next(self) -> dict[str, Any] | None:
-        window = next(self._windows, None)
-        return None if window is None else {"x": window[None]}
