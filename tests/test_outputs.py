@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from datetime import datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -187,3 +188,11 @@ def test_empty_stream_gives_headers_only(tmp_path):
     assert read_rows(paths["segments.csv"]) == read_rows(paths["daily.csv"]) == []
     assert paths["daily.csv"].read_text().startswith("day,date,class,minutes")
     assert "no window" in paths["report.html"].read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["sight", "keel", "sticky-learned"])
+def test_glossary_explains_the_diagnostic_columns(name):
+    columns = run(method(name).bind(ToySource()), toy_stream(n=5)).trace
+    text = (Path(__file__).parents[1] / "GLOSSARY.md").read_text("utf-8")
+    assert columns
+    assert [column for column in columns if f"`{column}`" not in text] == []

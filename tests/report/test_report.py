@@ -130,8 +130,8 @@ def test_confusions_agree_with_scikit_learn(opened, report, result):
     page = opened(report)
     table = confusion_matrix(result.windows.label, result.q.argmax(axis=1), labels=range(len(NAMES)))
     share = 100 * table / table.sum(axis=1, keepdims=True)
-    shown = page.get_by_role("region", name="Confusion matrix of refined predictions").locator("tbody tr").all()
-    for row, expected, counts in zip(shown, share, table, strict=True):
+    rows = page.get_by_role("region", name="Confusion matrix of refined predictions").locator("tbody tr").all()
+    for row, expected, counts in zip(rows, share, table, strict=True):
         for cell, value, count in zip(row.locator("td").all_inner_texts(), expected, counts, strict=True):
             assert cell == ("" if not count else "<1" if value < 0.5 else f"{value:.0f}")
 
@@ -143,8 +143,8 @@ def test_time_use_adds_up_to_worn_time(opened, report, result):
     last_of_stretch = np.append(w.gap_before_s[1:] > 0, True)
     seconds = np.where(last_of_stretch, w.window_s, w.stride_s)
     expected = [seconds[worn & (result.q.argmax(axis=1) == k)].sum() / 60 for k in range(len(NAMES))]
-    shown = [float(row.locator("td").nth(2).inner_text()) for row in page.locator(".timeuse tbody tr").all()]
-    assert shown == pytest.approx(expected, abs=0.051)
+    minutes = [float(row.locator("td").nth(2).inner_text()) for row in page.locator(".timeuse tbody tr").all()]
+    assert minutes == pytest.approx(expected, abs=0.051)
 
 
 def test_best_of_each_column_is_bold(opened, report):

@@ -122,9 +122,9 @@ def test_truncated_foreign_and_newer_files_raise(tmp_path):
 
 def test_tensors_of_another_network_raise(tmp_path):
     card, network = make("mlp").card, make("cnn").network.state_dict()
-    found = checkpoint.Checkpoint(card=card, network={name: value.numpy() for name, value in network.items()})
+    content = checkpoint.Checkpoint(card=card, network={name: value.numpy() for name, value in network.items()})
     with pytest.raises(ValueError, match="encoder 'mlp'"):
-        sight.load(checkpoint.save(tmp_path / "m.safetensors", found))
+        sight.load(checkpoint.save(tmp_path / "m.safetensors", content))
 
 
 def test_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
