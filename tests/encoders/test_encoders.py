@@ -16,7 +16,7 @@ from sight.encoders.cnn import CNN
 from sight.encoders.mlp import MLP
 from sight.encoders.transformer import Transformer
 
-NAMES = ["cnn", "resnet", "transformer", "mlp"]
+NAMES = list(registry.TABLES["encoders"])
 
 
 def make(name: str, channels: int = 3, classes: int = 5, seed: int = 0, **args) -> Encoder:
