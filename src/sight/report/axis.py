@@ -18,22 +18,13 @@ STEPS_S = (1, 2, 5, 10, 15, 30, *(60 * m for m in (1, 2, 5, 10, 15, 30)), *(3600
 class Axis:
     """Mapping of the seconds of a stream to the units of a drawing; one unit is one stride.
 
-    Parameters
-    ----------
-    origin_s, unit_s, span
-        Start of the axis, seconds per unit, and number of units.
-    clock_s
-        Local wall-clock time at the origin, in seconds; None if unknown.
-
-    Notes
-    -----
     The axis is linear: if summer time begins or ends inside a recording, labels keep the clock of its start.
     """
 
     origin_s: float
     unit_s: float
-    span: int
-    clock_s: float | None
+    span: int  # number of units
+    clock_s: float | None  # local wall-clock time at the origin in seconds, None if unknown
 
     @classmethod
     def of(cls, summary: ResultSummary) -> Axis:
