@@ -55,7 +55,7 @@ def test_it_opens_silently_and_never_scrolls_sideways(opened, report, width, sch
     page = opened(report, width, scheme)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     page.mouse.move(width / 2, 300)
-    assert page.heard == [f"request: {report.as_uri()}"]
+    assert page.messages == [f"request: {report.as_uri()}"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -162,7 +162,7 @@ def test_the_best_of_each_column_is_bold(opened, result, tmp_path):
 def test_an_unlabelled_stream_without_clock_still_makes_a_page(opened, tmp_path):
     windows = morning(label=np.full(900, -1), start=None)
     page = opened(write_report(tmp_path / "r.html", answered(windows, "none")), 390)
-    assert page.heard == [f"request: {(tmp_path / 'r.html').as_uri()}"]
+    assert page.messages == [f"request: {(tmp_path / 'r.html').as_uri()}"]
     assert page.locator(".methods, .matrix").count() == 0
     assert page.locator(".ticks span").first.inner_text() == "0:00"
 
@@ -193,7 +193,7 @@ def test_any_length_stays_small_and_opens(opened, tmp_path, n):
     assert max(len(re.findall(r"h\d+", lane)) for lane in lanes) <= MOST_RUNS + 1  # and the cover below them
     area, mean = (re.search(rf'<path d="([^"]*)" class="{kind}"', text).group(1) for kind in ("area", "mean"))
     assert 1 <= len(re.findall("[ML]", area + mean)) <= MOST_POINTS
-    assert opened(path).heard == [f"request: {path.as_uri()}"]
+    assert opened(path).messages == [f"request: {path.as_uri()}"]
 
 
 def test_results_of_other_streams_are_refused(result, tmp_path):

@@ -1,4 +1,4 @@
-"""Download corpora from their official places: licence first, resumed where it broke off, checked by hash."""
+"""Download datasets from their official addresses, resumable and verified by hash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import IO, Any
 
-from sight.datasets._base import Dataset, Download, where_to_put
+from sight.datasets._base import Dataset, Download
 from sight.datasets._dataset_files import data_folder
 from sight.registry import get
 
@@ -25,95 +25,97 @@ def fetch(
     name: str,
     folder: Path | str | None = None,
     progress: bool = True,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
 ) -> tuple[Path, ...]:
-    """Download a corpus into the data folder and return the files that are now there.
+    """Download a dataset into the data folder and return its files.
+
+    Existing files are not downloaded again. An interrupted download leaves a ``.part`` file; the next attempt resumes
+    it if the server still offers the same file.
 
     Parameters
     ----------
     name
-        Registry name of the corpus.
+        Registry name of the dataset.
     folder
-        Where to put it; None is the folder of `SIGHT_DATA`.
+        Where to put it; None is the data folder (`SIGHT_DATA`).
     progress
-        Whether to show a bar.
-    say
-        Takes the lines to show: licence, citation, whether the hash was verified.
-
-    Notes
-    -----
-    What is there already is not downloaded again. A download that breaks off leaves a ``.part`` file, from which
-    the next attempt goes on if the server still offers the same file.
+        Whether to show a progress bar.
+    echo
+        Called with each line to show: licence, citation, whether the hash was verified.
     """
     dataset: type[Dataset] = get("datasets", name)
     downloads: tuple[Download, ...] = getattr(dataset, "downloads", ())
     if not downloads:
-        raise ValueError(f"{name} is not downloaded from anywhere; it is made here or comes from your own files.")
+        raise ValueError(f"{name} has no download; it is generated or consists of your own files.")
     folder = Path(folder) if folder is not None else data_folder()
-    say(f"{dataset.title}, version {dataset.version}")
-    say(f"Licence: {dataset.licence}")
-    say(f"Please cite: {dataset.citation}")
-    say(f"Home: {dataset.homepage}")
-    return tuple(_one(dataset, download, folder, progress, say) for download in downloads)
+    echo(f"{dataset.title}, version {dataset.version}")
+    echo(f"Licence: {dataset.licence}")
+    echo(f"Please cite: {dataset.citation}")
+    echo(f"Homepage: {dataset.homepage}")
+    return tuple(_download(dataset, download, folder, progress, echo) for download in downloads)
 
 
-def _one(dataset: type[Dataset], download: Download, folder: Path, progress: bool, say: Callable[[str], None]) -> Path:
-    target = folder / (download.file or f"{dataset.places[0]}.zip")
-    if target.exists() and (download.sha256 is None or download.inside is not None):
-        say(f"{target} is there already; remove it to download it again.")
+def _download(
+    dataset: type[Dataset], download: Download, folder: Path, progress: bool, echo: Callable[[str], None]
+) -> Path:
+    target = folder / (download.filename or f"{dataset.folder_names[0]}.zip")
+    if target.exists() and (download.sha256 is None or download.inner_zip is not None):
+        echo(f"{target} exists; remove it to download it again.")
         return target
     try:
         retrieve(download, target, progress)
     except OSError as error:
-        remedy = where_to_put(dataset, folder)
+        remedy = dataset.where_to_put(folder)
         raise ValueError(f"{dataset.name}: could not download {download.url} ({_reason(error)}); {remedy}") from error
-    say("Hash verified." if download.sha256 else "Hash not known; not verified.")
+    echo("Hash verified." if download.sha256 else "Hash not published; not verified.")
     return target
 
 
 def retrieve(download: Download, target: Path, progress: bool = False) -> None:
-    """Download one file to `target`, through pooch, which checks the hash before the file appears."""
+    """Download one file to `target` with pooch, which verifies the hash before the file appears."""
     import pooch
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    wanted = None if download.sha256 is None else f"sha256:{download.sha256}"
-    outer = target if download.inside is None else target.with_name(f"{target.stem}.download.zip")
+    known_hash = None if download.sha256 is None else f"sha256:{download.sha256}"
+    outer = target if download.inner_zip is None else target.with_name(f"{target.stem}.download.zip")
     logger = pooch.get_logger()
     level, _ = logger.level, logger.setLevel("ERROR")
     try:
-        pooch.retrieve(download.url, wanted, fname=outer.name, path=outer.parent, downloader=Resuming(progress))
+        pooch.retrieve(
+            download.url, known_hash, fname=outer.name, path=outer.parent, downloader=ResumingDownloader(progress)
+        )
     except ValueError as error:
         raise ValueError(
-            f"{download.url} arrived with another hash than sha256 {download.sha256}, so it was not kept: "
-            f"the file changed or was damaged on the way; try again, or report it if it stays so."
+            f"{download.url} does not have the expected sha256 {download.sha256} and was deleted: the file has "
+            f"changed or was damaged in transfer; try again, and report it if the error persists."
         ) from error
     finally:
         logger.setLevel(level)
-    if download.inside is not None:
-        _unwrap(outer, download.inside, target)
+    if download.inner_zip is not None:
+        _unwrap(outer, download.inner_zip, target)
 
 
-class Resuming:
-    """Downloads for pooch: keeps what arrived in a ``.part`` file and asks only for the rest.
+class ResumingDownloader:
+    """Downloader for pooch that resumes from a ``.part`` file.
 
     Parameters
     ----------
     progress
-        Whether to show a bar.
+        Whether to show a progress bar.
     attempts
-        How often one call goes on by itself after the connection broke.
+        Number of attempts after a lost connection.
     """
 
     def __init__(self, progress: bool = False, attempts: int = ATTEMPTS) -> None:
         self.progress, self.attempts = progress, attempts
 
     def __call__(self, url: str, output_file: Any, pooch: Any) -> None:  # noqa: ARG002 - the signature pooch calls
-        """Write the content of `url` to the temporary `output_file`; the part lies beside it, named by the url."""
+        """Write the content of `url` to `output_file`; the ``.part`` file beside it is named after the URL."""
         output = Path(output_file)
         part = output.with_name(f"{Path(url.partition('?')[0]).name}.part")
         for attempt in range(1, self.attempts + 1):
             try:
-                self._continue(url, part)
+                self._resume(url, part)
                 break
             except urllib.error.HTTPError:
                 raise
@@ -123,13 +125,13 @@ class Resuming:
         part.replace(output)
         _tag_file(part).unlink(missing_ok=True)
 
-    def _continue(self, url: str, part: Path) -> None:
+    def _resume(self, url: str, part: Path) -> None:
         have = part.stat().st_size if part.exists() else 0
         request = urllib.request.Request(url, headers=_range(part, have))
         try:
             response = urllib.request.urlopen(request, timeout=TIMEOUT_S)
         except urllib.error.HTTPError as error:
-            if error.code != 416:  # the part is not a beginning of this file, or already all of it
+            if error.code != 416:  # the part belongs to another file, or is complete
                 raise
             error.close()
             part.unlink()
@@ -141,7 +143,7 @@ class Resuming:
             with part.open("ab" if have else "wb") as stream, _bar(self.progress, part.stem, total, have) as advance:
                 self._copy(response, stream, advance)
         if total > part.stat().st_size:
-            raise ConnectionError(f"it broke off after {part.stat().st_size} of {total} bytes")
+            raise ConnectionError(f"interrupted after {part.stat().st_size} of {total} bytes")
 
     def _copy(self, response: Any, stream: IO[bytes], advance: Callable[[int], None]) -> None:
         try:
@@ -149,11 +151,11 @@ class Resuming:
                 stream.write(chunk)
                 advance(len(chunk))
         except HTTPException as error:
-            raise ConnectionError(f"it broke off: {error}") from error
+            raise ConnectionError(f"interrupted: {error}") from error
 
 
 def _range(part: Path, have: int) -> dict[str, str]:
-    """Ask for the rest of the very file the part is from; a server that offers another then sends it whole."""
+    """Return headers that request the rest of the same file; a server with another file sends it whole."""
     tag = _tag_file(part).read_text() if _tag_file(part).exists() else ""
     return {"Range": f"bytes={have}-", "If-Range": tag} if have and tag and not tag.startswith("W/") else {}
 
@@ -162,16 +164,16 @@ def _tag_file(part: Path) -> Path:
     return part.with_name(part.name + ".tag")
 
 
-def _unwrap(outer: Path, inside: str, target: Path) -> None:
-    """Take the inner zip out of one that only wraps it; a file that is itself the data stays as it is."""
+def _unwrap(outer: Path, inner_zip: str, target: Path) -> None:
+    """Extract the inner zip to `target`; if there is none, the outer file becomes `target`."""
     with zipfile.ZipFile(outer) as archive:
-        found = next((name for name in archive.namelist() if name.rpartition("/")[2] == inside), None)
-        if found is not None:
-            half = target.with_name(target.name + ".half")
-            with archive.open(found) as source, half.open("wb") as stream:
+        member = next((name for name in archive.namelist() if name.rpartition("/")[2] == inner_zip), None)
+        if member is not None:
+            partial = target.with_name(target.name + ".half")
+            with archive.open(member) as source, partial.open("wb") as stream:
                 shutil.copyfileobj(source, stream)
-            half.replace(target)
-    if found is None:
+            partial.replace(target)
+    if member is None:
         outer.replace(target)
     else:
         outer.unlink()
@@ -192,7 +194,7 @@ def _bar(show: bool, label: str, total: int, done: int) -> Iterator[Callable[[in
 
 def _reason(error: OSError) -> str:
     if isinstance(error, urllib.error.HTTPError):
-        return f"the server answers {error.code} {error.reason}"
+        return f"the server returned {error.code} {error.reason}"
     if isinstance(error, urllib.error.URLError):
         return f"no connection: {error.reason}"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""USC-HAD: twelve activities of fourteen people, a motion node at the right hip, 100 Hz."""
+"""USC-HAD: twelve activities of fourteen subjects, accelerometer and gyroscope at the right hip, 100 Hz."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class USCHAD(Dataset):
     Parameters
     ----------
     order
-        The files tell no time, so the order is assumed. "trial" goes through all activities of a trial before the
-        next trial; "activity" goes through all trials of an activity first.
+        Order of the files, which have no times: "trial" takes all activities of a trial before the next trial,
+        "activity" all trials of an activity before the next activity.
 
     References
     ----------
@@ -62,42 +62,34 @@ class USCHAD(Dataset):
     )
     homepage = "https://sipi.usc.edu/had/"
     version = "1.0"
-    files = ("Subject1/a1t1.mat", "...", "Subject14/a12t5.mat")
-    places = ("uschad", "USC-HAD")
-    pattern = r"(^|/)Subject(?P<subject>\d+)/a(?P<activity>\d+)t(?P<trial>\d+)\.mat$"
+    official_files = ("Subject1/a1t1.mat", "...", "Subject14/a12t5.mat")
+    folder_names = ("uschad", "USC-HAD")
+    subject_pattern = r"(^|/)Subject0*(?P<subject>\d+)/a(?P<activity>\d+)t(?P<trial>\d+)\.mat$"
     downloads = (Download(url="https://sipi.usc.edu/had/USC-HAD.zip"),)
 
-    def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
-        for (activity, _), name in sorted(((self._numbers(name), name) for name in names), key=self._place):
-            where = self.store.where(name)
-            values = self._readings(name, where)
-            yield Recording(
-                values=values,
-                time_s=np.arange(len(values)) / self.rate_hz,
-                labels=np.full(len(values), self._code(activity, where), np.int16),
-                channels=self.channels,
-                unit=self.units,
-                rate_hz=self.rate_hz,
-                subject=subject,
-                facts={"file": name},
-            )
+    def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
+        for file in sorted(files, key=self._sort_key):
+            where = self.store.where(file)
+            values = self._read_values(file, where)
+            label = self._class_index(self._activity_and_trial(file)[0], where)
+            yield self._recording(subject, file, values, labels=np.full(len(values), label, np.int16))
 
-    def _numbers(self, name: str) -> tuple[int, int]:
-        match = re.search(self.pattern, name)
+    def _activity_and_trial(self, file: str) -> tuple[int, int]:
+        match = re.search(self.subject_pattern, file)
         return (int(match["activity"]), int(match["trial"])) if match else (0, 0)
 
-    def _place(self, item: tuple[tuple[int, int], str]) -> tuple[int, int]:
-        activity, trial = item[0]
+    def _sort_key(self, file: str) -> tuple[int, int]:
+        activity, trial = self._activity_and_trial(file)
         return (trial, activity) if self.order == "trial" else (activity, trial)
 
-    def _readings(self, name: str, where: str) -> Array:
+    def _read_values(self, file: str, where: str) -> Array:
         from scipy.io import loadmat
 
-        with self.store.open(name) as stream:
+        with self.store.open(file) as stream:
             try:
                 content = loadmat(io.BytesIO(stream.read()))
             except (ValueError, TypeError, LookupError, NotImplementedError, OSError) as error:
-                raise ValueError(f"{where} is no MATLAB file that can be read ({error}); fetch it again.") from None
+                raise ValueError(f"{where} is not a readable MATLAB file ({error}); download it again.") from None
         readings = np.asarray(content.get("sensor_readings", ()))
         if readings.ndim != 2 or readings.shape[1] != 6:
             raise ValueError(
