@@ -1,14 +1,13 @@
 """Base class of all datasets.
 
 A dataset is a subclass of `Dataset` in a file of its own. It declares facts as class attributes, options as dataclass
-fields, and reads files in one hook, `_read_recordings`. CONTRIBUTING.md shows the steps.
+fields, and reads a file in one hook, `_read_file`. CONTRIBUTING.md shows the steps.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,32 +26,24 @@ WINDOWING = ("rate_hz", "window_s", "stride_s", "max_gap_s", "label_rule", "unla
 
 @dataclass(frozen=True, kw_only=True)
 class Download:
-    """An official file to download.
-
-    Parameters
-    ----------
-    url
-        Its address.
-    sha256
-        Hash of its content, or None if not published; then the file is not verified.
-    inner_zip
-        Name of a zip inside the official zip that contains the data.
-    filename
-        Name of the file in the data folder; None is the first of the dataset's `folder_names` with ``.zip``.
-    """
+    """An official file to download."""
 
     url: str
+    #: Hash of the content; None if not published, then the file is not verified.
     sha256: str | None = None
+    #: Name of a zip inside the official zip that contains the data.
     inner_zip: str | None = None
+    #: Name in the data folder; None is the first of the dataset's `folder_names` with ``.zip``.
     filename: str | None = None
 
 
 @dataclass
-class Dataset(ABC):
+class Dataset:
     """A dataset of recordings of several subjects.
 
-    A subclass sets the class attributes below, adds its options as dataclass fields and implements `_read_recordings`.
-    Class attributes describe the default options; `__post_init__` may call `_override` for other options.
+    A subclass sets the class attributes below, adds its options as dataclass fields and implements `_read_file`, or
+    `_read_recordings` if a recording is not one file. Class attributes describe the default options; `__post_init__`
+    may call `_override` for other options.
 
     Parameters
     ----------
@@ -111,17 +102,10 @@ class Dataset(ABC):
 
     @final
     def windows(self, subject: str, *, cache: bool = True, **overrides: Any) -> Windows:
-        """Cut the recordings of a subject into windows and join them in time order.
+        """Return the windows of a subject's recordings, joined in time order.
 
-        Parameters
-        ----------
-        subject
-            Name of the subject.
-        cache
-            Whether to store the windows on disk and read them from there the next time.
-        overrides
-            Values other than the dataset's own for `rate_hz`, `window_s`, `stride_s`, `max_gap_s`, `label_rule`
-            ("majority", "whole" or "centre") or `unlabelled` ("keep" or "drop").
+        `cache` stores them on disk for the next call. `overrides` replace the dataset's own `rate_hz`, `window_s`,
+        `stride_s`, `max_gap_s`, `label_rule` ("majority", "whole", "centre") or `unlabelled` ("keep", "drop").
         """
         files, windowing = self._files_of(subject), self.windowing(**overrides)
         if not cache:
@@ -144,11 +128,16 @@ class Dataset(ABC):
             raise ValueError(f"{self.name}: expected unlabelled 'keep' or 'drop', got {windowing['unlabelled']!r}.")
         return windowing
 
-    # --- hooks: only the first is required ---------------------------------------------------------------------
+    # --- hooks: a dataset implements one of the first two ------------------------------------------------------
 
-    @abstractmethod
+    def _read_file(self, subject: str, file: str) -> Recording:
+        """Return the recording in a file; see `_recording` and `_class_indices`."""
+        raise NotImplementedError
+
     def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
-        """Yield the recordings in a subject's files, in time order; see `_recording` and `_class_indices`."""
+        """Yield the recordings in a subject's files, in time order; by default one per file, in natural order."""
+        for file in files:
+            yield self._read_file(subject, file)
 
     def _make_windows(self, subject: str, windowing: Mapping[str, Any]) -> Windows:
         """Return the windows of a subject; override for datasets with a window protocol of their own."""

@@ -39,13 +39,7 @@ def first_words(error: Exception) -> str:
 
 
 class FileStore:
-    """Files under one root by relative name; members of a zip are read as streams, never unpacked.
-
-    Parameters
-    ----------
-    root
-        A folder or a ``.zip``.
-    """
+    """Files of a folder or a zip, by relative name; members of a zip are read as streams, never unpacked."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -116,14 +110,7 @@ class FileStore:
 def read_columns(store: FileStore, name: str, columns: Sequence[str], **options: Any) -> Any:
     """Read columns of a delimited text file as a pandas.DataFrame with exactly these columns, in this order.
 
-    Parameters
-    ----------
-    store, name
-        The file.
-    columns
-        Required columns; others are ignored. With ``header=None`` they name the columns from left to right.
-    options
-        Passed to `pandas.read_csv`.
+    With ``header=None``, `columns` name the columns from left to right. `options` are those of `pandas.read_csv`.
     """
     import pandas as pd
 

@@ -15,14 +15,8 @@ from sight.types import Windows
 def load(name: str, root: Path | str | None = None, **options: Any) -> Any:
     """Return a dataset by its registry name.
 
-    Parameters
-    ----------
-    name
-        Such as "hapt"; case does not matter.
-    root
-        Folder or zip with the official files; None searches the data folder (`SIGHT_DATA`).
-    options
-        Fields of the dataset, such as ``protocol="ucihar"``.
+    `root` is the folder or zip with the official files; None searches the data folder (`SIGHT_DATA`). `options` are
+    fields of the dataset.
 
     Examples
     --------
@@ -35,16 +29,9 @@ def load(name: str, root: Path | str | None = None, **options: Any) -> Any:
 
 
 def windows_of(dataset: Any, subject: str, **overrides: Any) -> Windows:
-    """Return the windows of a subject, also of datasets that are not a `Dataset`.
+    """Return the windows of a subject, with overrides as in `Dataset.windows`.
 
-    Parameters
-    ----------
-    dataset
-        An object with `subjects`, `recordings`, `classes`, `rate_hz`, `window_s`, `stride_s` and `max_gap_s`.
-    subject
-        Name of the subject.
-    overrides
-        As in `Dataset.windows`.
+    A dataset that is not a `Dataset` needs `recordings`, `rate_hz`, `window_s`, `stride_s` and `max_gap_s`.
     """
     if hasattr(dataset, "windows"):
         windows: Windows = dataset.windows(subject, **overrides)
@@ -60,12 +47,7 @@ def windows_of(dataset: Any, subject: str, **overrides: Any) -> Windows:
 def info(dataset: Any, on_subject: Callable[[int, str], None] | None = None) -> Iterator[dict[str, Any]]:
     """Yield a description of each subject: windows, label counts, seconds, gaps and the facts of the signal steps.
 
-    Parameters
-    ----------
-    dataset
-        Any dataset.
-    on_subject
-        Called with the number of subjects done and the name of the last one, for progress bars.
+    `on_subject` is called with the number of subjects done and the name of the last one, for progress bars.
     """
     for done, subject in enumerate(dataset.subjects(), start=1):
         windows = windows_of(dataset, subject)

@@ -109,36 +109,26 @@ def _poses(wearer: Wearer, length_s: float, rng: np.random.Generator) -> Poses:
     return Poses(table[0], table[1].astype(np.int64), table[2], table[3], table[4])
 
 
-class Motion(NamedTuple):
-    """Movement of the thigh at each sample, (n,): angles in degrees, phase of the stride in radians, bounce in g."""
-
-    flexion: Array
-    twist: Array
-    abduction: Array
-    heading: Array
-    phase: Array
-    bounce: Array
-
-
 def simulate(wearer: Wearer, time_s: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Return acceleration in g and rotation in deg/s of the sensor, (n, 6), and labels, (n,)."""
     step_s = float(time_s[1] - time_s[0])
     poses = _poses(wearer, len(time_s) * step_s, rng)
     row = np.searchsorted(poses.start_s, time_s, side="right") - 1
-    motion = _motion(wearer, poses, row, time_s, rng)
-    thigh = _rotation(0, motion.heading)  # quaternions, thigh to world
-    for axis, angle in ((1, -motion.flexion), (2, motion.abduction), (0, motion.twist)):
+    flexion, twist, abduction, heading, phase, bounce = _motion(wearer, poses, row, time_s, rng)
+    thigh = _rotation(0, heading)  # quaternions, thigh to world
+    for axis, angle in ((1, -flexion), (2, abduction), (0, twist)):
         thigh = _product(thigh, _rotation(axis, angle))
     back = thigh * [1, -1, -1, -1]
     gravity = _product(_product(back, UP), thigh)[:, 1:]
     rate = np.degrees(2 * _product(back, np.gradient(thigh, step_s, axis=0))[:, 1:])
-    beats = motion.phase[:, None] * HARMONICS
+    beats = phase[:, None] * HARMONICS
     shake = np.column_stack([np.cos(beats + wearer.phase[i]) @ wearer.bounce[i] for i in range(3)])
-    acceleration = gravity + motion.bounce[:, None] * shake
+    acceleration = gravity + bounce[:, None] * shake
     return np.hstack([acceleration @ wearer.mounting, rate @ wearer.mounting]), poses.activity[row]
 
 
-def _motion(wearer: Wearer, poses: Poses, row: Array, time_s: Array, rng: np.random.Generator) -> Motion:
+def _motion(wearer: Wearer, poses: Poses, row: Array, time_s: Array, rng: np.random.Generator) -> tuple[Array, ...]:
+    """Return flexion, twist, abduction, heading (degrees), phase of the stride (radians) and bounce (g), each (n,)."""
     table = np.array([(a.sway_deg, a.swing_deg, a.bounce_g, a.stride_hz) for a in ACTIVITIES])[poses.activity]
     table[:, 1:3] *= (wearer.gain[poses.activity] * poses.vigour)[:, None]
     targets = np.column_stack([poses.flexion_deg, poses.twist_deg, table])
@@ -147,14 +137,10 @@ def _motion(wearer: Wearer, poses: Poses, row: Array, time_s: Array, rng: np.ran
     effort = 1 + 0.12 * effort
     swing = swing * effort
     phase = 2 * np.pi * np.cumsum(stride * wearer.stride * (1 + 0.05 * haste)) * (time_s[1] - time_s[0])
-    return Motion(
-        flexion=flexion + swing * (np.sin(phase) + 0.2 * np.sin(2 * phase)) + sway * drift[0],
-        twist=twist + 0.15 * swing * np.sin(phase + 1) + sway * drift[1],
-        abduction=0.12 * swing * np.cos(phase) + sway * drift[2],
-        heading=60 * _drift(time_s / 20, rng),
-        phase=phase,
-        bounce=bounce * effort,
-    )
+    flexion = flexion + swing * (np.sin(phase) + 0.2 * np.sin(2 * phase)) + sway * drift[0]
+    twist = twist + 0.15 * swing * np.sin(phase + 1) + sway * drift[1]
+    abduction = 0.12 * swing * np.cos(phase) + sway * drift[2]
+    return flexion, twist, abduction, 60 * _drift(time_s / 20, rng), phase, bounce * effort
 
 
 def _eased(targets: Array, start_s: Array, row: Array, time_s: Array, rng: np.random.Generator) -> Array:

@@ -26,27 +26,13 @@ OFFSET = re.compile(r"(Z|[+-]\d{2}:?\d{2})$")
 
 @dataclass(frozen=True, kw_only=True)
 class TimeFormat:
-    """How the values of a time column are read.
+    """How the values of a time column are read."""
 
-    Parameters
-    ----------
-    kind
-        "number", "iso", "format" (text in the layout of `strptime`) or "timestamp" (typed column of Parquet).
-    unit_ns
-        Nanoseconds of one unit of a number.
-    dated
-        Whether values are dates; otherwise they are seconds from an unknown origin.
-    zoned
-        Whether values have a time zone, or are seconds since 1970 in UTC.
-    layout
-        The `strptime` format, for "format".
-    """
-
-    kind: str
-    unit_ns: int = 1
-    dated: bool = True
-    zoned: bool = True
-    layout: str = ""
+    kind: str  # "number", "iso", "format" (text in the layout of strptime) or "timestamp" (typed column of Parquet)
+    unit_ns: int = 1  # nanoseconds of one unit of a number
+    dated: bool = True  # whether values are dates; otherwise they are seconds from an unknown origin
+    zoned: bool = True  # whether values have a time zone, or are seconds since 1970 in UTC
+    layout: str = ""  # the strptime format, for "format"
 
 
 def detect_format(column: str, sample: Any, *, unit: str | None = None, layout: str | None = None) -> TimeFormat:

@@ -18,20 +18,7 @@ DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 
 class Table:
-    """A CSV, CSV.gz or Parquet file.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Attributes
-    ----------
-    columns
-        Names of the columns.
-    first
-        The first row, by column.
-    """
+    """A CSV, CSV.gz or Parquet file; `columns` are its column names, `first` is its first row by column."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -31,10 +31,6 @@ class Capture24(Dataset):
     ----------
     labels
         Column of the dictionary without ``label:``; classes of sets other than the default are read from it.
-
-    References
-    ----------
-    doi:10.1038/s41597-024-03960-3
     """
 
     labels: str = "Walmsley2020"
@@ -51,7 +47,8 @@ class Capture24(Dataset):
     licence = "CC BY 4.0"
     citation = (
         "Chan, Hang, Tong, Acquah, Schonfeldt, Gershuny, Doherty. CAPTURE-24: A large dataset of wrist-worn activity "
-        "tracker data collected in the wild for human activity recognition. Scientific Data 11:1135, 2024."
+        "tracker data collected in the wild for human activity recognition. Scientific Data 11:1135, 2024. "
+        "doi:10.1038/s41597-024-03960-3"
     )
     homepage = "https://ora.ox.ac.uk/objects/uuid:99d7c092-d865-4a19-b096-cc16440cd001"
     version = "1.0"
@@ -75,12 +72,8 @@ class Capture24(Dataset):
         table = read_columns(self.store, self.store.require(DICTIONARY), ("annotation", column), dtype=str)
         return dict(zip(table["annotation"], table[column], strict=True))
 
-    def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
+    def _read_file(self, subject: str, file: str) -> Recording:
         self._override(label_map=self._dictionary)
-        for file in files:
-            yield self._read(subject, file)
-
-    def _read(self, subject: str, file: str) -> Recording:
         where = self.store.where(file)
         values, time_s, labels = GrowingArray(np.float32, 3), GrowingArray(np.float64), GrowingArray(np.int16)
         origin: Any = None

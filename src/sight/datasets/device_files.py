@@ -27,17 +27,9 @@ AXES: tuple[str, ...] = ("x", "y", "z")
 def read_device(path: Path | str, *, tz: str | None = None, subject: str | None = None) -> Recording:
     """Read a device file: acceleration in g, rotation in deg/s if the device has a gyroscope.
 
-    These devices write local time and do not switch to summer time during a recording, so the offset from UTC is that
-    of the first sample. Pauses, such as the idle sleep mode of ActiGraph, remain gaps in the timestamps.
-
-    Parameters
-    ----------
-    path
-        A .cwa, .gt3x or .bin file, or one of them gzipped.
-    tz
-        Time zone of the device's clock; None uses the file's, or UTC.
-    subject
-        Name of the subject; None is the name of the file.
+    The devices write local time and do not switch to summer time during a recording, so the offset from UTC is that
+    of the first sample. `tz` is the zone of their clock; None uses the zone in the file, or UTC. Pauses, such as the
+    idle sleep mode of ActiGraph, remain gaps in the timestamps.
     """
     path = Path(path)
     content = _content(path)
@@ -58,7 +50,8 @@ def read_device(path: Path | str, *, tz: str | None = None, subject: str | None 
         channels=channels,
         unit=unit,
         rate_hz=_rate(path, metadata),
-        start=_start(int(moments[0]), zone),
+        # Nanoseconds of the local clock since 1970
+        start=datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=int(moments[0]) // 1000),
         subject=subject or path.name.split(".")[0],
         facts={
             "file": path.name,
@@ -120,9 +113,3 @@ def _metadata_value(metadata: dict[str, Any], keys: tuple[tuple[str, str], ...])
     """Return the first value found under any section and key, or an empty string."""
     values = (metadata.get(section, {}).get(key) for section, key in keys)
     return next((str(value) for value in values if value is not None), "")
-
-
-def _start(moment_ns: int, zone: tzinfo) -> datetime:
-    """Return nanoseconds of a local clock as a time in its zone."""
-    local = datetime(1970, 1, 1) + timedelta(microseconds=moment_ns // 1000)
-    return local.replace(tzinfo=zone)

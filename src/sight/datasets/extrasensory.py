@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
@@ -55,10 +54,6 @@ class ExtraSensory(Dataset):
         "all" selects all 225, including location, sound and phone state.
     scale
         "log" transforms each feature to sign(f) log(1 + |f|), which reduces heavy tails; "raw" keeps it.
-
-    References
-    ----------
-    doi:10.1109/MPRV.2017.3971131
     """
 
     columns: Literal["motion", "all"] = "motion"
@@ -77,7 +72,7 @@ class ExtraSensory(Dataset):
     licence = "not stated in the files; see the home page, and cite the paper"
     citation = (
         "Vaizman, Ellis, Lanckriet. Recognizing Detailed Human Context in the Wild from Smartphones and Smartwatches. "
-        "IEEE Pervasive Computing 16(4):62-74, 2017."
+        "IEEE Pervasive Computing 16(4):62-74, 2017. doi:10.1109/MPRV.2017.3971131"
     )
     homepage = "http://extrasensory.ucsd.edu"
     version = "2017"
@@ -95,30 +90,29 @@ class ExtraSensory(Dataset):
             columns = tuple(name for name in header if name != "timestamp" and not name.startswith("label"))
             self._override(channels=columns, units=("1",) * len(columns))
 
-    def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
-        for file in files:
-            types = dict.fromkeys((*self.channels, *SIX), np.float32) | {"timestamp": np.int64}
-            table = read_columns(self.store, file, ("timestamp", *self.channels, *SIX), dtype=types)
-            table = table.sort_values("timestamp", kind="stable")
-            values = table[list(self.channels)].to_numpy()
-            if self.scale == "log":
-                values = np.sign(values) * np.log1p(np.abs(values))
-            time = table["timestamp"].to_numpy()
-            marks = table[list(SIX)].to_numpy() == 1
-            yield self._recording(
-                subject,
-                file,
-                values,
-                time_s=(time - time[:1]).astype(np.float64),
-                labels=_exclusive_class(marks),
-                start=datetime.fromtimestamp(int(time[0]), UTC) if len(time) else None,
-                facts={
-                    "nan_share": float(np.isnan(values).mean()) if values.size else 0.0,
-                    "empty_columns": int(np.isnan(values).all(axis=0).sum()),
-                    "minutes_with_no_label": int((marks.sum(axis=1) == 0).sum()),
-                    "minutes_with_several_labels": int((marks.sum(axis=1) > 1).sum()),
-                },
-            )
+    def _read_file(self, subject: str, file: str) -> Recording:
+        types = dict.fromkeys((*self.channels, *SIX), np.float32) | {"timestamp": np.int64}
+        table = read_columns(self.store, file, ("timestamp", *self.channels, *SIX), dtype=types)
+        table = table.sort_values("timestamp", kind="stable")
+        values = table[list(self.channels)].to_numpy()
+        if self.scale == "log":
+            values = np.sign(values) * np.log1p(np.abs(values))
+        time = table["timestamp"].to_numpy()
+        marks = table[list(SIX)].to_numpy() == 1
+        return self._recording(
+            subject,
+            file,
+            values,
+            time_s=(time - time[:1]).astype(np.float64),
+            labels=_exclusive_class(marks),
+            start=datetime.fromtimestamp(int(time[0]), UTC) if len(time) else None,
+            facts={
+                "nan_share": float(np.isnan(values).mean()) if values.size else 0.0,
+                "empty_columns": int(np.isnan(values).all(axis=0).sum()),
+                "minutes_with_no_label": int((marks.sum(axis=1) == 0).sum()),
+                "minutes_with_several_labels": int((marks.sum(axis=1) > 1).sum()),
+            },
+        )
 
 
 def _exclusive_class(marks: Array) -> Array:

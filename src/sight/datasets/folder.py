@@ -111,14 +111,14 @@ class Folder(Dataset):
 
     def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
         if len(files) == 1:
-            yield self._read(subject, files[0])
+            yield self._read_file(subject, files[0])
             return
-        recordings = [self._read(subject, file) for file in files]
+        recordings = [self._read_file(subject, file) for file in files]
         if all(recording.start is not None for recording in recordings):
             recordings.sort(key=lambda recording: recording.start.timestamp() if recording.start else 0.0)
         yield from recordings
 
-    def _read(self, subject: str, file: str) -> Recording:
+    def _read_file(self, subject: str, file: str) -> Recording:
         columns = dict(self._map.get("columns", {}))
         label = columns.pop("label", "label")
         return read(

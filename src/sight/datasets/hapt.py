@@ -35,10 +35,6 @@ class HAPT(Dataset):
         Acceleration of the "ucihar" protocol: "total_acc" with gravity, or "body_acc", high-passed at 0.3 Hz.
     transitions
         Whether the six postural transitions are classes too; otherwise they are unlabelled.
-
-    References
-    ----------
-    doi:10.1016/j.neucom.2015.07.085
     """
 
     protocol: Literal["stream", "ucihar"] = "stream"
@@ -57,7 +53,7 @@ class HAPT(Dataset):
     licence = "CC BY 4.0"
     citation = (
         "Reyes-Ortiz, Oneto, Samà, Parra, Anguita. Transition-Aware Human Activity Recognition Using Smartphones. "
-        "Neurocomputing 171:754-767, 2016."
+        "Neurocomputing 171:754-767, 2016. doi:10.1016/j.neucom.2015.07.085"
     )
     homepage = "https://archive.ics.uci.edu/dataset/341"
     version = "2.1"
@@ -78,20 +74,19 @@ class HAPT(Dataset):
         if self.protocol == "ucihar":
             self._override(label_rule="whole")
 
-    def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
-        for file in files:
-            acc, gyro = self._read(file), self._read(_gyro_file(file))
-            n = min(len(acc), len(gyro))
-            labels = np.full(n, UNLABELLED, dtype=np.int16)
-            for label, first, end in self._labelled_stretches(file):
-                labels[first:end] = label
-            facts = {"samples_without_partner": abs(len(acc) - len(gyro))}
-            yield self._recording(subject, file, np.hstack([acc[:n], gyro[:n]]), labels=labels, facts=facts)
+    def _read_file(self, subject: str, file: str) -> Recording:
+        acc, gyro = self._read_sensor(file), self._read_sensor(_gyro_file(file))
+        n = min(len(acc), len(gyro))
+        labels = np.full(n, UNLABELLED, dtype=np.int16)
+        for label, first, end in self._labelled_stretches(file):
+            labels[first:end] = label
+        facts = {"samples_without_partner": abs(len(acc) - len(gyro))}
+        return self._recording(subject, file, np.hstack([acc[:n], gyro[:n]]), labels=labels, facts=facts)
 
     def _input_files(self, files: Sequence[str]) -> Sequence[str]:
         return [*files, *map(_gyro_file, files), self.store.require(LABELS)]
 
-    def _read(self, file: str) -> Array:
+    def _read_sensor(self, file: str) -> Array:
         table = read_columns(self.store, file, ("x", "y", "z"), header=None, sep=" ", dtype=np.float32)
         values: Array = table.to_numpy()
         return values

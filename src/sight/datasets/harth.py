@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from typing import ClassVar, Literal
@@ -46,10 +45,6 @@ class HARTH(Dataset):
     labels
         "five" merges labels into the classes of the SIGHT paper, by a map of ours since the paper has none;
         "twelve" keeps the labels of the files.
-
-    References
-    ----------
-    doi:10.3390/s21237853
     """
 
     sensor: Literal["thigh", "back", "both"] = "thigh"
@@ -67,7 +62,7 @@ class HARTH(Dataset):
     licence = "CC BY 4.0"
     citation = (
         "Logacjov, Bach, Kongsvold, Bårdstu, Mork. HARTH: A Human Activity Recognition Dataset for Machine Learning. "
-        "Sensors 21(23):7853, 2021."
+        "Sensors 21(23):7853, 2021. doi:10.3390/s21237853"
     )
     homepage = "https://github.com/ntnu-ai-lab/harth-ml-experiments/tree/main/harth"
     version = "2.0"
@@ -83,45 +78,40 @@ class HARTH(Dataset):
         if self.labels == "twelve":
             self._override(classes=tuple(ACTIVITIES.values()), label_map=ACTIVITIES)
 
-    def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
+    def _read_file(self, subject: str, file: str) -> Recording:
         import pandas as pd
 
-        for file in files:
-            # Some files have an index column in front, so columns are selected by name.
-            table = read_columns(self.store, file, ("timestamp", *self.channels, "label"))
-            where = self.store.where(file)
-            try:
-                time = pd.to_datetime(table["timestamp"], format="ISO8601")
-                values = table[list(self.channels)].to_numpy(np.float32)
-            except ValueError as error:
-                raise ValueError(
-                    f"{where}: expected times and numbers, got {first_words(error)}; is it the official file?"
-                ) from None
-            yield self._recording(
-                subject,
-                file,
-                values,
-                time_s=(time - time.iloc[:1].squeeze()).dt.total_seconds().to_numpy() if len(time) else np.empty(0),
-                labels=self._class_indices(table["label"].to_numpy(), where),
-                start=time.iloc[0].to_pydatetime().replace(tzinfo=UTC) if len(time) else None,
-                facts={"clock": "local time of the device, zone not recorded"},
-            )
+        # Some files have an index column in front, so columns are selected by name.
+        table = read_columns(self.store, file, ("timestamp", *self.channels, "label"))
+        where = self.store.where(file)
+        try:
+            time = pd.to_datetime(table["timestamp"], format="ISO8601")
+            values = table[list(self.channels)].to_numpy(np.float32)
+        except ValueError as error:
+            raise ValueError(
+                f"{where}: expected times and numbers, got {first_words(error)}; is it the official file?"
+            ) from None
+        return self._recording(
+            subject,
+            file,
+            values,
+            time_s=(time - time.iloc[:1].squeeze()).dt.total_seconds().to_numpy() if len(time) else np.empty(0),
+            labels=self._class_indices(table["label"].to_numpy(), where),
+            start=time.iloc[0].to_pydatetime().replace(tzinfo=UTC) if len(time) else None,
+            facts={"clock": "local time of the device, zone not recorded"},
+        )
 
 
 @dataclass(kw_only=True)
 class HAR70plus(HARTH):
-    """HAR70+: the sensors and labels of HARTH on subjects of 70 to 95 years.
-
-    References
-    ----------
-    doi:10.3390/s23052368
-    """
+    """HAR70+: the sensors and labels of HARTH on subjects of 70 to 95 years."""
 
     name = "har70plus"
     title = "HAR70+: adults over seventy, thigh and back accelerometers"
     citation = (
         "Ustad, Logacjov, Trollebø, Thingstad, Vereijken, Bach, Maroni. Validation of an Activity Type Recognition "
-        "Model Classifying Daily Physical Behavior in Older Adults: The HAR70+ Model. Sensors 23(5):2368, 2023."
+        "Model Classifying Daily Physical Behavior in Older Adults: The HAR70+ Model. Sensors 23(5):2368, 2023. "
+        "doi:10.3390/s23052368"
     )
     homepage = "https://archive.ics.uci.edu/dataset/780/har70"
     version = "1.0"

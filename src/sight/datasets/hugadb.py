@@ -42,10 +42,6 @@ class HuGaDB(Dataset):
         Right or left (r, l), foot, shin or thigh (f, s, t).
     labels
         "six" uses walk, run, up, down, sit and stand, and leaves the others unlabelled; "twelve" uses all.
-
-    References
-    ----------
-    doi:10.1007/978-3-319-73013-4_12
     """
 
     sensor: Literal["rf", "lf", "rs", "ls", "rt", "lt"] = "rt"
@@ -63,7 +59,7 @@ class HuGaDB(Dataset):
     licence = "not stated in the files; see the home page, and cite the paper"
     citation = (
         "Chereshnev, Kertész-Farkas. HuGaDB: Human Gait Database for Activity Recognition from Wearable Inertial "
-        "Sensor Networks. AIST 2017, LNCS 10716, 2018."
+        "Sensor Networks. AIST 2017, LNCS 10716, 2018. doi:10.1007/978-3-319-73013-4_12"
     )
     homepage = "https://github.com/romanchereshnev/HuGaDB"
     version = "1"

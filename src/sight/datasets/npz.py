@@ -100,16 +100,9 @@ class Npz(Dataset):
 
 
 def write_npz(windows: Windows, path: Path | str, classes: Sequence[str]) -> None:
-    """Write windows as ``x`` and ``y``, with classes, times, gaps, wear and window length.
+    """Write the windows of a subject as ``x`` and ``y``, with classes, times, gaps, wear and window length.
 
-    Parameters
-    ----------
-    windows
-        Windows of one subject. Unlabelled ones have an empty string in ``y``.
-    path
-        ``SUBJECT.npz``; written atomically.
-    classes
-        Class names, by label.
+    ``y`` contains class names, empty for windows without a label. The file is written atomically.
     """
     arrays = {
         "x": windows.x,
@@ -131,12 +124,7 @@ def write_npz(windows: Windows, path: Path | str, classes: Sequence[str]) -> Non
 def read_npz(path: Path | str, classes: Sequence[str] | None = None) -> tuple[Windows, tuple[str, ...]]:
     """Read a ``SUBJECT.npz``; return its windows and the class names of their labels.
 
-    Parameters
-    ----------
-    path
-        The file.
-    classes
-        Class names in order; None uses the file's own, or the names in ``y`` in alphabetical order.
+    Without `classes`, those of the file are used, or else the names in ``y`` in alphabetical order.
     """
     content = _load(io.BytesIO(Path(path).read_bytes()), str(path))
     names = content["y"].astype(str).tolist()

@@ -5,7 +5,6 @@ Wearers differ plausibly, but no claim about real subjects can be based on them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -72,8 +71,6 @@ class Synthetic(Dataset):
     version = "1"
     # Nothing is read; this module stands for the file of every wearer.
     official_files = (Path(__file__).name,)
-    folder_names = ("synthetic",)
-    subject_pattern = re.escape(Path(__file__).name)
 
     def __post_init__(self) -> None:
         if not (1 <= self.wearers <= 99 and self.hours > 0 and self.shift >= 0 and self.gaps_per_hour >= 0):

@@ -31,10 +31,6 @@ class UCIHAR(Dataset):
     ----------
     acc
         "body_acc" without gravity or "total_acc" with it; the SIGHT paper does not state which, see the benchmark.
-
-    References
-    ----------
-    Anguita, Ghio, Oneto, Parra, Reyes-Ortiz, ESANN 2013.
     """
 
     acc: Literal["body_acc", "total_acc"] = "body_acc"

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.types import Array, Recording
+from sight.types import Recording
 
 ACTIVITIES = (
     "walking forward",
@@ -38,10 +38,6 @@ class USCHAD(Dataset):
     order
         Order of the files, which have no times: "trial" takes all activities of a trial before the next trial,
         "activity" all trials of an activity before the next activity.
-
-    References
-    ----------
-    doi:10.1145/2370216.2370438
     """
 
     order: Literal["trial", "activity"] = "trial"
@@ -58,33 +54,25 @@ class USCHAD(Dataset):
     licence = "not stated in the files; see the home page, and cite the paper"
     citation = (
         "Zhang, Sawchuk. USC-HAD: A Daily Activity Dataset for Ubiquitous Activity Recognition Using Wearable "
-        "Sensors. UbiComp Workshop on Situation, Activity and Goal Awareness, 2012."
+        "Sensors. UbiComp Workshop on Situation, Activity and Goal Awareness, 2012. doi:10.1145/2370216.2370438"
     )
     homepage = "https://sipi.usc.edu/had/"
     version = "1.0"
     official_files = ("Subject1/a1t1.mat", "...", "Subject14/a12t5.mat")
     folder_names = ("uschad", "USC-HAD")
-    subject_pattern = r"(^|/)Subject0*(?P<subject>\d+)/a(?P<activity>\d+)t(?P<trial>\d+)\.mat$"
+    subject_pattern = r"(^|/)Subject0*(?P<subject>\d+)/a\d+t\d+\.mat$"
     downloads = (Download(url="https://sipi.usc.edu/had/USC-HAD.zip"),)
 
     def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
-        for file in sorted(files, key=self._sort_key):
-            where = self.store.where(file)
-            values = self._read_values(file, where)
-            label = self._class_index(self._activity_and_trial(file)[0], where)
-            yield self._recording(subject, file, values, labels=np.full(len(values), label, np.int16))
+        files = sorted(files, key=_activity_and_trial)
+        if self.order == "trial":
+            files.sort(key=lambda file: _activity_and_trial(file)[1])
+        return super()._read_recordings(subject, files)
 
-    def _activity_and_trial(self, file: str) -> tuple[int, int]:
-        match = re.search(self.subject_pattern, file)
-        return (int(match["activity"]), int(match["trial"])) if match else (0, 0)
-
-    def _sort_key(self, file: str) -> tuple[int, int]:
-        activity, trial = self._activity_and_trial(file)
-        return (trial, activity) if self.order == "trial" else (activity, trial)
-
-    def _read_values(self, file: str, where: str) -> Array:
+    def _read_file(self, subject: str, file: str) -> Recording:
         from scipy.io import loadmat
 
+        where = self.store.where(file)
         with self.store.open(file) as stream:
             try:
                 content = loadmat(io.BytesIO(stream.read()))
@@ -95,4 +83,10 @@ class USCHAD(Dataset):
             raise ValueError(
                 f"{where}: expected sensor_readings (n, 6), got {readings.shape}; is it the official file?"
             )
-        return readings.astype(np.float32)
+        label = self._class_index(_activity_and_trial(file)[0], where)
+        labels = np.full(len(readings), label, np.int16)
+        return self._recording(subject, file, readings.astype(np.float32), labels=labels)
+
+
+def _activity_and_trial(file: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", file.rpartition("/")[2]))

@@ -21,16 +21,9 @@ READABLE = TABLES + DEVICES
 
 
 def read(path: Path | str, *, tz: str | None = None, **options: Any) -> Recording:
-    """Read a recording; the ending of the file name decides how.
+    """Read a file that ends with one of `READABLE`, with options as in `read_table`.
 
-    Parameters
-    ----------
-    path
-        A file that ends with one of `READABLE`.
-    tz
-        Time zone of local times.
-    options
-        As in `read_table`. Device files contain their columns, unit and rate, so only `subject` applies to them.
+    Device files contain their columns, unit and rate, so only `tz` and `subject` apply to them.
     """
     path = Path(path)
     if path.name.lower().endswith(TABLES):

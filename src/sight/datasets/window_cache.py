@@ -27,7 +27,6 @@ from sight.atomic import write_atomic
 from sight.fingerprint import hash_files
 from sight.types import Windows
 
-#: Size of the cache beyond which the least recently used entries are removed.
 LIMIT_BYTES = 10 << 30
 ARRAYS = ("x", "time_s", "label", "gap_before_s", "wear")
 #: A file changed more recently than this may change again without a new modification time.
@@ -45,16 +44,8 @@ def cached(
 ) -> Windows:
     """Return windows from the cache, or make and store them.
 
-    Parameters
-    ----------
-    paths
-        Files that the windows are made from.
-    parameters
-        Everything else they depend on, as JSON or text. The value of ``dataset`` is part of the entry's file name.
-    make
-        Function that makes the windows.
-    limit_bytes
-        Size of the whole cache beyond which the least recently used entries are removed.
+    They depend on the content of `paths` and on `parameters`, whose value of ``dataset`` is part of the file name.
+    Beyond `limit_bytes`, the least recently used entries are removed.
     """
     entry = folder() / f"{parameters.get('dataset', 'files')}-{key(paths, parameters)}.npz"
     windows = _load(entry)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -42,10 +41,6 @@ class WISDM2019(Dataset):
     between them (seconds to days) are gaps. Timestamps count from the start of the watch; there is no wall clock.
     Where one activity follows another within half a second, a window across both has no label. Some watches sampled
     at 100 Hz for a while.
-
-    References
-    ----------
-    doi:10.1109/ACCESS.2019.2940729
     """
 
     name = "wisdm2019"
@@ -61,7 +56,7 @@ class WISDM2019(Dataset):
     licence = "CC BY 4.0"
     citation = (
         "Weiss, Yoneda, Hayajneh. Smartphone and Smartwatch-Based Biometrics Using Activities of Daily Living. "
-        "IEEE Access 7:133190-133202, 2019."
+        "IEEE Access 7:133190-133202, 2019. doi:10.1109/ACCESS.2019.2940729"
     )
     homepage = "https://archive.ics.uci.edu/dataset/507"
     version = "2019"
@@ -76,23 +71,22 @@ class WISDM2019(Dataset):
         ),
     )
 
-    def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
-        for file in files:
-            columns = ("subject", "activity", "time", "x", "y", "z")
-            types = {"subject": np.int64, "activity": str, "time": np.int64, "x": np.float32, "y": np.float32}
-            table = read_columns(self.store, file, columns, header=None, dtype=types, converters={"z": _number})
-            labels, time = table["activity"].to_numpy(str), table["time"].to_numpy()
-            labels = self._class_indices(labels, self.store.where(file))
-            blocks = np.split(np.arange(len(time)), np.flatnonzero(np.diff(labels)) + 1)
-            order = np.concatenate(sorted(blocks, key=lambda block: time[block[:1]].sum()))
-            yield self._recording(
-                subject,
-                file,
-                table[["x", "y", "z"]].to_numpy(np.float32)[order],
-                time_s=(time[order] - time[order[:1]]) / 1e9,
-                labels=labels[order],
-                facts={"blocks": len(blocks)},
-            )
+    def _read_file(self, subject: str, file: str) -> Recording:
+        columns = ("subject", "activity", "time", "x", "y", "z")
+        types = {"subject": np.int64, "activity": str, "time": np.int64, "x": np.float32, "y": np.float32}
+        table = read_columns(self.store, file, columns, header=None, dtype=types, converters={"z": _number})
+        labels, time = table["activity"].to_numpy(str), table["time"].to_numpy()
+        labels = self._class_indices(labels, self.store.where(file))
+        blocks = np.split(np.arange(len(time)), np.flatnonzero(np.diff(labels)) + 1)
+        order = np.concatenate(sorted(blocks, key=lambda block: time[block[:1]].sum()))
+        return self._recording(
+            subject,
+            file,
+            table[["x", "y", "z"]].to_numpy(np.float32)[order],
+            time_s=(time[order] - time[order[:1]]) / 1e9,
+            labels=labels[order],
+            facts={"blocks": len(blocks)},
+        )
 
 
 def _number(text: str) -> float:

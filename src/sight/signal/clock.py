@@ -27,11 +27,6 @@ class Clock(Stateful):
 
     Causal without delay: whether a sample is kept depends only on the samples before it.
 
-    Parameters
-    ----------
-    max_gap_s
-        A longer pause is a gap.
-
     Examples
     --------
     >>> clock = Clock(0.5)

@@ -188,16 +188,7 @@ class Windower(_LiveInput):
 
 
 class FeatureWindower(_LiveInput):
-    """Feature vectors of a live sensor to windows of one sample, as `sight.signal.windows.feature_windows` does.
-
-    Parameters
-    ----------
-    rate_hz
-        Nominal rate of the vectors.
-    channels
-        Number of features.
-    max_gap_s
-        A longer pause is a gap.
+    """Feature vectors of a live sensor, at their nominal rate, to windows of one sample, as `prepare` does.
 
     Examples
     --------

@@ -80,15 +80,15 @@ def prepare(
     recording, calibration_facts = _calibrated(recording, calibration, max_gap_s)
     nonwear, nonwear_facts = find_nonwear(recording)
     facts |= saturation(recording) | calibration_facts | nonwear_facts
-    grid, grid_facts = resample(recording, rate_hz, max_gap_s=max_gap_s)
-    windows = cut(grid, window_s=window_s, stride_s=stride_s, label_rule=label_rule)
+    regular, stretches, resampling_facts = resample(recording, rate_hz, max_gap_s=max_gap_s)
+    windows = cut(regular, stretches, window_s=window_s, stride_s=stride_s, label_rule=label_rule)
     if not len(windows) and not allow_empty:
         raise ValueError(
             f"Recording {recording.subject!r} has no stretch of {windows.window_s:g} s without a gap, so no window "
             f"fits; record longer, or choose a shorter window_s or a larger max_gap_s."
         )
     worn = is_worn(nonwear, windows.time_s + windows.window_s / 2)
-    return replace(windows, start=recording.start, wear=worn, facts=facts | grid_facts | dict(windows.facts))
+    return replace(windows, start=recording.start, wear=worn, facts=facts | resampling_facts | dict(windows.facts))
 
 
 def _calibrated(

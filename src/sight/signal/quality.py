@@ -46,14 +46,9 @@ def rest_g(recording: Recording) -> float | None:
 
 
 def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-    """Return warnings about a recording, by itself and compared with a model's training data.
+    """Return warnings about a recording as read, by itself and compared with a model's training data.
 
-    Parameters
-    ----------
-    recording
-        As read, before resampling.
-    card
-        Facts about the training data: any of `rate_hz`, `channels`, `unit`, and `mean` and `std` of each channel.
+    `card` describes the training data by any of `rate_hz`, `channels`, `unit`, and `mean` and `std` of each channel.
 
     Examples
     --------

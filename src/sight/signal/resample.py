@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from math import isnan, nan
 from typing import Any
 
@@ -18,20 +18,10 @@ SAME_RATE = 0.005
 
 
 class Resampler(Stateful):
-    """Resampler of one stretch after another, in chunks of any size.
+    """Resampler of one stretch after another, from the nominal rate of the sensor to that of the model.
 
-    Parameters
-    ----------
-    rate_in_hz
-        Nominal rate of the sensor.
-    rate_hz
-        Rate of the model.
-
-    Attributes
-    ----------
-    delay_s
-        Time from a moment until its sample is returned: the delay of the filter and one period of the sensor. The
-        returned times are those of the moments, so the delay matters only live.
+    `delay_s` is the time from a moment until its sample is returned: the delay of the filter and one period of the
+    sensor. The returned times are those of the moments, so the delay matters only live.
 
     Examples
     --------
@@ -75,19 +65,13 @@ class Resampler(Stateful):
         return values, self.origin_s_ + tick / self.rate_hz
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Grid:
-    """A recording whose stretches are regularly sampled; fields as in `Recording`, `stretches` as slices of rows."""
+def resample(
+    recording: Recording, rate_hz: float, *, max_gap_s: float = MAX_GAP_S
+) -> tuple[Recording, list[slice], dict[str, Any]]:
+    """Resample a recording with increasing times; return it, its regularly sampled stretches, and facts.
 
-    values: Array
-    time_s: Array
-    labels: Array | None
-    stretches: tuple[slice, ...]
-    rate_hz: float
-
-
-def resample(recording: Recording, rate_hz: float, *, max_gap_s: float = MAX_GAP_S) -> tuple[Grid, dict[str, Any]]:
-    """Resample a recording with increasing times, never across a gap; labels come from the nearest sample."""
+    Nothing is interpolated across a gap. Labels come from the nearest sample.
+    """
     inputs = stretches(recording.time_s, gap_limit_s(max_gap_s, recording.rate_hz))
     spans = [recording.time_s[piece.stop - 1] - recording.time_s[piece.start] for piece in inputs]
     capacity = int(np.sum(np.floor(np.array(spans) * rate_hz) + 3))
@@ -102,8 +86,9 @@ def resample(recording: Recording, rate_hz: float, *, max_gap_s: float = MAX_GAP
         end = _store(values, time_s, end, resampler.flush())
         outputs.append(slice(start, end))
     labels = None if recording.labels is None else _nearest_labels(recording.labels, recording.time_s, time_s[:end])
-    grid = Grid(values=values[:end], time_s=time_s[:end], labels=labels, stretches=tuple(outputs), rate_hz=rate_hz)
-    return grid, {"stretches": len(outputs), "rate_hz": float(rate_hz), "resample_delay_s": resampler.delay_s}
+    regular = replace(recording, values=values[:end], time_s=time_s[:end], labels=labels, rate_hz=rate_hz)
+    facts = {"stretches": len(outputs), "rate_hz": float(rate_hz), "resample_delay_s": resampler.delay_s}
+    return regular, outputs, facts
 
 
 def _nearest_labels(labels: Array, time_s: Array, at_s: Array) -> Array:

@@ -16,15 +16,21 @@ FITTING_SHARE = 0.7
 
 def interval_facts(time_s: Array, rate_hz: float, *, max_gap_s: float = MAX_GAP_S) -> dict[str, Any]:
     """Return gaps, bursts, bridged holes, jitter and the measured rate of increasing timestamps."""
-    sums = _interval_sums(time_s, rate_hz, max_gap_s)
-    steady = max(sums["steady"], 1)
-    variance = sums["off2_s2"] / steady - (sums["off_s"] / steady) ** 2
+    limit_s, total, longest_s = gap_limit_s(max_gap_s, rate_hz), np.zeros(7), 0.0
+    for interval in _intervals(time_s):
+        gap, burst = interval > limit_s, interval < 0.5 / rate_hz
+        pauses, off = interval[gap], interval[~gap & ~burst] - 1 / rate_hz  # deviations of the steady intervals
+        holes = np.sum(off > 0.5 / rate_hz)
+        total += [len(pauses), pauses.sum(), burst.sum(), holes, len(off), off.sum(), (off**2).sum()]
+        longest_s = max(longest_s, float(pauses.max(initial=0.0)))
+    gaps, gap_s, bursts, bridged, steady, off_s, off2_s2 = total.tolist()
+    variance = off2_s2 / max(steady, 1) - (off_s / max(steady, 1)) ** 2
     return {
-        "gaps": int(sums["gaps"]),
-        "gap_total_s": sums["gap_s"],
-        "gap_longest_s": sums["longest_s"],
-        "burst_samples": int(sums["bursts"]),
-        "bridged_holes": int(sums["holes"]),
+        "gaps": int(gaps),
+        "gap_total_s": gap_s,
+        "gap_longest_s": longest_s,
+        "burst_samples": int(bursts),
+        "bridged_holes": int(bridged),
         "jitter_ms": 1e3 * max(variance, 0.0) ** 0.5,
         "rate_nominal_hz": float(rate_hz),
         "rate_measured_hz": estimate_rate(time_s) if len(time_s) > 1 else float(rate_hz),
@@ -57,30 +63,22 @@ def estimate_rate(time_s: Array) -> float:
 def check_rate(recording: Recording, facts: dict[str, Any], *, max_gap_s: float = MAX_GAP_S) -> None:
     """Raise ValueError if the timestamps do not fit the nominal rate, bursts and gaps excluded.
 
-    Parameters
-    ----------
-    recording
-        Without invalid samples.
-    facts
-        Counts of `drop_invalid` and `interval_facts` of the recording.
-    max_gap_s
-        A longer pause is a gap.
+    `facts` are those that `drop_invalid` and `interval_facts` return for the recording.
     """
     name = f"Recording {recording.subject!r}" if recording.subject else "The recording"
-    lost = facts["duplicate_samples"] + facts["backward_samples"]
-    if lost > facts["samples"]:
+    samples, lost = facts["samples"], facts["duplicate_samples"] + facts["backward_samples"]
+    if lost > samples:
         raise ValueError(
-            f"{name} has {lost} of {lost + facts['samples']} samples whose timestamp repeats or goes back; "
+            f"{name} has {lost} of {lost + samples} samples whose timestamp repeats or goes back; "
             f"give timestamps that increase, or a rate_hz and no time column."
         )
-    if len(recording.time_s) < 3:
-        return
-    fitting = _fitting_share(recording.time_s, recording.rate_hz, max_gap_s)
-    if fitting >= FITTING_SHARE:
+    fitting = _fitting_share(samples, facts)
+    if samples < 3 or fitting >= FITTING_SHARE:
         return
     measured = facts["rate_measured_hz"]
     found, remedy = "no single rate", "split it where the rate changes, or resample it beforehand"
-    if _fitting_share(recording.time_s, measured, max_gap_s) >= FITTING_SHARE:
+    other = interval_facts(recording.time_s, measured, max_gap_s=max_gap_s)
+    if _fitting_share(samples, other) >= FITTING_SHARE:
         found, remedy = "another rate", f"give rate_hz={measured:.4g}"
     raise ValueError(
         f"{name}: expected samples at {recording.rate_hz:g} Hz, but only {fitting:.0%} of the intervals match "
@@ -88,26 +86,13 @@ def check_rate(recording: Recording, facts: dict[str, Any], *, max_gap_s: float 
     )
 
 
-def _fitting_share(time_s: Array, rate_hz: float, max_gap_s: float) -> float:
-    sums = _interval_sums(time_s, rate_hz, max_gap_s)
-    within = sums["steady"] + sums["bursts"]
-    if sums["bursts"] > within / 2:
-        return sums["steady"] / within
-    return 1.0 - sums["holes"] / max(sums["steady"], 1)
-
-
-def _interval_sums(time_s: Array, rate_hz: float, max_gap_s: float) -> dict[str, float]:
-    """Classify the intervals as gaps, bursts and steady ones; return counts and sums."""
-    limit_s = gap_limit_s(max_gap_s, rate_hz)
-    names = ("gaps", "gap_s", "bursts", "steady", "holes", "off_s", "off2_s2")
-    total, longest = np.zeros(len(names)), 0.0
-    for interval in _intervals(time_s):
-        gap, burst = interval > limit_s, interval < 0.5 / rate_hz
-        pauses, off = interval[gap], interval[~gap & ~burst] - 1 / rate_hz
-        holes = np.sum(off > 0.5 / rate_hz)
-        total += [len(pauses), pauses.sum(), burst.sum(), len(off), holes, off.sum(), (off**2).sum()]
-        longest = max(longest, float(pauses.max(initial=0.0)))
-    return dict(zip(names, total.tolist(), strict=True)) | {"longest_s": longest}
+def _fitting_share(samples: int, facts: dict[str, Any]) -> float:
+    """Return the share of intervals that fit the nominal rate."""
+    within = samples - 1 - facts["gaps"]
+    steady = within - facts["burst_samples"]
+    if facts["burst_samples"] > within / 2:
+        return float(steady / within)
+    return float(1.0 - facts["bridged_holes"] / max(steady, 1))
 
 
 def _intervals(time_s: Array) -> Iterator[Array]:

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from sight.signal.clock import BLOCK, MAX_GAP_S, Clock, gap_limit_s
-from sight.signal.resample import Grid
 from sight.types import UNLABELLED, Array, Facts, Recording, Windows
 
 LABEL_RULES = ("majority", "whole", "centre")
@@ -19,37 +18,44 @@ LABEL_RULES = ("majority", "whole", "centre")
 UNKNOWN_GAP_S = 3600.0
 
 
-def cut(grid: Grid, *, window_s: float, stride_s: float, label_rule: str = "majority") -> Windows:
-    """Cut windows from a regularly sampled recording; none where a stretch is shorter than a window.
+def cut(
+    recording: Recording,
+    stretches: Sequence[slice],
+    *,
+    window_s: float,
+    stride_s: float,
+    label_rule: str = "majority",
+) -> Windows:
+    """Cut windows from the regularly sampled stretches of a recording; none from a stretch shorter than a window.
 
     Examples
     --------
-    >>> grid = Grid(values=np.arange(6.0)[:, None], time_s=np.array([0.0, 1, 2, 9, 10, 11]), rate_hz=1.0,
-    ...             labels=np.array([0, 0, 1, 1, 1, -1]), stretches=(slice(0, 3), slice(3, 6)))
-    >>> windows = cut(grid, window_s=2, stride_s=1)
+    >>> recording = Recording(values=np.arange(6.0)[:, None], time_s=np.array([0.0, 1, 2, 9, 10, 11]), unit="g",
+    ...                       channels=("x",), rate_hz=1.0, labels=np.array([0, 0, 1, 1, 1, -1]))
+    >>> windows = cut(recording, [slice(0, 3), slice(3, 6)], window_s=2, stride_s=1)
     >>> windows.x[:, 0].tolist()
     [[0.0, 1.0], [1.0, 2.0], [3.0, 4.0], [4.0, 5.0]]
     >>> windows.label.tolist(), windows.gap_before_s.tolist()
     ([0, 0, 1, 1], [0.0, 0.0, 6.0, 0.0])
     """
-    length, stride = whole_samples(window_s, grid.rate_hz), whole_samples(stride_s, grid.rate_hz)
-    starts = [np.arange(stretch.start, stretch.stop - length + 1, stride) for stretch in grid.stretches]
+    rate_hz, values = recording.rate_hz, recording.values
+    length, stride = whole_samples(window_s, rate_hz), whole_samples(stride_s, rate_hz)
+    starts = [np.arange(stretch.start, stretch.stop - length + 1, stride) for stretch in stretches]
     first = np.concatenate([np.empty(0, np.int64), *starts])
     begins = np.concatenate([np.empty(0, bool), *(np.arange(len(start)) == 0 for start in starts)])
-    time_s = grid.time_s[first]
-    x = np.empty((len(first), grid.values.shape[1], length), grid.values.dtype)
+    time_s, span = recording.time_s[first], length / rate_hz
+    x = np.empty((len(first), values.shape[1], length), values.dtype)
     at_once = max(BLOCK // length, 1)
     for block in (slice(i, i + at_once) for i in range(0, len(first), at_once)):
-        x[block] = sliding_window_view(grid.values, length, axis=0)[first[block]]
-    label = label_windows(grid.labels, first, length, label_rule)
-    span = length / grid.rate_hz
+        x[block] = sliding_window_view(values, length, axis=0)[first[block]]
+    label = label_windows(recording.labels, first, length, label_rule)
     return Windows(
         x=x,
         time_s=time_s,
         label=label,
         gap_before_s=_gap_before(time_s, begins, span),
         window_s=span,
-        stride_s=stride / grid.rate_hz,
+        stride_s=stride / rate_hz,
         facts={"windows": len(x), "windows_unlabelled": int((label == UNLABELLED).sum()), "label_rule": label_rule},
     )
 
@@ -80,18 +86,9 @@ def feature_windows(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> Wi
 def join(parts: Sequence[Windows], *, unknown_gap_s: float = UNKNOWN_GAP_S, one_clock: bool = False) -> Windows:
     """Join the windows of one subject's recordings in time order, with the pauses between them as gaps.
 
-    Parameters
-    ----------
-    parts
-        Windows of each recording. Sorted by start time if all have one, otherwise kept in order.
-    unknown_gap_s
-        Pause assumed between two recordings if one has no start time.
-    one_clock
-        Whether the times of all parts already count from the same moment.
-
-    Notes
-    -----
-    Times count from the start of the first recording. Recordings that overlap have no gap between them.
+    Parts are sorted by start time if all have one; otherwise they keep their order, and `unknown_gap_s` is assumed
+    between them. With `one_clock`, their times already count from the same moment. Times of the result count from the
+    start of the first recording. Recordings that overlap have no gap between them.
     """
     if not parts:
         raise ValueError("Expected at least one recording to join, got none; is the folder empty?")
@@ -140,19 +137,10 @@ def merge_facts(parts: Sequence[Facts]) -> dict[str, Any]:
 
 
 def label_windows(labels: Array | None, first: Array, length: int, rule: str) -> Array:
-    """Return the label of each window of `length` samples, given the first sample of each.
+    """Return the label of each window of `length` samples, given the labels of all samples and `first` of each window.
 
-    Parameters
-    ----------
-    labels
-        Label of each sample, or None.
-    first
-        First sample of each window, (N,).
-    length
-        Samples in a window.
-    rule
-        "majority": the most frequent label, the lower one in a tie, -1 if most samples have none. "whole": the label
-        that all samples share. "centre": the label of the middle sample.
+    The rule "majority" takes the most frequent label, the lower one in a tie, -1 if most samples have none; "whole"
+    the label that all samples share; "centre" the label of the middle sample.
     """
     if rule not in LABEL_RULES:
         raise ValueError(f"Expected a label rule out of {', '.join(LABEL_RULES)}, got {rule!r}.")
