@@ -104,7 +104,7 @@ def test_without_hash_the_file_is_not_verified(dataset, server, tmp_path):
     dataset.downloads = (Download(url=f"{server.url}/data.zip"),)
     lines = []
     fetch("small", tmp_path, progress=False, echo=lines.append)
-    assert lines[-1] == "Hash not published; not verified."
+    assert lines[-1] == "No hash available; not verified."
     fetch("small", tmp_path, progress=False, echo=lines.append)
     assert "exists" in lines[-1]
     assert len(server.requests) == 1

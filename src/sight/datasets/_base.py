@@ -29,7 +29,7 @@ class Download:
     """An official file to download."""
 
     url: str
-    #: Hash of the content; None if not published, then the file is not verified.
+    #: Hash of the content; without one the file is not verified.
     sha256: str | None = None
     #: Name of a zip inside the official zip that contains the data.
     inner_zip: str | None = None

@@ -57,7 +57,7 @@ def _download(
     except OSError as error:
         remedy = dataset.where_to_put(folder)
         raise ValueError(f"{dataset.name}: could not download {download.url} ({_reason(error)}); {remedy}") from error
-    echo("Hash verified." if download.sha256 else "Hash not published; not verified.")
+    echo("Hash verified." if download.sha256 else "No hash available; not verified.")
     return target
 
 
