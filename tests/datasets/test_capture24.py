@@ -78,7 +78,7 @@ def test_damaged_and_foreign_files_are_rejected(capture):
     expected = {
         "P002": "truncated or damaged",
         "P003": "expected columns time, x, y, z, annotation",
-        "P004": "label 'jumping on the moon'.*not in the map",
+        "P004": "jumping on the moon",
         "P005": "has no samples|is empty",
         "P006": "no window of 10 s",
         "P007": "expected columns time, x, y, z, annotation",

@@ -92,13 +92,13 @@ def test_pickles_and_wrong_arrays_are_rejected(tmp_path):
     with pytest.raises(ValueError, match="expected x"):
         read_npz(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", data=np.zeros(3))
-    with pytest.raises(ValueError, match="expected arrays x and y, got data"):
+    with pytest.raises(ValueError, match="got data"):
         read_npz(tmp_path / "c.npz")
     (tmp_path / "d.npz").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(ValueError, match="not a complete npz"):
         read_npz(tmp_path / "d.npz")
     write_npz(some_windows(), tmp_path / "e.npz", ("sit", "walk", "lie"))
-    with pytest.raises(ValueError, match="label 'lie' is not in the map"):
+    with pytest.raises(ValueError, match="label 'lie'"):
         read_npz(tmp_path / "e.npz", classes=("sit", "walk"))
 
 

@@ -37,7 +37,7 @@ def test_hapt_labels_and_transitions(tmp_path):
     assert windows.label.tolist() == [4] * 3 + [0] * 3
     np.testing.assert_allclose(windows.gap_before_s, [0, 0, 0, (400 - 266) / 50, 0, 0])
     (raw / "labels.txt").write_text("1 1 13 11 300\n")
-    with pytest.raises(ValueError, match=r"label 13 .* not in the map"):
+    with pytest.raises(ValueError, match="label 13 "):
         next(HAPT(tmp_path).recordings("1"))
     (raw / "gyro_exp01_user01.txt").unlink()
     with pytest.raises(ValueError, match=r"gyro_exp01_user01.txt is missing"):
@@ -103,7 +103,7 @@ def test_hugadb_order_units_and_corrupted_gyroscopes(tmp_path):
     assert HuGaDB(tmp_path, labels="twelve").classes[
         next(HuGaDB(tmp_path, labels="twelve").recordings("1")).labels[200]
     ] == ("bike")
-    with pytest.raises(ValueError, match=r"expected columns acc_lt_x.* not found"):
+    with pytest.raises(ValueError, match="acc_lt_x"):
         next(HuGaDB(tmp_path, sensor="lt").recordings("1"))
 
 

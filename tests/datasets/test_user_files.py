@@ -128,7 +128,7 @@ def test_rows_without_time_column(tmp_path):
     path = write(tmp_path / "p.csv", "x,y,z\n" + "1,2,3\n" * 30)
     recording = read_table(path, rate_hz=25)
     assert recording.time_s[-1] == pytest.approx(29 / 25)
-    with pytest.raises(ValueError, match="no column looks like time"):
+    with pytest.raises(ValueError, match="looks like time"):
         read_table(path)
 
 
@@ -203,7 +203,7 @@ def test_numeric_labels_in_parquet(tmp_path):
 
 
 def test_a_label_not_in_the_map(tmp_path):
-    with pytest.raises(ValueError, match=r"label '8' is not in the map"):
+    with pytest.raises(ValueError, match="label '8'"):
         read_table(labelled(tmp_path), label_column="label", classes=["1", "7"])
 
 
@@ -216,7 +216,7 @@ def test_a_label_not_in_the_map(tmp_path):
         ("", {}, "is empty"),
         (HEADER, {}, "no samples"),
         ("1,2,3,4\n5,6,7,8\n", {}, "begins with numbers"),
-        ("time,a,b\n0,1,2\n", {}, "no column looks like an acceleration axis among time, a, b"),
+        ("time,a,b\n0,1,2\n", {}, "acceleration axis among time, a, b"),
         (HEADER + rows(5), {"columns": {"time": "t", "x": "x"}}, "no column 't'; it has time, x, y, z"),
         (HEADER + rows(5), {"label_column": "act"}, "no column 'act'"),
         (HEADER + rows(5) + "0.2,1,oops,3\n", {}, "line 7, column 'y': expected a number, got 'oops'"),

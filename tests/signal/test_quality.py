@@ -64,4 +64,4 @@ def test_differences_from_training_are_warned_about():
     text = " ".join(warnings_for(whole, card))
     for word in ("25 Hz", "trained in m/s^2", "Channel z averages -1"):
         assert word in text
-    assert "trained on channels x, y" in warnings_for(whole, {"channels": ("x", "y")})[0]
+    assert "channels x, y" in warnings_for(whole, {"channels": ("x", "y")})[0]

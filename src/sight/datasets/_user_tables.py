@@ -32,31 +32,26 @@ class Table:
         import pyarrow as pa
 
         try:
-            for batch in self._batches(list(dict.fromkeys(columns)), numeric):
-                yield {name: batch.column(name) for name in batch.schema.names}
+            yield from self._batches(list(dict.fromkeys(columns)), numeric)
         except (*BROKEN, OSError) as error:
             raise self._broken(error) from None
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise ValueError(f"{self.path}: {self._first_bad_line(numeric) or first_words(error)}") from None
 
-    def _batches(self, columns: list[str], numeric: Sequence[str]) -> Iterator[Any]:
+    def _batches(self, columns: list[str], numeric: Sequence[str]) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
 
         if self._parquet:
             import pyarrow.parquet as pq
 
             for batch in pq.ParquetFile(self.path).iter_batches(BLOCK_ROWS, columns=columns):
-                arrays = [batch.column(name) for name in columns]
-                arrays = [
-                    array.cast(pa.float64(), safe=False) if name in numeric else array
-                    for name, array in zip(columns, arrays, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, names=columns)
+                block = {name: batch.column(name) for name in columns}
+                yield block | {name: block[name].cast(pa.float64(), safe=False) for name in numeric}
             return
         from pyarrow import csv as arrow_csv
 
         types = {name: pa.float64() if name in numeric else pa.string() for name in columns}
-        yield from arrow_csv.open_csv(
+        reader = arrow_csv.open_csv(
             self.path,
             read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES),
             parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter),
@@ -64,6 +59,8 @@ class Table:
                 column_types=types, include_columns=columns, strings_can_be_null=True, decimal_point=self._decimal
             ),
         )
+        for batch in reader:
+            yield {name: batch.column(name) for name in columns}
 
     def _open_csv(self) -> tuple[tuple[str, ...], dict[str, Any]]:
         """Read header and first row; detect the separators of columns and decimals."""

@@ -154,9 +154,8 @@ def _entries() -> list[Path]:
 def _code_hash() -> str:
     """Return the hash of all code that makes windows, so that changed code never reads an old entry."""
     package = Path(__file__).parents[1]
-    return hash_files(
-        [package / "types.py", *sorted((package / "signal").glob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))]
-    )
+    files = [package / "types.py", *(package / "signal").glob("*.py"), *(package / "datasets").glob("*.py")]
+    return hash_files(sorted(files))
 
 
 def _jsonable(value: Any) -> Any:
