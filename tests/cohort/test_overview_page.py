@@ -26,7 +26,7 @@ SHOWN = "[...document.querySelectorAll('#list li:not([hidden]) b')].map((node) =
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_overview_opens_silently_at_any_width(opened, cohort, width, scheme):
     page = opened(cohort / "overview.html", width, scheme)
-    assert page.heard == [f"request: {(cohort / 'overview.html').as_uri()}"]
+    assert page.messages == [f"request: {(cohort / 'overview.html').as_uri()}"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(SHOWN) == GOOD
     drawn = page.evaluate("document.querySelector('#list svg path').getBoundingClientRect().width")

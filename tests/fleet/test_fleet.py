@@ -141,7 +141,7 @@ def test_windows_are_encoded_in_the_shard(models, encoded):
 
 
 def test_samples_become_the_windows_of_the_recording_whatever_the_packets(models):
-    from sight.signal import cut
+    from sight.signal import prepare
     from sight.types import Recording
 
     model = planned(models["first"], kind="samples")
@@ -151,7 +151,7 @@ def test_samples_become_the_windows_of_the_recording_whatever_the_packets(models
     recording = Recording(
         values=samples, time_s=time_s, channels=("x", "y", "z"), unit=("g",) * 3, rate_hz=10.0, subject="w", labels=None
     )
-    windows = cut(recording, rate_hz=10.0, window_s=2.0, stride_s=1.0)
+    windows = prepare(recording, rate_hz=10.0, window_s=2.0, stride_s=1.0)
     adapter, expected = SIGHT().bind(model.source), []
     for x, gap in zip(windows.x, windows.gap_before_s, strict=True):
         if gap:

@@ -54,7 +54,7 @@ def test_page_has_no_messages_and_does_not_scroll_sideways(opened, report, width
     page = opened(report, width, scheme)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     page.mouse.move(width / 2, 300)
-    assert page.heard == [f"request: {report.as_uri()}"]
+    assert page.messages == [f"request: {report.as_uri()}"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
@@ -161,7 +161,7 @@ def test_best_of_each_column_is_bold(opened, report):
 def test_unlabelled_stream_without_start_time(opened, tmp_path):
     windows = morning(label=np.full(900, -1), start=None)
     page = opened(write_report(tmp_path / "r.html", run_method(windows, "none")), 390)
-    assert page.heard == [f"request: {(tmp_path / 'r.html').as_uri()}"]
+    assert page.messages == [f"request: {(tmp_path / 'r.html').as_uri()}"]
     assert page.locator(".methods, .matrix").count() == 0
     assert page.locator(".ticks span").first.inner_text() == "0:00"
 
@@ -192,7 +192,7 @@ def test_page_stays_small_for_any_length(opened, tmp_path, n):
     assert max(len(re.findall(r"h\d+", lane)) for lane in lanes) <= MAX_RUNS + 1  # and the cover below them
     area, mean = (re.search(rf'<path d="([^"]*)" class="{kind}"', text).group(1) for kind in ("area", "mean"))
     assert 1 <= len(re.findall("[ML]", area + mean)) <= MAX_POINTS
-    assert opened(path).heard == [f"request: {path.as_uri()}"]
+    assert opened(path).messages == [f"request: {path.as_uri()}"]
 
 
 def test_results_of_other_streams_raise(result, tmp_path):

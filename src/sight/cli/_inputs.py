@@ -137,7 +137,7 @@ def _recording(item: Input, card: Any, reading: Reading) -> Recording:
 
 def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
     from sight.signal import prepare
-    from sight.signal.units import warnings_for
+    from sight.signal.quality import warnings_for
 
     if str(item.path).endswith(".npz"):
         return _of_npz(item, card)
@@ -155,7 +155,7 @@ def _of_file(item: Input, card: Any, reading: Reading) -> Windows:
     )
     if reading.calibrate and not windows.facts.get("calibrated"):
         warnings += (f"Calibration was left out: {windows.facts.get('calibration_note', 'no rest')}.",)
-    if "not told" in str(windows.facts.get("time_zone", "")):
+    if "unknown" in str(windows.facts.get("time_zone", "")):
         warnings += ("Times tell no zone and are taken as UTC; give it with --tz.",)
     for warning in warnings:
         note(item, warning)
@@ -176,7 +176,7 @@ def _of_npz(item: Input, card: Any) -> Windows:
 
 def _fitted(item: Input, recording: Recording, channels: tuple[str, ...]) -> Recording:
     """Give the model its channels: by name where they are there, else by position where the number agrees."""
-    from sight.signal.units import select
+    from sight.signal.channels import select
 
     if set(channels) <= set(recording.channels):
         return select(recording, channels)

@@ -49,7 +49,7 @@ def fetch(
     """
     from sight.datasets.fetch import fetch as download
 
-    for path in download(name, folder, say=console.print):
+    for path in download(name, folder, echo=console.print):
         console.print(f"[bold]{path}[/]")
 
 
