@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from sight.atomic import write_json
 from sight.bench import timing
 from sight.fleet.output_files import read_predictions
 from sight.fleet.plan import Plan, file_digest, load_plan
-from sight.outputs import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ROOT / ".venv-spark" / "bin" / "python"

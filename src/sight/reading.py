@@ -260,8 +260,9 @@ def _npz_windows(ref: RecordingRef, card: ModelCard) -> Windows:
 
 
 def _file_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
+    from sight.datasets._timestamps import UNKNOWN_ZONE
     from sight.signal import prepare
-    from sight.signal.units import warnings_for
+    from sight.signal.quality import warnings_for
 
     recording = _file_samples(ref, card, options)
     training = {key: getattr(card, key) for key in ("rate_hz", "channels", "mean", "std")} | {"unit": card.units}
@@ -277,7 +278,7 @@ def _file_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> W
     )
     if options.calibrate and not windows.facts.get("calibrated"):
         warnings.append(f"Calibration was not applied: {windows.facts.get('calibration_note', 'no rest')}.")
-    if " " in str(windows.facts.get("time_zone", "")):  # a phrase such as "unknown, taken as UTC"; names have no space
+    if windows.facts.get("time_zone") == UNKNOWN_ZONE:
         warnings.append("Timestamps have no time zone and are taken as UTC; set it with tz (--tz).")
     return replace(windows, facts={**windows.facts, "warnings": warnings})
 
@@ -303,7 +304,7 @@ def _file_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> R
 
 def _with_channels(recording: Recording, channels: tuple[str, ...]) -> Recording:
     """Select the model's channels: by name, by the usual names of an axis, or else by position."""
-    from sight.signal.units import select
+    from sight.signal.channels import select
 
     if set(channels) <= set(recording.channels):
         return select(recording, channels)

@@ -18,7 +18,7 @@ VISIBLE = "[...document.querySelectorAll('#list li:not([hidden]) b')].map((node)
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])
 def test_the_overview_opens_without_requests_or_messages_at_any_width(opened, cohort, width, scheme):
     page = opened(cohort / "overview.html", width, scheme)
-    assert page.heard == [f"request: {(cohort / 'overview.html').as_uri()}"]
+    assert page.messages == [f"request: {(cohort / 'overview.html').as_uri()}"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(VISIBLE) == READABLE
     drawn = page.evaluate("document.querySelector('#list svg path').getBoundingClientRect().width")

@@ -50,7 +50,7 @@ def fetch(
     """
     from sight.datasets.fetch import fetch as download
 
-    for path in download(name, folder, say=console.print):
+    for path in download(name, folder, echo=console.print):
         console.print(f"[bold]{path}[/]")
 
 
@@ -78,7 +78,7 @@ def info(
     _print_table(dataset, rows)
     console.print(f"Read in {time.perf_counter() - began:.1f} s; windows are cached, the next run is faster.")
     if out:
-        from sight.outputs import write_json
+        from sight.atomic import write_json
 
         console.print(f"Facts: [bold]{write_json(out, rows)}[/]")
 

@@ -72,10 +72,10 @@ def evaluate(
     options = opt.read_options(columns, unit, tz, rate, max_gap, calibrate, option, label_column)
     windows = read_recording(ref, source, options)
     if labels is not None:
-        from sight.annotations import diary_labels, read_names
+        from sight.annotations import label_windows, read_label_map
 
-        classes = read_names(names) if names else None
-        windows = replace(windows, label=diary_labels(labels, windows, source.classes, classes))
+        classes = read_label_map(names) if names else None
+        windows = replace(windows, label=label_windows(labels, windows, source.classes, classes))
     if not (windows.label >= 0).any():
         raise ValueError(f"{ref.name} has no labels; give them with --labels diary.csv or --label-column NAME.")
     results = [run_with_progress(other, windows, other.name) for other in others]
@@ -86,15 +86,16 @@ def evaluate(
 
 def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any], title: str) -> None:
     """Print the table of scores, and write the result files and scores.json."""
+    from sight.atomic import write_json
     from sight.metrics import score_result
-    from sight.outputs import write_json, write_outputs
-    from sight.report.fact_tables import WAITED
+    from sight.outputs import write_outputs
+    from sight.report.score_table import LAG_NOTE
 
     scored = {each.name: score_result(each) for each in (*others, result)}
     rows = {"none": scored[result.name]["raw"]} | {name: scores["refined"] for name, scores in scored.items()}
     print_scores(rows, title, {each.name: each.label for each in (*others, result)})
     if result.lag:
-        console.print(WAITED, style="dim", highlight=False)
+        console.print(LAG_NOTE, style="dim", highlight=False)
     written = write_outputs(result, out, info=facts | {"title": title}, others=others)
     scores = write_json(out / "scores.json", rows)
     console.print(f"Report: [bold]{written['report.html']}[/]  scores: {scores}", soft_wrap=True)

@@ -44,7 +44,7 @@ def datasets(name: Name = None) -> None:
     if name:
         cls = registry.get("datasets", name)
         names = ("title", "classes", "channels", "units", "rate_hz", "window_s", "stride_s", "max_gap_s", "version")
-        facts = {key: getattr(cls, key) for key in (*names, "files", "licence", "citation", "homepage")}
+        facts = {key: getattr(cls, key) for key in (*names, "official_files", "licence", "citation", "homepage")}
         print_facts(name, {key: ", ".join(v) if isinstance(v, tuple) else v for key, v in facts.items()})
         return
     table = _table("Datasets", "rate (Hz)", "window / stride (s)", "channels", "classes")

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from sight.atomic import write_json
 from sight.datasets.window_cache import SETTLED_NS
-from sight.outputs import write_json
 
 #: Recording, file and error of a recording that could not be read.
 Failure = tuple[str, str, str]

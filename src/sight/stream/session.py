@@ -13,7 +13,7 @@ from sight.card import ModelCard, filled, require_card
 from sight.evaluate import stretches
 from sight.signal.calibrate import Calibration
 from sight.signal.clock import MAX_GAP_S
-from sight.signal.live_windows import Vectors, Windower
+from sight.signal.live_windows import FeatureWindower, Windower
 from sight.signal.resample import SAME_RATE
 from sight.signal.windows import whole_samples
 from sight.state import Stateful
@@ -176,11 +176,11 @@ def make_windower(
     window_s: float | None = None,
     stride_s: float | None = None,
     max_gap_s: float = MAX_GAP_S,
-) -> Windower | Vectors:
+) -> Windower | FeatureWindower:
     """Return the windower of a live stream for a model; windows of one sample are passed on as they are."""
     window_s, channels = window_s or card.window_s, len(card.channels)
     if whole_samples(window_s, card.rate_hz) == 1 and isclose(card.rate_hz, rate_in_hz, rel_tol=SAME_RATE):
-        return Vectors(rate_hz=rate_in_hz, channels=channels, max_gap_s=max_gap_s)
+        return FeatureWindower(rate_hz=rate_in_hz, channels=channels, max_gap_s=max_gap_s)
     return Windower(
         rate_in_hz=rate_in_hz,
         rate_hz=card.rate_hz,
