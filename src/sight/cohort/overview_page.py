@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from string import Template
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +12,7 @@ from sight._version import __version__
 from sight.cohort.results_folder import Failure, ResultsFolder
 from sight.cohort.summary_tables import FLAGS
 from sight.cohort.thumbnail import COLUMNS
+from sight.report.document import html_document
 from sight.report.html import Html, duration, figure, join, percent, tag
 from sight.report.palette import stylesheet
 
@@ -46,12 +44,15 @@ def write_overview(folder: ResultsFolder, names: Sequence[str], failures: Sequen
     """Write ``overview.html`` from the summary, and further pages if there are more than `PAGE_SIZE` recordings."""
     rows, time_use = (_read_table(folder, name) if names else [] for name in ("recordings", "time_use"))
     metadata = folder.read_metadata()
+    assets = files("sight.cohort") / "assets"
+    style = (assets / "overview.css").read_text("utf-8") + stylesheet(len(metadata["classes"]))
+    script = (assets / "overview.js").read_text("utf-8")
     pages = [_page_name(number) for number in range(max(1, -(-len(rows) // PAGE_SIZE)))]
     for number, page in enumerate(pages):
         listed = rows[PAGE_SIZE * number : PAGE_SIZE * (number + 1)]
         body = [_header(metadata, rows), _lead(rows, failures), _time_use(time_use), _links(number, pages)]
         body += [_list(folder, listed, metadata["classes"]) if listed else None, _failures(failures), _footer()]
-        text = _document(f"Cohort of {len(rows):,} recordings", join(body), len(metadata["classes"]))
+        text = html_document(f"Cohort of {len(rows):,} recordings", join(body), style=style, script=script)
         folder.write(folder.root / page, lambda draft, text=text: draft.write_text(text, "utf-8"))  # type: ignore[misc]
     for path in folder.root.glob("overview-*.html"):
         if path.name not in pages:
@@ -220,17 +221,4 @@ def _footer() -> Html:
     return tag(
         "footer",
         f"Written by sight {__version__}. This file is self-contained: it loads nothing and sends nothing.",
-    )
-
-
-def _document(title: str, body: Html, classes: int) -> str:
-    shared, own = files("sight.report") / "assets", files("sight.cohort") / "assets"
-    script = (own / "overview.js").read_text("utf-8")
-    style = (shared / "page.css").read_text("utf-8") + (own / "overview.css").read_text("utf-8") + stylesheet(classes)
-    return Template((shared / "page.html").read_text("utf-8")).substitute(
-        title=join([title]),
-        style=style,
-        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        body=body,
-        script=script,
     )
