@@ -14,6 +14,7 @@ from sight._version import __version__
 
 if TYPE_CHECKING:
     from sight.evaluate import refine, run
+    from sight.reading import read
     from sight.registry import RECOMMENDED, method
     from sight.sources import load, wrap
     from sight.types import Event, Recording, Result, SourceStats, Windows
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "refine": "sight.evaluate",
     "run": "sight.evaluate",
+    "read": "sight.reading",
     "method": "sight.registry",
     "RECOMMENDED": "sight.registry",
     "load": "sight.sources",
@@ -42,6 +44,7 @@ __all__ = [
     "__version__",
     "load",
     "method",
+    "read",
     "refine",
     "run",
     "wrap",

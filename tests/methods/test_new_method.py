@@ -21,11 +21,11 @@ from sight.cli import app
 from sight.evaluate import run
 from sight.fingerprint import class_fingerprint
 from sight.fleet import shard_state
-from sight.fleet.plan import Plan, digest, load
 from sight.fleet.shard import Rows, advance
 from sight.sources.fused import FusedSession
 from sight.sources.onnx_export import export_onnx
 from sight.testing import ToySource, toy_network, toy_stream
+from tests.helpers.fleets import load_model
 
 FILES = {
     "__init__": "from blend.method import Blend\n",
@@ -174,14 +174,12 @@ def test_it_runs_as_a_fused_graph(method, files):
 
 
 def test_it_serves_a_fleet(method, files):
-    path = str(files[1])
-    model = load(Plan(path=path, digest=digest(path), method="blend"))
+    model = load_model(files[1], method="blend")
     z, p = model.source.encode(toy_stream(n=20).x)
-    block = shard_state.fresh(model)
+    shard = shard_state.empty(model)
     rows = Rows(np.array(["w"] * 20, object), np.arange(20), np.arange(20.0), {"z": list(z), "p": list(p)})
-    predicted = advance(block, rows, model)
-    block, fate = shard_state.unpack(shard_state.pack(block, model), model)
-    assert fate == "same"
+    predicted, _ = advance(shard, rows, model)
+    assert shard_state.unpack(shard_state.pack(shard, model), model)[1] == "same"
     np.testing.assert_array_equal(np.stack(predicted["q"]), method().bind(model.source).refine(z, p))
 
 

@@ -19,8 +19,9 @@ from sight.base import Adapter
 from sight.methods._compiled import CompiledAdapter
 from sight.registry import RECOMMENDED, method, resolve, supporting
 from sight.sources.fused import FusedSession, graph_facts
-from sight.sources.onnx import FUSED, metadata
-from sight.sources.onnx_graph import prepared, to_graph
+from sight.sources.onnx import FUSED
+from sight.sources.onnx_export import check_agreement, serialise, window_shape
+from sight.sources.onnx_graph import prepare_network, to_graph
 from sight.sources.torch import TorchSource
 
 
@@ -46,35 +47,22 @@ def export_fused(
             f"Expected {' or '.join(supporting('fused_step'))} for a fused graph, got {adapter.name}; "
             f"use other methods with the plain export."
         )
-    if shape is None and source.card is None:
-        raise ValueError("Expected shape=(C, T) for a wrapped network, got None; give the shape of its windows.")
-    shape = shape or (len(source.card.channels), source.card.length)  # type: ignore[union-attr]
+    shape = window_shape(source, shape)
     bound, layout = dataclasses.replace(adapter).bind(source), adapter.layout
-    step = resolve(adapter.fused_step)(prepared(source.network, shape).cpu(), bound)
+    step = resolve(adapter.fused_step)(prepare_network(source.network, shape).cpu(), bound)
     zeros = [torch.from_numpy(tensor) for tensor in layout.graph_zeros(*source.weight.shape).values()]
     inputs = ("x", *layout.entries)
     outputs = ("q", "p", "surprise", *(f"next_{name}" for name in layout.entries))
     model = to_graph(step, (torch.zeros(1, *shape), *zeros), inputs, outputs)
-    texts = metadata(
-        classes=source.classes, weight=source.weight, bias=source.bias, card=source.card, stats=source.stats
-    )
-    texts[FUSED] = json.dumps(graph_facts(adapter.name, adapter.params(), layout))
-    for key, value in texts.items():
-        model.metadata_props.add(key=key, value=value)
-    data: bytes = model.SerializeToString()
+    data = serialise(model, source, {FUSED: json.dumps(graph_facts(adapter.name, adapter.params(), layout))})
     _compare(bound, data, shape)
     return write_atomic(path, data)
 
 
 def _compare(adapter: Adapter, data: bytes, shape: tuple[int, int]) -> None:
-    """Raise RuntimeError if graph and adapter differ; nothing has been written yet."""
+    """Raise RuntimeError if graph and adapter predict differently."""
     x = np.random.default_rng(0).normal(size=(8, *shape)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         session = FusedSession(write_atomic(Path(folder) / "trial.onnx", data))
         fused = np.array([session.step(window)[0] for window in x])
-    largest = float(np.abs(fused - adapter.step(x)).max())
-    if not largest <= 1e-4:
-        raise RuntimeError(
-            f"Expected the fused graph to agree with the adapter within 1e-4, got a difference of {largest:.1e}; "
-            f"nothing was written. Does the network use an operation that ONNX cannot express?"
-        )
+    check_agreement("probabilities", adapter.step(x), fused, tolerance=1e-4)
