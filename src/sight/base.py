@@ -208,8 +208,8 @@ class Adapter(Stateful, ABC):
 
     @property
     def chunk(self) -> int | None:
-        """Number of windows that one step should get; None if the cut of the stream makes no difference."""
-        return None
+        """Number of windows of a step, `batch` under the rule "chunk"; None if the cut of the stream does not matter."""
+        return getattr(self, "batch", None) if self.rule == "chunk" else None
 
     @property
     def rule(self) -> str:

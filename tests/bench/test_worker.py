@@ -23,7 +23,10 @@ def stage(tmp_path):
     return worker._Stage(dataset=None, sources=[windows], target=windows, recipe=recipe, trial=trial, job=job)
 
 
-@pytest.mark.parametrize("file", ["methods/_gradient.py", "base.py", "train.py", "metrics.py", "bench/stream_orders.py"])
+FILES = ["methods/_gradient.py", "base.py", "train.py", "metrics.py", "bench/stream_orders.py"]
+
+
+@pytest.mark.parametrize("file", FILES)
 def test_a_row_is_named_after_all_code_that_decides_it(stage, edit, file):
     def name():
         return replace(stage).path(Variant(label="TENT", method="tent"))

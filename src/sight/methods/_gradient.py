@@ -82,11 +82,6 @@ class GradientAdapter(Adapter):
     bn_rate: UnitInterval = 0.1
     seed: int = 0
 
-    @property
-    def chunk(self) -> int | None:
-        """Number of windows that one step should get; None under the stream rule."""
-        return self.batch if self.rule == "chunk" else None
-
     def state_bytes(self) -> dict[str, int]:
         """Return the number of bytes by kind, with full memories; `MEMORY_SUM` names those of the paper's column."""
         kinds = {

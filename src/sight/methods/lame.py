@@ -71,11 +71,6 @@ class LAME(OutputAdapter):
     iterations: PositiveInt = 100
     tolerance: NonNegative = 1e-8
 
-    @property
-    def chunk(self) -> int | None:
-        """Number of windows that are predicted together; None under the stream rule."""
-        return self.batch if self.rule == "chunk" else None
-
     def _reset(self) -> None:
         if self.rule == "stream":
             classes, dims = self.source.weight.shape

@@ -77,11 +77,6 @@ class OFTTA(Adapter):
     rule: Literal["chunk", "stream"] = "chunk"
     batch: PositiveInt = 128
 
-    @property
-    def chunk(self) -> int | None:
-        """Number of windows that are normalised together; None under the stream rule."""
-        return self.batch if self.rule == "chunk" else None
-
     def shares(self, layers: int) -> Array:
         """Return the source's share in each of `layers` layers, from input to output."""
         shares = np.geomspace(self.first, self.last, layers)

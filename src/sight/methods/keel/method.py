@@ -85,7 +85,7 @@ class Keel(CompiledAdapter):
 
     References
     ----------
-    Ours; see docs/beyond.md for its derivation and the effect of each part.
+    Ours; see docs/keel.md for its derivation and the effect of each part.
     """
 
     name: ClassVar[str] = "keel"
