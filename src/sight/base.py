@@ -208,7 +208,7 @@ class Adapter(Stateful, ABC):
 
     @property
     def chunk(self) -> int | None:
-        """Number of windows of a step, `batch` under the rule "chunk"; None if the cut of the stream does not matter."""
+        """Number of windows of a step, `batch` under the rule "chunk"; None if any cut gives the same result."""
         return getattr(self, "batch", None) if self.rule == "chunk" else None
 
     @property
