@@ -62,7 +62,7 @@ def demo(
     about = {"subject": unseen, "input": dict(windows[unseen].facts), "model": {"file": str(model), "encoder": "cnn"}}
     write_scores(result, others, out, about, title=f"Synthetic wearer {unseen}: raw against refined")
     console.print(
-        "Synthetic people show how things work, not how well; see docs/beyond.md for real ones.", highlight=False
+        "Synthetic people show how things work, not how well; see docs/keel.md for real ones.", highlight=False
     )
     console.print(
         f"Model: {model}",
