@@ -164,7 +164,7 @@ def _target_gains(runs: Any, base: str | None) -> Any:
 def _add_harm(summary: MethodSummary) -> None:
     runs, base = summary.runs, summary.source_only
     differences = runs.sub(runs[base], axis=0) if base is not None else runs * np.nan
-    summary.table["runs"], summary.table["harmed"] = differences.notna().sum(), (differences < -HARM).sum()
+    summary.table["runs"], summary.table["harmed"] = differences.notna().sum(), (differences.round(9) < -HARM).sum()
 
 
 def _add_paper(summary: MethodSummary, rows: Any) -> None:
