@@ -78,5 +78,5 @@ def motivation(rows: Any, name: str, title: str) -> Table:
 
 def _means_table(rows: Any, columns: Mapping[str, ScoreColumn], name: str, title: str, note: str) -> Table:
     means = rows.groupby("label")[[own.column for own in columns.values()]].mean()
-    cells = [[Cell(label) for label in means.index], *score_cells(means, columns, np.full(len(means), True))]
-    return Table(name=name, title=title, heads=["Method", *columns], rows=list(zip(*cells, strict=True)), note=note)
+    cells = score_cells(means, columns, np.full(len(means), True))
+    return Table.of_columns(name, title, {"Method": [Cell(label) for label in means.index]} | cells, note)

@@ -63,7 +63,7 @@ class Section:
         parts = [_figure(text, f"{self.title}: {name}") for name, text in self.figures.items()]
         parts += [table.html() for table in self.tables[:1]]
         for table in self.tables[1:]:
-            heading = table.title.removeprefix(f"{self.title}: ").capitalize()
+            heading = table.title.removeprefix(f"{self.title}: ")
             parts.append(tag("details", tag("summary", heading), table.html()))
         return tag("section", tag("h2", self.title), *parts, id=self.name)
 

@@ -109,8 +109,7 @@ def gains(summary: MultiSettingSummary, name: str, title: str, *, metric: str = 
         columns["Settings"] = [Cell(str(int(n))) for n in by["settings"][order]]
     if (runs.lt(runs.max()) & runs.notna()).any(axis=None):
         columns["Runs"] = [Cell(str(int(n))) for n in runs.sum(axis=1)[order]]
-    rows, note = list(zip(*columns.values(), strict=True)), GAINS_NOTE.format(metric=metric)
-    return Table(name=name, title=title, heads=list(columns), rows=rows, note=note)
+    return Table.of_columns(name, title, columns, GAINS_NOTE.format(metric=metric))
 
 
 def _with_intervals(means: Any, intervals: Sequence[Any]) -> list[Cell]:
@@ -155,9 +154,8 @@ def mean_scores(
     full = runs.eq(runs.max()).all(axis=1)  # means over fewer runs are not comparable
     spec = {head: SCORE_COLUMNS[head] for head in heads}
     means = {own.column: _setting_mean(summary, own.column).loc[order] for own in spec.values()}
-    columns = [[Cell(summary.marked[label]) for label in order], *score_cells(means, spec, full)]
-    rows = list(zip(*columns, strict=True))
-    return Table(name=name, title=title, heads=["Method", *heads], rows=rows, note=SCORES_NOTE)
+    methods = {"Method": [Cell(summary.marked[label]) for label in order]}
+    return Table.of_columns(name, title, methods | score_cells(means, spec, full), SCORES_NOTE)
 
 
 def _setting_mean(summary: MultiSettingSummary, column: str) -> Any:

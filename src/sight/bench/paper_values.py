@@ -1,4 +1,4 @@
-"""Values printed in the SIGHT paper, one per row of ``configs/paper.csv``."""
+"""Values printed in the SIGHT paper, from ``configs/paper``: one file per table, methods as columns."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ def values(metric: str = "mf1") -> dict[tuple[str, str, str, str], PaperValue]:
     >>> values()["main", "harth", "average", "SIGHT"].value
     76.73
     """
-    text = (resources.files("sight.bench") / "configs" / "paper.csv").read_text("utf-8")
-    return {
-        (row["table"], row["dataset"], row["condition"], row["method"]): PaperValue(
-            float(row["value"]), float(row["std"]) if row["std"] else None
-        )
-        for row in csv.DictReader(text.splitlines())
-        if row["metric"] == metric
-    }
+    found = {}
+    for file in (resources.files("sight.bench") / "configs" / "paper").iterdir():
+        for row in csv.DictReader(file.read_text("utf-8").splitlines()):
+            dataset, condition, printed = (row.pop(key) for key in ("dataset", "condition", "metric"))
+            for method, text in row.items():
+                if printed == metric and text:
+                    value, _, std = text.partition(" ± ")
+                    key = (file.name.removesuffix(".csv"), dataset, condition, method)
+                    found[key] = PaperValue(float(value), float(std) if std else None)
+    return found
 
 
 def of_pair(dataset: str, pair: str, method: str) -> PaperValue | None:

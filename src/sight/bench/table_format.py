@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,6 +33,12 @@ class Table:
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     note: str = ""
+
+    @classmethod
+    def of_columns(cls, name: str, title: str, columns: Mapping[str, Sequence[Cell]], note: str = "") -> Table:
+        """Create a table from its columns."""
+        rows = list(zip(*columns.values(), strict=True))
+        return cls(name=name, title=title, heads=list(columns), rows=rows, note=note)
 
     def markdown(self) -> str:
         """Return the table as Markdown with title and note."""

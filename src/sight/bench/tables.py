@@ -6,7 +6,7 @@ They contain neither times nor machine names, so a rerun writes the same bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,35 +80,32 @@ def _all_runs(summary: MethodSummary) -> Any:
     return summary.table["runs"] == summary.table["runs"].max()
 
 
-def _add_runs(summary: MethodSummary, heads: list[str], columns: list[list[Cell]]) -> None:
-    if not _all_runs(summary).all():
-        heads.append("Runs")
-        columns.append([Cell(str(runs)) for runs in summary.table["runs"]])
+def _method_table(summary: MethodSummary, name: str, title: str, columns: dict[str, list[Cell]], note: str) -> Table:
+    """Return a table of methods, with a column of runs if their numbers differ."""
+    methods = {"Method": [Cell(label) for label in marked_labels(summary)]}
+    runs = {} if _all_runs(summary).all() else {"Runs": [Cell(str(count)) for count in summary.table["runs"]]}
+    return Table.of_columns(name, title, methods | columns | runs, note)
 
 
 def scores(summary: MethodSummary, name: str, title: str) -> Table:
     """Return three variants of macro-F1, the difference to source-only, its test, ranks, and the paper's values."""
     t, full = summary.table, _all_runs(summary)
-    heads = ["Method", "Needs", "Macro-F1", "Δ", "p", "Won/tied/lost", "Rank", "F1 truth", "F1 all", "Accuracy"]
-    columns = [
-        [Cell(label) for label in marked_labels(summary)],
-        [Cell(needs(text)) for text in t["needs"]],
-        _means(t, full),
-        delta_cells(t),
-        [Cell(probability(p)) for p in t["p"]],
-        _records(t),
-        mark_best([number(r) for r in t["rank"]], -t["rank"]),
-        *(mark_best([number(v) for v in t[key]], t[key].where(full)) for key in ("macro_f1_truth", "macro_f1_all")),
-        mark_best([number(100 * v) for v in t["accuracy"]], t["accuracy"].where(full)),
-    ]
+    columns = {
+        "Needs": [Cell(needs(text)) for text in t["needs"]],
+        "Macro-F1": _means(t, full),
+        "Δ": delta_cells(t),
+        "p": [Cell(probability(p)) for p in t["p"]],
+        "Won/tied/lost": _records(t),
+        "Rank": mark_best([number(r) for r in t["rank"]], -t["rank"]),
+        "F1 truth": mark_best([number(v) for v in t["macro_f1_truth"]], t["macro_f1_truth"].where(full)),
+        "F1 all": mark_best([number(v) for v in t["macro_f1_all"]], t["macro_f1_all"].where(full)),
+        "Accuracy": mark_best([number(100 * v) for v in t["accuracy"]], t["accuracy"].where(full)),
+    }
     if t["paper"].notna().any():
-        heads += ["Paper", "Paper Δ"]
-        columns += [
-            mark_best([number(v) for v in t["paper"]], t["paper"]),
-            [Cell(number(v, sign=True)) for v in t["paper_delta"].where(t.index != summary.source_only)],
-        ]
-    _add_runs(summary, heads, columns)
-    return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=SCORES_NOTE)
+        deltas = t["paper_delta"].where(t.index != summary.source_only)
+        columns["Paper"] = mark_best([number(v) for v in t["paper"]], t["paper"])
+        columns["Paper Δ"] = [Cell(number(v, sign=True)) for v in deltas]
+    return _method_table(summary, name, title, columns, SCORES_NOTE)
 
 
 def _means(table: Any, full: Any) -> list[Cell]:
@@ -147,39 +144,36 @@ SEGMENT_COLUMNS = {
 }
 
 
-def score_cells(scores: Any, columns: Mapping[str, ScoreColumn], full: Any) -> Iterator[list[Cell]]:
-    """Yield the cells of each column; the best values of methods with all runs (`full`) are marked."""
-    for name, factor, higher, digits in columns.values():
+def score_cells(scores: Any, columns: Mapping[str, ScoreColumn], full: Any) -> dict[str, list[Cell]]:
+    """Return the cells of each column; the best values of methods with all runs (`full`) are marked."""
+    found = {}
+    for head, (name, factor, higher, digits) in columns.items():
         texts = [number(factor * value, digits) for value in scores[name]]
-        if higher is None:
-            yield [Cell(text) for text in texts]
-        else:
-            yield mark_best(texts, (scores[name] if higher else -scores[name]).where(full))
+        ranked = scores[name] * {True: 1, False: -1, None: np.nan}[higher]
+        found[head] = mark_best(texts, ranked.where(full))
+    return found
 
 
 def segments(summary: MethodSummary, name: str, title: str) -> Table:
     """Return segment errors, delays, calibration, time use and state."""
-    heads = ["Method", *SEGMENT_COLUMNS]
-    columns = [[Cell(label) for label in marked_labels(summary)]]
-    columns += score_cells(summary.table, SEGMENT_COLUMNS, _all_runs(summary))
-    _add_runs(summary, heads, columns)
-    return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=SEGMENTS_NOTE)
+    columns = score_cells(summary.table, SEGMENT_COLUMNS, _all_runs(summary))
+    return _method_table(summary, name, title, columns, SEGMENTS_NOTE)
 
 
 def single_class_streams(summary: MethodSummary, name: str, title: str) -> Table:
     """Return the accuracy where each class of a subject is a separate stream."""
     t, full = summary.table, _all_runs(summary)
-    heads = ["Method", "Accuracy", "Δ", "Won/tied/lost", "Harmed (%)", "Balanced accuracy"]
-    columns = [
-        [Cell(label) for label in marked_labels(summary)],
-        _means(t, full),
-        delta_cells(t),
-        _records(t),
-        [Cell(number(100 * h / n if n else np.nan)) for h, n in t[["harmed", "runs"]].itertuples(index=False)],
-        mark_best([number(100 * v) for v in t["balanced_accuracy"]], t["balanced_accuracy"].where(full)),
-    ]
-    _add_runs(summary, heads, columns)
-    return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=CLASSES_NOTE)
+    harmed = 100 * t["harmed"] / t["runs"].where(t["runs"] > 0)
+    columns = {
+        "Accuracy": _means(t, full),
+        "Δ": delta_cells(t),
+        "Won/tied/lost": _records(t),
+        "Harmed (%)": [Cell(number(share)) for share in harmed],
+        "Balanced accuracy": mark_best(
+            [number(100 * v) for v in t["balanced_accuracy"]], t["balanced_accuracy"].where(full)
+        ),
+    }
+    return _method_table(summary, name, title, columns, CLASSES_NOTE)
 
 
 def pair_table(pairs: Any, name: str, title: str) -> Table:

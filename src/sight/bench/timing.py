@@ -87,11 +87,6 @@ def one_thread() -> None:
 
 def machine() -> dict[str, Any]:
     """Return processor, system, load and versions."""
-    packages = ("numpy", "numba", "onnxruntime", "torch")
-    versions = {}
-    for name in packages:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {
         "processor": _processor(),
@@ -100,8 +95,17 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "threads": 1,
         "load_average_at_start": load,
-        **versions,
+        **package_versions("numpy", "numba", "onnxruntime", "torch"),
     }
+
+
+def package_versions(*names: str) -> dict[str, str]:
+    """Return the versions of installed packages."""
+    versions = {}
+    for name in names:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _processor() -> str:

@@ -15,7 +15,6 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,15 @@ from sight.bench.analyses import ANALYSES
 from sight.bench.plan import Experiment, Setting, Trial, Variant, canonical_json, hash_key
 from sight.bench.source_models import Recipe, batch_size, data_hash, source_model
 from sight.bench.stream_orders import reorder
+from sight.bench.timing import package_versions
 from sight.card import filled
 from sight.fingerprint import class_fingerprint, module_fingerprint
 from sight.smoothing import rule_of
 from sight.types import Array, Windows
 
 Row = dict[str, Any]
+#: Packages whose versions are part of a row.
+PACKAGES = ("numpy", "torch", "numba", "scipy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +211,9 @@ def _result_columns(
         "target_data": data.target_hash,
         "computed_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 4),
-        "versions": _versions(),
+        "versions": {"sight": __version__, "python": platform.python_version()}
+        | dict.fromkeys(PACKAGES, "")
+        | package_versions(*PACKAGES),
         "machine": platform.platform(),
     }
 
@@ -250,13 +254,3 @@ def _json(value: Any) -> Any:
 
 def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def _versions() -> dict[str, str]:
-    found = {"sight": __version__, "python": platform.python_version()}
-    for package in ("numpy", "torch", "numba", "scipy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = ""
-    return found
