@@ -218,7 +218,7 @@ def prototypes() -> str:
     ends = {}
     for name in ("first", "last"):
         with np.errstate(invalid="ignore"):
-            ends[name] = rows[name].map(lambda values: np.nanmean(values) if np.isfinite(values).any() else np.nan)
+            ends[name] = rows[f"prototype_{name}"].map(lambda values: np.nanmean(values) if np.isfinite(values).any() else np.nan)
     moved = by_subject(rows, ends["last"] - ends["first"])
     lines = []
     for setting, short in setting_group().items():

@@ -74,12 +74,12 @@ def test_prototypes_approach_the_centroids_of_a_shifted_subject():
     adapter, windows, (z, p) = bound_stream(n=600)
     shifted = z + 2 * np.abs(z).mean()
     found = analyses.prototypes(adapter.clone(eta_mu=0.2, omega_mu=0.0), windows, (shifted, p))
-    first, last = np.array(found["first"]), np.array(found["last"])
-    repeated = np.array(found["segments"]) >= 2
+    first, last = np.array(found["prototype_first"]), np.array(found["prototype_last"])
+    repeated = np.array(found["prototype_segments"]) >= 2
     assert (np.isfinite(first) == repeated).all()
     assert (last[repeated] > first[repeated]).all()
     frozen = analyses.prototypes(adapter.clone(prototypes="off"), windows, (shifted, p))
-    assert np.array(frozen["first"])[repeated] == pytest.approx(np.array(frozen["source"])[repeated], abs=1e-5)
+    assert np.array(frozen["prototype_first"])[repeated] == pytest.approx(np.array(frozen["prototype_source"])[repeated], abs=1e-5)
 
 
 def test_motivation_counts_transitions_and_peaks_at_changes():

@@ -93,7 +93,7 @@ def prototypes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
     -----
     The centroid is the mean unit feature of a class over the whole stream, by true label. The value of a segment is
     the mean over its windows of the cosine between centroid and prototype before each window. Classes with fewer than
-    two segments are NaN. ``source`` is the cosine of the head's row.
+    two segments are NaN. ``prototype_source`` is the cosine of the head's row.
     """
     label, classes = windows.label, len(adapter.source.classes)
     z = unit(encoded[0])
@@ -101,20 +101,24 @@ def prototypes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
     centroid = np.zeros((classes, z.shape[1]))
     centroid[present] = [z[label == k].mean(axis=0) for k in present]
     centroid = unit(centroid)
-    near = np.array([(step.prototypes * centroid).sum(axis=1) for step in _walk(adapter, encoded)])  # (N - 1, K)
+    cosines = np.array([(step.prototypes * centroid).sum(axis=1) for step in _walk(adapter, encoded)])  # (N - 1, K)
     starts = run_starts(label, np.zeros(len(label)))
     stops = np.append(starts[1:], len(label))
     first, last, count = np.full(classes, np.nan), np.full(classes, np.nan), np.zeros(classes, dtype=int)
     for k in present:
-        own = [
-            near[max(a, 1) - 1 : b - 1, k].mean() for a, b in zip(starts, stops, strict=True) if label[a] == k and b > 1
-        ]
-        count[k] = len(own)
-        if len(own) >= 2:
-            first[k], last[k] = own[0], own[-1]
-    rows = unit(np.asarray(adapter.source.weight))
-    start = np.where(np.isin(np.arange(classes), present), (rows * centroid).sum(axis=1), np.nan)
-    return {"first": first.tolist(), "last": last.tolist(), "source": start.tolist(), "segments": count.tolist()}
+        segments = [(a, b) for a, b in zip(starts, stops, strict=True) if label[a] == k and b > 1]
+        means = [cosines[max(a, 1) - 1 : b - 1, k].mean() for a, b in segments]
+        count[k] = len(means)
+        if len(means) >= 2:
+            first[k], last[k] = means[0], means[-1]
+    anchors = unit(np.asarray(adapter.source.weight))
+    start = np.where(np.isin(np.arange(classes), present), (anchors * centroid).sum(axis=1), np.nan)
+    return {
+        "prototype_first": first.tolist(),
+        "prototype_last": last.tolist(),
+        "prototype_source": start.tolist(),
+        "prototype_segments": count.tolist(),
+    }
 
 
 def motivation(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:

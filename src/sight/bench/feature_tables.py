@@ -51,7 +51,7 @@ def geometry(rows: Any, name: str, title: str) -> Table:
 
 def prototypes(rows: Any, name: str, title: str) -> Table:
     """Return the cosine of each class's prototype with the subject's centroid, in its first and last segment."""
-    first, last = (class_means(arrays(rows, column)) for column in ("first", "last"))
+    first, last = (class_means(arrays(rows, column)) for column in ("prototype_first", "prototype_last"))
     shown = [k for k in range(len(first)) if np.isfinite(first[k])]
     classes = list(rows["classes"].iloc[0])
     cells = [[Cell(classes[k]), Cell(number(first[k], 3)), Cell(number(last[k], 3))] for k in shown]

@@ -199,7 +199,7 @@ def geometry(rows: Any) -> str:
 def prototypes(rows: Any) -> str:
     """Draw the cosine of prototype and class centroid, first against last segment; "" if no class has two segments."""
     classes = list(rows["classes"].iloc[0])
-    first, last = (class_means(arrays(rows, name)) for name in ("first", "last"))
+    first, last = (class_means(arrays(rows, name)) for name in ("prototype_first", "prototype_last"))
     shown = [k for k in range(len(classes)) if np.isfinite(first[k])]
     if not shown:
         return ""
