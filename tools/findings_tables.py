@@ -215,10 +215,7 @@ def _gates(rows: Any, kind: str) -> dict[str, float]:
 def prototypes() -> str:
     """Return persistence, and the cosine of prototypes and class centroids, by setting."""
     rows, repeats = rows_of("prototypes"), rows_of("motivation")
-    ends = {}
-    for name in ("first", "last"):
-        with np.errstate(invalid="ignore"):
-            ends[name] = rows[f"prototype_{name}"].map(lambda values: np.nanmean(values) if np.isfinite(values).any() else np.nan)
+    ends = {name: rows[f"prototype_{name}"].map(_finite_mean) for name in ("first", "last")}
     moved = by_subject(rows, ends["last"] - ends["first"])
     lines = []
     for setting, short in setting_group().items():
@@ -232,6 +229,10 @@ def prototypes() -> str:
             lines.append([short, *stays, *cosines, text])
     heads = ["Setting", "persistence, truth", "persistence, source-only", "cosine, first segment", "last segment"]
     return markdown([*heads, "change"], lines)
+
+
+def _finite_mean(values: Any) -> float:
+    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
 
 def ablation() -> str:

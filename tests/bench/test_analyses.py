@@ -79,7 +79,8 @@ def test_prototypes_approach_the_centroids_of_a_shifted_subject():
     assert (np.isfinite(first) == repeated).all()
     assert (last[repeated] > first[repeated]).all()
     frozen = analyses.prototypes(adapter.clone(prototypes="off"), windows, (shifted, p))
-    assert np.array(frozen["prototype_first"])[repeated] == pytest.approx(np.array(frozen["prototype_source"])[repeated], abs=1e-5)
+    start, source = (np.array(frozen[f"prototype_{name}"])[repeated] for name in ("first", "source"))
+    assert start == pytest.approx(source, abs=1e-5)
 
 
 def test_motivation_counts_transitions_and_peaks_at_changes():
