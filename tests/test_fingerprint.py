@@ -90,8 +90,8 @@ def test_what_moves_from_the_end_of_a_file_to_the_next_counts(tmp_path):
 
 @pytest.mark.parametrize("file", ["train.py", "sources/source_stats.py", "encoders/_base.py", "encoders/cnn.py"])
 def test_a_model_is_named_after_the_code_of_training_and_of_its_network(edit, file):
-    before = RECIPE.name("data")
+    before = RECIPE.model_name("data")
     edit("encoders/resnet.py")
-    assert RECIPE.name("data") == before
+    assert RECIPE.model_name("data") == before
     edit(file)
-    assert RECIPE.name("data") != before
+    assert RECIPE.model_name("data") != before

@@ -77,7 +77,7 @@ class Keel(OutputAdapter):
 
     References
     ----------
-    Ours; see docs/beyond.md for where it comes from and what each part earns.
+    Ours; see docs/keel.md for where it comes from and what each part earns.
     """
 
     name: ClassVar[str] = "keel"
