@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sight.atomic import write_atomic
-from sight.metrics import MINUTES_A_DAY
+from sight.metrics import MINUTES_PER_DAY
 from sight.types import Array
 
 #: Columns that identify a run of a method, and columns that a later run may change.
@@ -116,7 +116,7 @@ def confusion_scores(confusion: Array) -> dict[str, Array]:
     some = np.where(total > 0, total, np.nan)
     accuracy = right.sum(axis=1) / some
     chance = (truth * predicted).sum(axis=1, dtype=np.float64) / some**2
-    minutes = (predicted - truth) / some[:, None] * MINUTES_A_DAY
+    minutes = (predicted - truth) / some[:, None] * MINUTES_PER_DAY
     return {
         "accuracy": accuracy,
         "frames_correct": accuracy,
