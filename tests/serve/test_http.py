@@ -320,10 +320,10 @@ def test_a_store_that_fails_is_logged_once_and_reported(client, caplog):
     values = make_stream(6, 3).repeat(200, axis=0).tolist()
     response = client.post("/v1/wearers/anna/samples", json={"values": values})
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
-    assert "check its disk" in response.json()["error"]
+    assert "check the store" in response.json()["error"]
     with client.websocket_connect("/v1/ingest") as socket:
         socket.send_json({"type": "samples", "wearer": "anna", "seq": 1, "values": values})
-        assert "check its disk" in socket.receive_json()["error"]
+        assert "check the store" in socket.receive_json()["error"]
     posted, sent = (record for record in caplog.records if record.message == "store failed")
     assert (posted.path, sent.wearer) == ("/v1/wearers/anna/samples", "anna")
     line = json.loads(JsonLines().format(posted))

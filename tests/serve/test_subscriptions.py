@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 
-from sight.serve.demo import Replay
+from sight.serve.demo import replay
 from sight.serve.errors import INTERNAL
 from sight.serve.monitoring import JsonLines
 from sight.serve.sockets import WatchConnection
@@ -78,8 +78,8 @@ def test_a_slow_subscriber_restarts_and_delays_no_other_client(client):
         socket.send_json({"type": "watch", "wearer": "anna"})
         read_until(socket, "hello")
         (channel,) = client.service.subscriptions._channels.values()
-        (subscription,) = channel.subscriptions
-        subscription.capacity = 20
+        (subscriber,) = channel.subscribers
+        subscriber.capacity = 20
         gate = threading.Event()
         real = client.service.queue.call
 
@@ -91,8 +91,8 @@ def test_a_slow_subscriber_restarts_and_delays_no_other_client(client):
             return await real(function, *args, **kwargs)
 
         for number in range(25):  # more than its outbox holds
-            subscription.push(json.dumps({"type": "noise", "number": number}))
-        assert subscription.lagging
+            subscriber.push(json.dumps({"type": "noise", "number": number}), None)
+        assert subscriber._lagging
         client.service.queue.call = blocked
         for part in np.split(values, 40):
             post(client, "anna", part)
@@ -121,7 +121,7 @@ def test_a_failing_subscription_is_logged_and_closed(client, monkeypatch, caplog
         if part == "hello":  # the first message cannot be made
             monkeypatch.setattr(client.service, "_latest", failing)
         elif part == "writer":
-            monkeypatch.setattr(WatchConnection, "_send_messages", failing)
+            monkeypatch.setattr(WatchConnection, "_send_hello", failing)
         else:
             monkeypatch.setattr(client.service.manager, "adaptation", failing)
         socket.send_json({"type": "watch", "wearer": "anna"})
@@ -155,9 +155,9 @@ def test_a_replay_continues_where_it_stopped(client):
 
     done = client.service.metrics.chunks.labels("false")._value
 
-    def replay(chunks):
+    def replay_until(chunks):
         async def send_chunks():
-            task = asyncio.create_task(Replay(client.service, {"demo": recording}, speed=400.0).run())
+            task = asyncio.create_task(replay(client.service, {"demo": recording}, speed=400.0))
             while done.get() < chunks:
                 await asyncio.sleep(0.01)
             task.cancel()
@@ -166,13 +166,13 @@ def test_a_replay_continues_where_it_stopped(client):
         client.portal.call(send_chunks)
         return client.get("/v1/wearers/demo").json()
 
-    assert 20 <= replay(20)["seq"] < 60
+    assert 20 <= replay_until(20)["seq"] < 60
     with client.websocket_connect("/v1/watch") as socket:
         socket.send_json({"type": "watch", "wearer": "demo"})
         hello = read_until(socket, "hello")[-1]
     first, second = hello["classes"][:2]
     assert hello["truth"] == {"round_s": 59.9 + 60, "starts": [[0, second], [20, None], [40, first]]}
-    assert replay(90)["seq"] >= 90
+    assert replay_until(90)["seq"] >= 90
     events = client.get("/v1/wearers/demo/events").json()["events"]
     starts = [event["time_s"] for event in events]
     assert starts == sorted(set(starts))

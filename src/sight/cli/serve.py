@@ -105,7 +105,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
     import uvicorn
 
     from sight.serve.app import create_app
-    from sight.serve.demo import Replay, demo_recordings
+    from sight.serve.demo import demo_recordings, replay
     from sight.serve.monitoring import log_config
 
     class Server(uvicorn.Server):
@@ -116,7 +116,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if demo and self.started:
-                self.replay = asyncio.create_task(Replay(service, recordings).run())
+                self.replay = asyncio.create_task(replay(service, recordings))
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             if self.replay is not None:

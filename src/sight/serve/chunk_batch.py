@@ -10,7 +10,7 @@ import numpy as np
 
 from sight.serve import serialization
 from sight.serve.chunks import Ack, Chunk
-from sight.serve.errors import BadChunk, UnknownWearer, WrongSequence
+from sight.serve.errors import UnknownWearer, WrongSequence
 from sight.serve.store import StoredChunk
 from sight.serve.wearer_session import WearerSession
 from sight.types import Array, Event, Windows
@@ -101,7 +101,7 @@ class ChunkBatch:
                     continue
                 if seq > expected or wearer in self.changed:
                     raise WrongSequence(wearer, seq, expected)
-                _check_channels(chunk, session)
+                session.check_channels(chunk)
             except Exception as error:
                 self.outcomes[index] = error
                 continue
@@ -155,12 +155,3 @@ class ChunkBatch:
         """Set the error of a chunk whose session was changed already."""
         self.outcomes[index] = error
         self.changed.add(self.chunks[index].wearer)
-
-
-def _check_channels(chunk: Chunk, session: WearerSession) -> None:
-    channels = len(session.model.card.channels)
-    if chunk.values.shape[1] != channels:
-        raise BadChunk(
-            f"{chunk.wearer}: expected samples of {channels} channels, got {chunk.values.shape[1]}; "
-            f"one row per sample, one column per channel."
-        )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+import itertools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,56 +56,37 @@ def demo_recordings() -> dict[str, Recording]:
     return {name: next(dataset.recordings(subject)) for name, subject in DEMO_WEARERS.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Replay:
-    """Sends recordings to a service again and again; after a restart it continues where the service stopped.
+async def replay(service: Service, recordings: Mapping[str, Recording], speed: float = SPEED) -> None:
+    """Send a recording for each wearer, again and again, until cancelled.
 
-    Parameters
-    ----------
-    service
-        The service that receives the samples.
-    recordings
-        Recording of each wearer.
-    speed
-        How many times faster than recorded.
-    chunk_s
-        Seconds of signal in each chunk.
+    After a restart it continues where the service stopped.
     """
+    async with asyncio.TaskGroup() as group:
+        for wearer, recording in recordings.items():
+            group.create_task(_replay(service, wearer, recording, speed))
 
-    service: Service
-    recordings: dict[str, Recording]
-    speed: float = SPEED
-    chunk_s: float = CHUNK_S
 
-    async def run(self) -> None:
-        """Replay all recordings until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for wearer in self.recordings:
-                group.create_task(self._replay(wearer))
-
-    async def _replay(self, wearer: str) -> None:
-        service, recording = self.service, self.recordings[wearer]
-        info = await service.queue.call(service.manager.create, wearer)
-        latest_s = -1.0 if info["time_s"] is None else info["time_s"]
-        slices, round_s = _slices(recording, self.chunk_s), float(recording.time_s[-1]) + PAUSE_S
-        if recording.labels is not None:
-            starts = _activity_starts(recording, info["classes"])
-            service.ground_truth[wearer] = {"round_s": round_s, "starts": starts}
-        loop = asyncio.get_running_loop()
-        due, rounds = loop.time(), max(0, int(latest_s // round_s))
-        while True:
-            for part in slices:
-                time_s = recording.time_s[part] + rounds * round_s
-                if time_s[-1] <= latest_s:
-                    continue
-                due = max(due + self.chunk_s / self.speed, loop.time() - 1)
-                await asyncio.sleep(due - loop.time())
-                try:
-                    await service.queue.send(Chunk(wearer, None, recording.values[part], time_s))
-                except ServiceError as error:  # the wearer was deleted
-                    log.warning("demo wearer ends", extra={"wearer": wearer, "error": str(error)})
-                    return
-            rounds += 1
+async def _replay(service: Service, wearer: str, recording: Recording, speed: float) -> None:
+    info = await service.queue.call(service.manager.create, wearer)
+    latest_s = -1.0 if info["time_s"] is None else info["time_s"]
+    slices, round_s = _slices(recording), float(recording.time_s[-1]) + PAUSE_S
+    if recording.labels is not None:
+        starts = _activity_starts(recording, info["classes"])
+        service.ground_truth[wearer] = {"round_s": round_s, "starts": starts}
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    for number in itertools.count(max(0, int(latest_s // round_s))):
+        for part in slices:
+            time_s = recording.time_s[part] + number * round_s
+            if time_s[-1] <= latest_s:
+                continue
+            due = max(due + CHUNK_S / speed, loop.time() - 1)
+            await asyncio.sleep(due - loop.time())
+            try:
+                await service.queue.send(Chunk(wearer, None, recording.values[part], time_s))
+            except ServiceError as error:  # the wearer was deleted
+                log.warning("demo wearer ends", extra={"wearer": wearer, "error": str(error)})
+                return
 
 
 def _activity_starts(recording: Recording, classes: Sequence[str]) -> list[tuple[float, str | None]]:
@@ -116,8 +96,8 @@ def _activity_starts(recording: Recording, classes: Sequence[str]) -> list[tuple
     return [(float(recording.time_s[i]), classes[labels[i]] if labels[i] >= 0 else None) for i in first]
 
 
-def _slices(recording: Recording, chunk_s: float) -> Sequence[slice]:
-    """Return slices of a recording of at most `chunk_s` seconds each."""
-    number = (recording.time_s // chunk_s).astype(np.int64)
+def _slices(recording: Recording) -> Sequence[slice]:
+    """Return slices of a recording of at most `CHUNK_S` seconds each."""
+    number = (recording.time_s // CHUNK_S).astype(np.int64)
     edges = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(number)]
-    return [slice(first, last) for first, last in pairwise(edges)]
+    return [slice(first, last) for first, last in itertools.pairwise(edges)]

@@ -26,7 +26,7 @@ class ServiceError(ValueError):
 
 
 class Refused(ServiceError):
-    """An input rejected before it reaches a session, with a reason and status of its own."""
+    """An input that is not valid, not permitted, or beyond a limit, with its own reason and status."""
 
     def __init__(self, reason: str, text: str, status: int = 422) -> None:
         super().__init__(text)
@@ -48,23 +48,6 @@ class UnknownModel(ServiceError):
     """No model of this name is loaded."""
 
     reason = "model"
-
-
-class BadRequest(ServiceError):
-    """An invalid method, hyper-parameter or sampling rate."""
-
-
-class BadChunk(ServiceError):
-    """A chunk that does not fit the wearer's model."""
-
-    reason = "chunk"
-
-
-class LimitReached(ServiceError):
-    """The service already holds the maximum number of wearers."""
-
-    reason = "wearers"
-    status = 409
 
 
 class Conflict(ServiceError):

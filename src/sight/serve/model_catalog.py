@@ -119,9 +119,6 @@ class ModelCatalog:
     def __iter__(self) -> Iterator[Model]:
         return iter(self._models.values())
 
-    def __len__(self) -> int:
-        return len(self._models)
-
     def get(self, name: str | None = None) -> Model:
         """Return a model by name@version, or the newest version of a name; None is the default name."""
         wanted = name or self.default

@@ -14,12 +14,12 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from uuid import uuid4
 
 from sight.serve.errors import StoreFailed
-from sight.serve.store import Snapshot, StoredChunk, StoredWearer
+from sight.serve.store import Snapshot, StoredChunk, StoredWearer, store_errors
 
 _SEQ_BYTES = 8
 
@@ -210,15 +210,8 @@ class RedisStore:
             yield pipe
             pipe.execute()
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise errors of Redis as `StoreFailed`."""
-        try:
-            yield
-        except self._failures as error:
-            raise StoreFailed(
-                f"The store at {self._address} failed ({error}); send the chunk again, and check the server."
-            ) from error
+    def _errors(self) -> AbstractContextManager[None]:
+        return store_errors(f"at {self._address}", *self._failures)
 
 
 def _numbered(row: bytes) -> tuple[int, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sight.serve.chunks import Chunk
 from sight.serve.errors import DENIED, Refused, ServiceError
@@ -18,15 +18,11 @@ from sight.serve.tokens import LOCAL, Token, TokenFile
 from sight.stream.event_json import as_json
 from sight.types import Event
 
+if TYPE_CHECKING:
+    from sight.serve.sockets import Connection
+
 #: Seconds that open sockets get to send their last messages when the service stops.
 DRAIN_S = 10.0
-
-
-class Closable(Protocol):
-    """An open socket."""
-
-    def stop(self) -> None:
-        """Stop reading; send what is pending, then close."""
 
 
 class Service:
@@ -61,7 +57,7 @@ class Service:
         self.connection_rate = RateLimiter(self.limits.connection_chunks_per_s, burst_s=1.0)
         self.ready = False
         self._require_token = require_token
-        self._sockets: set[Closable] = set()
+        self._sockets: set[Connection] = set()
         self._all_closed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -94,7 +90,7 @@ class Service:
         log.info("closed")
 
     @contextmanager
-    def track(self, connection: Closable, path: str) -> Iterator[bool]:
+    def track(self, connection: Connection, path: str) -> Iterator[bool]:
         """Count a socket while it is open; yield whether it is accepted."""
         accepted = self.ready and len(self._sockets) < self.limits.connections
         self._sockets.add(connection)

@@ -19,7 +19,7 @@ from zlib import crc32
 from sight.serve import serialization
 from sight.serve.chunk_batch import ChunkBatch, Outcome
 from sight.serve.chunks import Ack, Chunk
-from sight.serve.errors import Conflict, LimitReached, ServiceError, StoreFailed, UnknownWearer
+from sight.serve.errors import Conflict, Refused, ServiceError, StoreFailed, UnknownWearer
 from sight.serve.limits import Limits, check_wearer
 from sight.serve.model_catalog import ModelCatalog
 from sight.serve.store import Store, StoredWearer
@@ -157,7 +157,8 @@ class SessionManager:
             chosen.check_agreement(info, self.models)
             return info
         if len(self._index) >= self.limits.wearers:
-            raise LimitReached(f"Expected at most {self.limits.wearers} wearers; delete one, or raise the limit.")
+            text = f"Expected at most {self.limits.wearers} wearers; delete one, or raise the limit."
+            raise Refused("wearers", text, 409)
         return self._put(new_session(wearer, chosen.config(self.models), self.models))
 
     def wearers(self) -> list[dict[str, Any]]:

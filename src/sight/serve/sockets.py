@@ -22,7 +22,6 @@ from sight.serve.errors import DENIED, INTERNAL, Refused, ServiceError, WrongSeq
 from sight.serve.monitoring import log, log_failure
 from sight.serve.schemas import AuthMessage, SamplesMessage, WatchMessage
 from sight.serve.service import Service
-from sight.serve.subscriptions import Subscription
 from sight.serve.tokens import Token
 
 #: Seconds a client has to send its token, and to receive its last messages when the service stops.
@@ -234,13 +233,28 @@ class IngestConnection(Connection):
 
 
 class WatchConnection(Connection):
-    """Sends the live predictions of one wearer at a time."""
+    """Sends the live predictions of one wearer at a time.
+
+    A client that is new or too slow first gets the latest events (`hello`), so that no other client waits for it.
+    """
 
     path = "/v1/watch"
+    capacity = 256  # most messages waiting; beyond it all are dropped
 
     def __init__(self, service: Service, socket: WebSocket) -> None:
         super().__init__(service, socket)
-        self._subscribed: tuple[str, Subscription] | None = None
+        self._wearer: str | None = None
+        self._outbox: deque[tuple[str, int | None]] = deque()
+        self._lagging = False
+
+    def push(self, text: str, window: int | None) -> None:
+        """Add a message and the number of the window it belongs to; if there are too many, drop all."""
+        self._outbox.append((text, window))
+        if len(self._outbox) > self.capacity:
+            self._outbox.clear()
+            self.service.metrics.lagging.inc(not self._lagging)
+            self._lagging = True
+        self._outgoing.set()
 
     async def _on_text(self, message: str) -> None:
         request = parse(_WATCH, message)
@@ -250,42 +264,42 @@ class WatchConnection(Connection):
         if not self._check_token().permits("read", request.wearer):
             await self._send_error(request.wearer, DENIED)
             return
-        self._subscribed = request.wearer, Subscription(self._outgoing)
-        self.service.subscriptions.add(*self._subscribed)
+        self._wearer, self._lagging = request.wearer, True
+        self._outbox.clear()
+        self.service.subscriptions.add(request.wearer, self)
         self._outgoing.set()
 
     async def _send_pending(self) -> None:
-        if self._subscribed is not None:
+        while self._wearer is not None and (self._lagging or self._outbox):
             self._check_token()
-            await self._send_messages(*self._subscribed)
+            if self._lagging:
+                await self._send_hello(self._wearer)
+            else:
+                await self.socket.send_text(self._outbox.popleft()[0])
 
-    async def _send_messages(self, wearer: str, subscription: Subscription) -> None:
-        """Send waiting messages; a subscriber that is new or was too slow first gets the latest events."""
-        if subscription.lagging:
-            self.service.metrics.lagging.inc(subscription.greeted)
-            subscription.lagging, subscription.greeted = False, True
-            subscription.outbox.clear()
-            try:
-                hello = await self.service.hello(wearer)
-            except ServiceError as error:
+    async def _send_hello(self, wearer: str) -> None:
+        self._lagging = False
+        self._outbox.clear()
+        try:
+            hello = await self.service.hello(wearer)
+        except ServiceError as error:
+            if wearer == self._wearer:
                 self._unsubscribe()
                 await self._send_error(wearer, describe(error).text)
-                return
-            await self.socket.send_text(dumps(hello))
+            return
+        if wearer == self._wearer:
             last = hello["history"][-1]["window"] if hello["history"] else -1
-            new = [pair for pair in subscription.outbox if pair[1] is None or pair[1] > last]
-            subscription.outbox.clear()
-            subscription.outbox.extend(new)
-        while subscription.outbox and self._subscribed == (wearer, subscription):
-            await self.socket.send_text(subscription.outbox.popleft()[0])
+            new = [(text, window) for text, window in self._outbox if window is None or window > last]
+            self._outbox = deque(new)
+            await self.socket.send_text(dumps(hello))
 
     async def _send_error(self, wearer: str, text: str) -> None:
         await self.socket.send_text(dumps({"type": "error", "wearer": wearer, "seq": None, "error": text}))
 
     def _unsubscribe(self) -> None:
-        if self._subscribed is not None:
-            self.service.subscriptions.remove(*self._subscribed)
-            self._subscribed = None
+        if self._wearer is not None:
+            self.service.subscriptions.remove(self._wearer, self)
+            self._wearer = None
 
 
 async def _reject() -> None:

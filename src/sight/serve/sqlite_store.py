@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from sight.serve.errors import StoreFailed
-from sight.serve.store import Snapshot, StoredChunk, StoredWearer
+from sight.serve.store import Snapshot, StoredChunk, StoredWearer, store_errors
 
 #: Raised by one whenever an older `sight` could not use the tables of a newer one.
 SCHEMA = 3
@@ -187,12 +186,5 @@ class SqliteStore:
             raise
         self._db.execute("COMMIT")
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Raise errors of SQLite as `StoreFailed`."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise StoreFailed(
-                f"The store {self.path.name} failed ({error}); send the chunk again, and check its disk."
-            ) from error
+    def _errors(self) -> AbstractContextManager[None]:
+        return store_errors(self.path.name, sqlite3.Error)

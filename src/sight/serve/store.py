@@ -6,9 +6,12 @@ at all, and removes them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
+
+from sight.serve.errors import StoreFailed
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,15 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Release the store."""
+
+
+@contextmanager
+def store_errors(name: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raise errors of a store's library as `StoreFailed`."""
+    try:
+        yield
+    except errors as error:
+        raise StoreFailed(f"The store {name} failed ({error}); send the chunk again, and check the store.") from error
 
 
 def open_store(address: str, *, fsync: bool = False) -> Store:

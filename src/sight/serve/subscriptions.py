@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,43 +18,15 @@ from sight.types import Array
 SIGNAL_HZ, HISTORY, ADAPTATION_S = 25.0, 600, 1.0
 
 
-class Subscription:
-    """Messages that wait for one subscriber of one wearer.
+class Subscriber(Protocol):
+    """Receiver of the messages about one wearer."""
 
-    Parameters
-    ----------
-    ready
-        Set when there is something to send.
-    capacity
-        Most messages waiting; beyond it all are dropped, and the subscriber starts again from the latest events.
-
-    Examples
-    --------
-    >>> subscription = Subscription(asyncio.Event(), capacity=2)
-    >>> subscription.lagging = False
-    >>> for text in "abc":
-    ...     subscription.push(text)
-    >>> list(subscription.outbox), subscription.lagging
-    ([], True)
-    """
-
-    def __init__(self, ready: asyncio.Event, capacity: int = 256) -> None:
-        self.outbox: deque[tuple[str, int | None]] = deque()
-        self.ready, self.capacity = ready, capacity
-        self.lagging, self.greeted = True, False  # a new subscriber starts by catching up
-
-    def push(self, text: str, window: int | None = None) -> None:
-        """Add a message and the window it belongs to; if there are too many, drop all."""
-        if len(self.outbox) >= self.capacity:
-            self.outbox.clear()
-            self.lagging = True
-        else:
-            self.outbox.append((text, window))
-        self.ready.set()
+    def push(self, text: str, window: int | None) -> None:
+        """Add a message and the number of the window it belongs to, without waiting."""
 
 
 class Subscriptions:
-    """Subscriptions of all wearers.
+    """Subscribers of all wearers.
 
     Parameters
     ----------
@@ -68,24 +38,23 @@ class Subscriptions:
         self._channels: dict[str, _Channel] = {}
         self._request_adaptation = request_adaptation
 
-    def add(self, wearer: str, subscription: Subscription) -> None:
-        """Add a subscription to a wearer."""
-        self._channels.setdefault(wearer, _Channel()).subscriptions.add(subscription)
+    def add(self, wearer: str, subscriber: Subscriber) -> None:
+        """Subscribe to a wearer."""
+        self._channels.setdefault(wearer, _Channel()).subscribers.add(subscriber)
 
-    def remove(self, wearer: str, subscription: Subscription) -> None:
-        """Remove a subscription."""
-        channel = self._channels.get(wearer)
-        if channel is not None:
-            channel.subscriptions.discard(subscription)
-            if not channel.subscriptions:
-                del self._channels[wearer]
+    def remove(self, wearer: str, subscriber: Subscriber) -> None:
+        """Unsubscribe from a wearer."""
+        subscribers = self._channels[wearer].subscribers
+        subscribers.discard(subscriber)
+        if not subscribers:
+            del self._channels[wearer]
 
     def send(self, wearer: str, content: dict[str, Any], window: int | None = None) -> None:
         """Send a message to all subscribers of a wearer."""
         if wearer in self._channels:
             text = dumps({"type": content["type"], "wearer": wearer, **content})
-            for subscription in self._channels[wearer].subscriptions:
-                subscription.push(text, window)
+            for subscriber in self._channels[wearer].subscribers:
+                subscriber.push(text, window)
 
     def publish(self, ack: Ack, latency_ms: float) -> None:
         """Send the signal and events of an acknowledged chunk to the subscribers of its wearer, if there are any."""
@@ -107,7 +76,7 @@ class Subscriptions:
 
 @dataclass(eq=False)
 class _Channel:
-    """Subscriptions to one wearer, the next sample to send, and when its adaptation was summarised last.
+    """Subscribers of one wearer, the next sample to send, and when its adaptation was summarised last.
 
     Examples
     --------
@@ -116,7 +85,7 @@ class _Channel:
     [[0], [1], [2], []]
     """
 
-    subscriptions: set[Subscription] = field(default_factory=set)
+    subscribers: set[Subscriber] = field(default_factory=set)
     next_sample: int = 0
     summarised: float = -math.inf
 

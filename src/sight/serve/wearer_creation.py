@@ -10,7 +10,7 @@ from typing import Any
 from sight import registry
 from sight.base import OutputAdapter
 from sight.params import parse
-from sight.serve.errors import BadRequest, Conflict
+from sight.serve.errors import Conflict, Refused
 from sight.serve.model_catalog import Model, ModelCatalog
 from sight.serve.wearer_session import WearerSession
 
@@ -38,7 +38,7 @@ class WearerOptions:
     rate_hz: float | None = None
 
     def config(self, models: ModelCatalog) -> dict[str, Any]:
-        """Return the configuration of a new wearer; raise `BadRequest` or `UnknownModel`."""
+        """Return the configuration of a new wearer; raise `Refused` or `UnknownModel`."""
         model, method = models.get(self.model), (self.method or registry.RECOMMENDED).lower()
         return {
             "model": model.id,
@@ -66,25 +66,24 @@ class WearerOptions:
 
 
 def new_session(wearer: str, config: Mapping[str, Any], models: ModelCatalog) -> WearerSession:
-    """Return the session of a wearer that has not sent anything; raise `BadRequest` if the method does not fit."""
+    """Return the session of a wearer that has not sent anything; raise `Refused` if the method does not fit."""
     model = models.get(config["model"])
     try:
         return WearerSession(wearer, config, model)
     except (ValueError, TypeError) as error:
-        raise BadRequest(f"{wearer}: {error}") from None
+        raise Refused("request", f"{wearer}: {error}") from None
 
 
 def _complete_params(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all hyper-parameters of a method, those not given at their present defaults; raise `BadRequest`."""
+    """Return all hyper-parameters of a method, those not given at their present defaults."""
     try:
         cls = registry.get("methods", method)
         adapter = cls(**parse(cls, [f"{key}={value}" for key, value in params.items()]))
     except (ValueError, TypeError, ModuleNotFoundError) as error:
-        raise BadRequest(f"method {method!r}: {error}") from None
+        raise Refused("request", f"method {method!r}: {error}") from None
     if not isinstance(adapter, OutputAdapter):
-        raise BadRequest(
-            f"{method} adapts the network itself, which all wearers share; use a method such as sight or keel."
-        )
+        text = f"{method} adapts the network itself, which all wearers share; use a method such as sight or keel."
+        raise Refused("request", text)
     return adapter.params()
 
 
@@ -93,8 +92,6 @@ def _check_rate(rate_hz: float | None, model: Model) -> float:
     if rate_hz is None:
         return own
     if not MIN_RATE * own <= rate_hz <= MAX_RATE * own:
-        raise BadRequest(
-            f"Expected a rate between {MIN_RATE * own:g} and {MAX_RATE * own:g} Hz for a model at {own:g} Hz, "
-            f"got {rate_hz:g}; check the unit."
-        )
+        expected = f"between {MIN_RATE * own:g} and {MAX_RATE * own:g} Hz for a model at {own:g} Hz"
+        raise Refused("request", f"Expected a rate {expected}, got {rate_hz:g}; check the unit.")
     return float(rate_hz)

@@ -10,10 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from sight.base import Adapter
+from sight.ops import cosine
 from sight.serve import serialization
-from sight.serve.adaptation_summary import summarise
 from sight.serve.chunks import Chunk
-from sight.serve.errors import BadChunk, Conflict, Damaged, ServiceError
+from sight.serve.errors import Conflict, Damaged, Refused, ServiceError
 from sight.serve.model_catalog import Model, ModelCatalog
 from sight.serve.store import Snapshot, StoredWearer
 from sight.stream.session import Session
@@ -58,6 +59,13 @@ class WearerSession:
 
     # --- samples --------------------------------------------------------------------------------------------------
 
+    def check_channels(self, chunk: Chunk) -> None:
+        """Raise `Refused` if the chunk has another number of channels than the model."""
+        expected, got = len(self.model.card.channels), chunk.values.shape[1]
+        if got != expected:
+            text = f"expected samples of {expected} channels, got {got}; one row per sample, one column per channel."
+            raise Refused("chunk", f"{self.wearer}: {text}")
+
     def place(self, chunk: Chunk, seq: int) -> Chunk:
         """Return the chunk with its number, and with the time of each sample if the client gave the first."""
         time_s = chunk.time_s
@@ -75,10 +83,8 @@ class WearerSession:
         """Push the samples of the next chunk; return the windows that are now complete."""
         windows = self.session.cut(chunk.values, chunk.time_s)
         if len(windows) > MAX_WINDOWS:
-            raise BadChunk(
-                f"{self.wearer}: expected a chunk of at most {MAX_WINDOWS} windows, got {len(windows)}; "
-                f"send smaller chunks."
-            )
+            text = f"expected a chunk of at most {MAX_WINDOWS} windows, got {len(windows)}; send smaller chunks."
+            raise Refused("chunk", f"{self.wearer}: {text}")
         return windows
 
     def predict(self, windows: Windows, encoded: tuple[Array, Array] | None) -> list[Event]:
@@ -113,9 +119,16 @@ class WearerSession:
 
     def adaptation(self) -> dict[str, Any]:
         """Return what the method has learned, the time use of the day, and the size of the state."""
-        adapter = self.session.adapter
+        adapter, source = self.session.adapter, self.model.source
+        frequencies, prototypes = _learned(adapter)
+        weights = np.asarray(self.time_use_s if frequencies is None else frequencies, float)
+        of_model = source.weight if source.stats is None else source.stats.class_means
+        vectors = of_model if prototypes is None else prototypes
         return {
-            **summarise(adapter, self.time_use_s),
+            "class_frequencies": (weights / (weights.sum() or 1.0)).tolist(),
+            "frequencies_from": "day" if frequencies is None else "method",
+            "similarity": cosine(vectors[:, None], vectors[None]).astype(float).tolist(),
+            "prototypes_from": "model" if prototypes is None else "wearer",
             "time_use_s": self.time_use_s.tolist(),
             "count": self.session.count,
             "state_bytes": sum(adapter.state_bytes().values()),
@@ -158,6 +171,11 @@ class WearerSession:
             windows = self.session.cut(*serialization.unpack_inputs(self.wearer, seq, sealed))
             self.predict(windows, self.model.encode(windows.x) if len(windows) else None)
         return self
+
+
+def _learned(adapter: Adapter) -> tuple[Array | None, Array | None]:
+    """Return class frequencies (K,) in any scale and prototypes (K, D) of an adapter, None for those it has not."""
+    return getattr(adapter, "habit_", getattr(adapter, "life_", None)), getattr(adapter, "prototypes_", None)
 
 
 @ignore_overflow

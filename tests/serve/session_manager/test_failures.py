@@ -8,7 +8,7 @@ import pytest
 from sight import tensorfile
 from sight.serve import serialization
 from sight.serve.chunks import Ack, Chunk
-from sight.serve.errors import BadChunk, Conflict, Damaged, StoreFailed, UnknownWearer, WrongSequence
+from sight.serve.errors import Conflict, Damaged, Refused, StoreFailed, UnknownWearer, WrongSequence
 from sight.serve.model_catalog import Model, ModelCatalog
 from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
@@ -38,7 +38,7 @@ def test_a_bad_chunk_affects_no_other_chunk(manager, model):
             Chunk("ben", 2, values[100:]),
         ]
     )
-    assert [type(outcome) for outcome in outcomes] == [Ack, BadChunk, UnknownWearer, WrongSequence, Ack]
+    assert [type(outcome) for outcome in outcomes] == [Ack, Refused, UnknownWearer, WrongSequence, Ack]
     ben = outcomes[0].events + outcomes[4].events
     assert same_events(ben, uninterrupted(model, values, "sight"))
     rest = send(manager, "anna", values[100:], seq=2)
@@ -85,7 +85,7 @@ def test_a_network_that_fails_acknowledges_none_of_its_chunks(manager, model, mo
 
 def test_a_chunk_of_too_many_windows_is_refused(manager):
     create(manager, ["anna"])
-    with pytest.raises(BadChunk, match="1000 windows, got 1999"):
+    with pytest.raises(Refused, match="1000 windows, got 1999"):
         send(manager, "anna", np.zeros((20_000, 3)))
     assert send(manager, "anna", np.zeros((30, 3))).seq == 1
 

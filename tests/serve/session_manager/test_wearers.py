@@ -14,7 +14,7 @@ import pytest
 import safetensors.numpy
 
 from sight.registry import method
-from sight.serve.errors import BadRequest, Conflict, LimitReached, Refused, UnknownModel, UnknownWearer
+from sight.serve.errors import Conflict, Refused, UnknownModel, UnknownWearer
 from sight.serve.limits import Limits
 from sight.serve.model_catalog import Model, ModelCatalog
 from sight.serve.session_manager import SessionManager
@@ -57,14 +57,14 @@ def test_defaults_are_the_recommended_method_and_the_newest_model(manager):
     ("options", "error", "keyword"),
     [
         ({"model": "nothing"}, UnknownModel, "'nothing'"),
-        ({"method": "nothing"}, BadRequest, "'nothing'"),
-        ({"method": "tent"}, BadRequest, "adapts the network"),
-        ({"params": {"tua": 1}, "method": "sight"}, BadRequest, "tua"),
-        ({"params": {"tau": "warm"}, "method": "sight"}, BadRequest, "tau"),
-        ({"params": {"tau": -1}, "method": "sight"}, BadRequest, "tau > 0"),
-        ({"params": {"tau": [1]}, "method": "sight"}, BadRequest, "tau"),
-        ({"rate_hz": 1e6}, BadRequest, "between 1 and 1000 Hz"),
-        ({"rate_hz": float("nan")}, BadRequest, "between 1 and 1000 Hz"),
+        ({"method": "nothing"}, Refused, "'nothing'"),
+        ({"method": "tent"}, Refused, "adapts the network"),
+        ({"params": {"tua": 1}, "method": "sight"}, Refused, "tua"),
+        ({"params": {"tau": "warm"}, "method": "sight"}, Refused, "tau"),
+        ({"params": {"tau": -1}, "method": "sight"}, Refused, "tau > 0"),
+        ({"params": {"tau": [1]}, "method": "sight"}, Refused, "tau"),
+        ({"rate_hz": 1e6}, Refused, "between 1 and 1000 Hz"),
+        ({"rate_hz": float("nan")}, Refused, "between 1 and 1000 Hz"),
     ],
 )
 def test_invalid_options_are_refused(manager, options, error, keyword):
@@ -83,7 +83,7 @@ def test_invalid_names_are_refused(manager, name):
 def test_the_number_of_wearers_is_limited(models, tmp_path):
     manager = SessionManager(models, SqliteStore(tmp_path / "store.db"), limits=Limits(wearers=2))
     create(manager, ["anna", "ben"])
-    with pytest.raises(LimitReached, match="at most 2 wearers"):
+    with pytest.raises(Refused, match="at most 2 wearers"):
         manager.create("carla")
     manager.delete("anna")
     manager.create("carla")

@@ -78,7 +78,7 @@ export class DeviceSession {
     const { q, p, surprise, ms } = await model.step(x);
     const [label, raw] = [q, p].map((shares) => model.classes[shares.indexOf(Math.max(...shares))]);
     const truth = truthAt(timeS + model.card.window_s / 2);
-    this.history.add([{ window: model.count - 1, time_s: timeS, gap_s: gapS, q, p, surprise, label, raw, truth }]);
+    this.history.add({ window: model.count - 1, time_s: timeS, gap_s: gapS, q, p, surprise, label, raw, truth });
     this.timings = [...this.timings, ms].slice(-MAX_TIMINGS);
   }
 

@@ -11,39 +11,21 @@ export class History {
   times = [];
   values = [];
 
-  // Add events as they arrive. Known windows are ignored; an older window with other values means a restarted stream.
-  add(events) {
-    const newest = events.at(-1);
-    const last = this.events.at(-1)?.window ?? -1;
-    if (!newest) return;
-    const known = this.events.find((event) => event.window === newest.window);
-    if (newest.window <= last && !(known && equal(known, newest))) this.events = [];
-    if (events[0].window > last) this.events.push(...events);
-    else this.insert(events);
+  // Add the next event. Any other number than the next one means that the stream was restarted.
+  add(event) {
+    if (event.window !== (this.events.at(-1)?.window ?? -1) + 1) this.events = [];
+    this.events.push(event);
     if (this.events.length > 1.1 * MAX_EVENTS) this.events = this.events.slice(-MAX_EVENTS);
   }
 
-  // Insert older events in order.
-  insert(events) {
-    const byWindow = new Map([...events, ...this.events].map((event) => [event.window, event]));
-    this.events = [...byWindow.values()].sort((a, b) => a.window - b.window);
-  }
-
-  // The latest range of windows in the last `span` seconds that is missing: [after, limit], or null.
+  // The windows of the last `span` seconds that are missing before the first event: [after, limit], or null.
   missing(span) {
     const { events } = this;
-    if (!events.length) return null;
-    const from = events.at(-1).time_s - span;
-    let next = events.at(-1).window;
-    for (let i = events.length - 1; i >= 0 && events[i].time_s >= from; i -= 1) {
-      if (events[i].window < next - 1) return [events[i].window, next - events[i].window - 1];
-      next = events[i].window;
-    }
-    const first = events[0];
-    if (next !== first.window || first.window === 0 || first.time_s < from) return null;
-    const strides = Math.ceil((first.time_s - from) / this.#stride());
-    const after = Math.max(-1, first.window - 1 - strides);
-    return [after, first.window - 1 - after];
+    const from = (events.at(-1)?.time_s ?? 0) - span;
+    if (!events.length || events[0].window === 0 || events[0].time_s < from) return null;
+    const last = events[0].window - 1;
+    const after = Math.max(-1, last - Math.ceil((events[0].time_s - from) / this.#stride()));
+    return [after, last - after];
   }
 
   #stride() {
@@ -79,5 +61,3 @@ function indexAfter(times, at) {
   const index = times.findIndex((time) => time > at);
   return index < 0 ? times.length : index;
 }
-
-const equal = (a, b) => a.time_s === b.time_s && a.q.every((share, k) => share === b.q[k]);

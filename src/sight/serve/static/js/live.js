@@ -93,7 +93,7 @@ function watch(wearer) {
 const handlers = {
   hello(message) {
     page.info = message;
-    page.history.add(message.history.map(withTruth));
+    page.history.events = message.history.map(withTruth);
     const { method, channels, rate_hz: rate, window_s: windowS, stride_s: strideS, truth } = message;
     byId("about").textContent =
       `${method} · ${channels.length} channels at ${rate} Hz · windows of ${windowS} s every ${strideS} s`;
@@ -105,7 +105,7 @@ const handlers = {
   },
   event(message) {
     page.receivedMs = Date.now();
-    page.history.add([withTruth(message)]);
+    page.history.add(withTruth(message));
     page.latencies = [...page.latencies, message.latency_ms].slice(-MAX_LATENCIES);
   },
   signal: ({ time_s: times, values }) => page.history.addSamples(times, values),
@@ -150,20 +150,20 @@ async function loadAdaptation(wearer) {
   }
 }
 
-// Request the events of the time span that are missing, latest first.
+// Request the events of the time span that are older than those of the first message, latest first.
 async function loadHistory() {
   if (loadingHistory) return;
   loadingHistory = true;
   try {
-    const { wearer } = page;
-    for (let range, previous = null; wearer === page.wearer; previous = String(range)) {
-      range = page.history.missing(page.span);
-      if (!range || String(range) === previous) break;
+    for (let range, previous; (range = page.history.missing(page.span)) && String(range) !== previous; ) {
+      previous = String(range);
+      const { wearer, history } = page;
       const [after, limit] = range;
       const from = Math.max(after, after + limit - MAX_REQUEST);
       const path = `/v1/wearers/${encodeURIComponent(wearer)}/events`;
       const { events } = await get(`${path}?after=${from}&limit=${after + limit - from}`);
-      if (wearer === page.wearer) page.history.insert(events.map(withTruth));
+      const stillMissing = history.events[0]?.window === after + limit + 1;
+      if (stillMissing) history.events.unshift(...events.map(withTruth));
     }
   } catch (error) {
     showNotice(error.message);
