@@ -41,6 +41,7 @@ def test_subscribers_get_the_history_then_every_event_once(client):
         hello = socket.receive_json()
         assert (hello["type"], hello["method"], hello["rate_hz"], hello["window_s"]) == ("hello", "keel", 10.0, 2.0)
         assert hello["classes"] == list(TOY.card.classes)
+        assert hello["adaptation"]["count"] == hello["count"] == 649
         assert equal_events(hello["history"], expected(values)[649 - HISTORY : 649])
         post(client, "anna", values[6500:6520])
         live = read_until(socket, "adaptation")

@@ -97,7 +97,7 @@ def serve(
     scheme = "https" if tls_cert else "http"
     console.print(f"[bold]sight[/] serves at [bold]{_address(scheme, listener)}[/]", highlight=False, soft_wrap=True)
     tls = {"ssl_certfile": tls_cert, "ssl_keyfile": tls_key} if tls_cert else {}
-    _run(Service(manager, tokens, limits, require_token=not local), listener, demo=demo, **tls)
+    _run(Service(manager, tokens, require_token=not local), listener, demo=demo, **tls)
 
 
 def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -> None:

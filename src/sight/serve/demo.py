@@ -24,7 +24,7 @@ DATASET: dict[str, Any] = {"wearers": 9, "hours": 0.3, "seed": 4}
 SPEED, CHUNK_S, PAUSE_S = 10.0, 1.0, 60.0
 
 
-def demo_model(folder: Path, epochs: int = 2) -> Path:
+def demo_model(folder: Path) -> Path:
     """Return the path of the demo's model in a folder; the first time it is trained, which takes seconds and torch."""
     path = folder / "demo.onnx"
     if path.exists():
@@ -39,7 +39,7 @@ def demo_model(folder: Path, epochs: int = 2) -> Path:
         [windows_of(dataset, subject) for subject in TRAINING_SUBJECTS],
         dataset.classes,
         encoder="resnet",
-        epochs=epochs,
+        epochs=2,
         channels=dataset.channels,
         units=dataset.units,
         rate_hz=dataset.rate_hz,

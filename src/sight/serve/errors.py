@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 #: The same text for a token that is missing, wrong, removed or not valid for this wearer, whether the wearer exists.
 DENIED = "This needs a token that permits it; send it as 'Authorization: Bearer TOKEN'."
 INTERNAL = "Internal error; see the log of the service."
@@ -86,25 +84,17 @@ class StoreFailed(RuntimeError):
     status = 503
 
 
-class ErrorDescription(NamedTuple):
-    """What a client learns about an error."""
-
-    reason: str
-    text: str
-    status: int
-
-
-def describe(error: Exception) -> ErrorDescription:
+def describe(error: Exception) -> tuple[str, str, int]:
     """Return reason, text and HTTP status of an error; internal errors are described in the log only.
 
     Examples
     --------
     >>> describe(UnknownWearer("anna"))
-    ErrorDescription(reason='unknown', text="There is no wearer 'anna'; create it first.", status=404)
-    >>> describe(ZeroDivisionError("secret")).text
-    'Internal error; see the log of the service.'
+    ('unknown', "There is no wearer 'anna'; create it first.", 404)
+    >>> describe(ZeroDivisionError("secret"))
+    ('internal', 'Internal error; see the log of the service.', 500)
     """
     if not isinstance(error, ValueError | TypeError | StoreFailed):
-        return ErrorDescription("internal", INTERNAL, 500)
+        return "internal", INTERNAL, 500
     text = " ".join(str(error).split())[:500]
-    return ErrorDescription(getattr(error, "reason", "value"), text, getattr(error, "status", 422))
+    return getattr(error, "reason", "value"), text, getattr(error, "status", 422)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
@@ -15,6 +14,8 @@ from sight.serve.errors import Refused
 from sight.serve.monitoring import Metrics, log
 from sight.serve.session_manager import SessionManager
 
+#: How long the first chunk of a batch waits for others, and most chunks in one batch.
+GATHER_S, BATCH_SIZE = 0.004, 128
 #: Called on the event loop with the outcome of a chunk and its latency in milliseconds.
 Deliver: TypeAlias = Callable[[Outcome, float], None]
 P = ParamSpec("P")
@@ -38,10 +39,6 @@ class IngestQueue:
         Used by nothing else while the queue runs.
     metrics
         Counters of chunks, windows and seconds.
-    gather_s
-        How long the first chunk of a batch waits for others.
-    batch_size
-        Most chunks in one batch.
     capacity
         Most chunks waiting; beyond it `put` refuses.
     on_ack
@@ -49,20 +46,10 @@ class IngestQueue:
     """
 
     def __init__(
-        self,
-        manager: SessionManager,
-        metrics: Metrics,
-        *,
-        gather_s: float = 0.004,
-        batch_size: int = 128,
-        capacity: int = 20_000,
-        on_ack: Callable[[Ack, float], None] = lambda _ack, _latency_ms: None,
+        self, manager: SessionManager, metrics: Metrics, capacity: int, on_ack: Callable[[Ack, float], None]
     ) -> None:
         self.manager, self.metrics, self.on_ack = manager, metrics, on_ack
-        self.gather_s, self.batch_size, self.capacity = gather_s, batch_size, capacity
-        self._waiting: deque[_Pending] = deque()
-        self._nonempty, self._idle = asyncio.Event(), asyncio.Event()
-        self._idle.set()
+        self._queue: asyncio.Queue[_Pending] = asyncio.Queue(capacity)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sessions")
         self._task: asyncio.Task[None] | None = None
 
@@ -72,12 +59,12 @@ class IngestQueue:
 
     def put(self, chunk: Chunk, deliver: Deliver) -> None:
         """Queue a chunk; raise `Refused` with status 503 if the queue is full."""
-        if len(self._waiting) >= self.capacity:
-            raise Refused("busy", "The service is busy; send the same chunk again in a moment.", 503)
-        self._waiting.append(_Pending(chunk, deliver, time.perf_counter()))
-        self.metrics.depth.set(len(self._waiting))
-        self._idle.clear()
-        self._nonempty.set()
+        try:
+            self._queue.put_nowait(_Pending(chunk, deliver, time.perf_counter()))
+        except asyncio.QueueFull:
+            text = "The service is busy; send the same chunk again in a moment."
+            raise Refused("busy", text, 503) from None
+        self.metrics.depth.set(self._queue.qsize())
 
     async def send(self, chunk: Chunk) -> tuple[Ack, float]:
         """Queue a chunk; return its acknowledgement and latency in milliseconds, or raise its error."""
@@ -98,8 +85,8 @@ class IngestQueue:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
     async def drain(self) -> None:
-        """Wait until the queue is empty."""
-        await self._idle.wait()
+        """Wait until all chunks are processed."""
+        await self._queue.join()
 
     async def stop(self) -> None:
         """Process what is waiting, then end the thread."""
@@ -111,15 +98,14 @@ class IngestQueue:
 
     async def _run(self) -> None:
         while True:
-            await self._nonempty.wait()
-            if len(self._waiting) < self.batch_size:
-                await asyncio.sleep(self.gather_s)
-            batch = [self._waiting.popleft() for _ in range(min(self.batch_size, len(self._waiting)))]
-            outcomes = await self.call(self._ingest, [pending.chunk for pending in batch])
-            self._report(batch, outcomes)
-            if not self._waiting:
-                self._nonempty.clear()
-                self._idle.set()
+            batch = [await self._queue.get()]
+            if self._queue.qsize() < BATCH_SIZE:
+                await asyncio.sleep(GATHER_S)
+            while len(batch) < BATCH_SIZE and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            self._report(batch, await self.call(self._ingest, [pending.chunk for pending in batch]))
+            for _ in batch:
+                self._queue.task_done()
 
     def _ingest(self, chunks: Sequence[Chunk]) -> Sequence[Outcome]:
         start = time.perf_counter()
@@ -135,7 +121,7 @@ class IngestQueue:
     def _report(self, batch: Sequence[_Pending], outcomes: Sequence[Outcome]) -> None:
         """Count and deliver the outcomes; a callback that fails is logged and affects no other chunk."""
         self.metrics.batch.observe(len(batch))
-        self.metrics.depth.set(len(self._waiting))
+        self.metrics.depth.set(self._queue.qsize())
         for pending, outcome in zip(batch, outcomes, strict=True):
             latency_s = time.perf_counter() - pending.arrived
             latency_ms = round(latency_s * 1e3, 2)

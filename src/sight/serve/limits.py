@@ -12,6 +12,8 @@ from sight.serve.errors import Refused
 
 #: Regular expression of a wearer's name.
 WEARER = r"[A-Za-z0-9._-]{1,64}"
+#: Most buckets of a rate limiter; beyond it the least recently used is dropped.
+MAX_BUCKETS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +84,6 @@ class RateLimiter:
         Units that flow into each bucket per second.
     burst_s
         Seconds after which an empty bucket is full.
-    callers
-        Most buckets kept; beyond it the least recently used is dropped.
 
     Examples
     --------
@@ -96,10 +96,8 @@ class RateLimiter:
     0.0
     """
 
-    def __init__(
-        self, per_s: float, burst_s: float = 10.0, callers: int = 100_000, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.per_s, self.capacity, self.callers, self.clock = per_s, max(1.0, per_s * burst_s), callers, clock
+    def __init__(self, per_s: float, burst_s: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.per_s, self.capacity, self.clock = per_s, max(1.0, per_s * burst_s), clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def delay_s(self, caller: str) -> float:
@@ -109,6 +107,6 @@ class RateLimiter:
         level = min(self.capacity, level + (now - updated) * self.per_s)
         missing = 1.0 - level
         self._buckets[caller] = (level - 1.0 if missing <= 0 else level, now)
-        if len(self._buckets) > self.callers:
+        if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         return max(0.0, missing / self.per_s)

@@ -80,13 +80,13 @@ def log_failure(error: Exception, event: str, extra: Mapping[str, Any]) -> None:
     """Log an internal error, or the cause of a failure of the store; errors of clients are not logged."""
     if isinstance(error, StoreFailed):
         log.error(event, exc_info=error.__cause__ or error, extra=extra)
-    elif describe(error).status == 500:
+    elif describe(error)[2] == 500:
         log.error(event, exc_info=error, extra=extra)
 
 
-def log_config(level: str = "INFO") -> dict[str, Any]:
+def log_config() -> dict[str, Any]:
     """Return a logging configuration that writes records of sight and uvicorn as JSON lines to standard error."""
-    levels = {"sight.serve": level, "uvicorn": "WARNING"}
+    levels = {"sight.serve": "INFO", "uvicorn": "WARNING"}
     return {
         "version": 1,
         "disable_existing_loggers": False,

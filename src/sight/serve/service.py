@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sight.serve.chunks import Chunk
 from sight.serve.errors import DENIED, Refused, ServiceError
 from sight.serve.ingest_queue import IngestQueue
-from sight.serve.limits import Limits, RateLimiter
+from sight.serve.limits import RateLimiter
 from sight.serve.monitoring import Metrics, log
 from sight.serve.session_manager import SessionManager
 from sight.serve.subscriptions import HISTORY, Subscriptions
@@ -34,8 +35,6 @@ class Service:
         Sessions and store; used by this service only.
     tokens
         Tokens and what they permit. While there are none and `require_token` is False, every request is permitted.
-    limits
-        Limits on what clients send; those of the manager if None.
     require_token
         Whether a token is needed even if there are none.
 
@@ -45,20 +44,17 @@ class Service:
         True activities of the wearers of the demo: length of a round in seconds, and starts with classes.
     """
 
-    def __init__(
-        self, manager: SessionManager, tokens: TokenFile, limits: Limits | None = None, *, require_token: bool = False
-    ) -> None:
-        self.manager, self.tokens, self.limits = manager, tokens, limits or manager.limits
+    def __init__(self, manager: SessionManager, tokens: TokenFile, *, require_token: bool = False) -> None:
+        self.manager, self.tokens, self.limits = manager, tokens, manager.limits
         self.metrics = Metrics()
         self.subscriptions = Subscriptions(self._send_adaptation)
-        self.queue = IngestQueue(manager, self.metrics, capacity=self.limits.queue, on_ack=self.subscriptions.publish)
+        self.queue = IngestQueue(manager, self.metrics, self.limits.queue, self.subscriptions.publish)
         self.ground_truth: dict[str, dict[str, Any]] = {}
         self.wearer_rate = RateLimiter(self.limits.chunks_per_s)
         self.connection_rate = RateLimiter(self.limits.connection_chunks_per_s, burst_s=1.0)
         self.ready = False
         self._require_token = require_token
         self._sockets: set[Connection] = set()
-        self._all_closed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- start and stop -----------------------------------------------------------------------------------------------
@@ -77,9 +73,9 @@ class Service:
         log.info("draining", extra={"sockets": len(self._sockets)})
         for connection in tuple(self._sockets):
             connection.stop()
-        if self._sockets:
-            self._all_closed.clear()
-            await asyncio.wait({asyncio.ensure_future(self._all_closed.wait())}, timeout=DRAIN_S)
+        end = time.monotonic() + DRAIN_S
+        while self._sockets and time.monotonic() < end:
+            await asyncio.sleep(0.01)
         await self.queue.drain()
 
     async def close(self) -> None:
@@ -101,8 +97,6 @@ class Service:
         finally:
             gauge.dec()
             self._sockets.discard(connection)
-            if not self._sockets:
-                self._all_closed.set()
 
     # --- permissions --------------------------------------------------------------------------------------------------
 
@@ -136,15 +130,13 @@ class Service:
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
     async def hello(self, wearer: str) -> dict[str, Any]:
-        """Return the first message to a subscriber: description of the wearer and its latest events."""
+        """Return the first message to a subscriber: description, adaptation and latest events of the wearer."""
         info, events = await self.queue.call(self._latest, wearer)
-        keys = ("classes", "channels", "units", "rate_hz", "window_s", "stride_s", "method")
         history = [as_json(event, info["classes"]) for event in events]
-        shown = {"wearer": wearer} | {key: info[key] for key in keys}
-        return {"type": "hello", **shown, "history": history, "truth": self.ground_truth.get(wearer)}
+        return {"type": "hello", **info, "history": history, "truth": self.ground_truth.get(wearer)}
 
     def _latest(self, wearer: str) -> tuple[dict[str, Any], list[Event]]:
-        info = self.manager.info(wearer)
+        info = self.manager.info(wearer, adaptation=True)
         return info, self.manager.events(wearer, after=info["count"] - HISTORY - 1, limit=HISTORY)
 
     def _send_adaptation(self, wearer: str) -> None:

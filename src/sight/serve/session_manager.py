@@ -49,7 +49,7 @@ class SessionManager:
     resident
         Most wearers in memory; beyond it the least recently used are saved and dropped.
     limits
-        Most wearers.
+        Limits of the service.
 
     Attributes
     ----------

@@ -285,7 +285,7 @@ class WatchConnection(Connection):
         except ServiceError as error:
             if wearer == self._wearer:
                 self._unsubscribe()
-                await self._send_error(wearer, describe(error).text)
+                await self._send_error(wearer, describe(error)[1])
             return
         if wearer == self._wearer:
             last = hello["history"][-1]["window"] if hello["history"] else -1

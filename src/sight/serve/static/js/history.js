@@ -19,18 +19,13 @@ export class History {
   }
 
   // The windows of the last `span` seconds that are missing before the first event: [after, limit], or null.
-  missing(span) {
+  missing(span, strideS) {
     const { events } = this;
     const from = (events.at(-1)?.time_s ?? 0) - span;
     if (!events.length || events[0].window === 0 || events[0].time_s < from) return null;
     const last = events[0].window - 1;
-    const after = Math.max(-1, last - Math.ceil((events[0].time_s - from) / this.#stride()));
+    const after = Math.max(-1, last - Math.ceil((events[0].time_s - from) / strideS));
     return [after, last - after];
-  }
-
-  #stride() {
-    const [a, b] = this.events.slice(-2);
-    return b ? Math.max(0.05, (b.time_s - a.time_s) / (b.window - a.window) - b.gap_s) : 1;
   }
 
   // Add samples. A gap in time interrupts the line; a step back in time starts the signal again.

@@ -100,7 +100,8 @@ const handlers = {
     for (const node of document.querySelectorAll(".with-truth")) node.hidden = !truth;
     showUnits(message.units);
     setModel();
-    loadAdaptation(message.wearer);
+    byId("model").textContent = message.model;
+    handlers.adaptation(message.adaptation);
     loadHistory();
   },
   event(message) {
@@ -109,7 +110,7 @@ const handlers = {
     page.latencies = [...page.latencies, message.latency_ms].slice(-MAX_LATENCIES);
   },
   signal: ({ time_s: times, values }) => page.history.addSamples(times, values),
-  adaptation: (message) => showAdaptation(message, page.info.classes),
+  adaptation: (message) => showAdaptation(message.count ? message : null, page.info.classes),
 };
 
 function onMessage(message) {
@@ -138,31 +139,21 @@ function showUnits(units) {
   byId("unit-field").hidden = distinct.length < 2;
 }
 
-// Request the adaptation once, because an idle wearer sends none.
-async function loadAdaptation(wearer) {
-  try {
-    const info = await get(`/v1/wearers/${encodeURIComponent(wearer)}`);
-    if (wearer !== page.wearer || !page.info) return;
-    byId("model").textContent = info.model;
-    showAdaptation(info.adaptation.count ? info.adaptation : null, page.info.classes);
-  } catch (error) {
-    showNotice(error.message);
-  }
-}
+const missingRange = () => page.info && page.history.missing(page.span, page.info.stride_s);
 
 // Request the events of the time span that are older than those of the first message, latest first.
 async function loadHistory() {
   if (loadingHistory) return;
   loadingHistory = true;
   try {
-    for (let range, previous; (range = page.history.missing(page.span)) && String(range) !== previous; ) {
+    for (let range, previous; (range = missingRange()) && String(range) !== previous; ) {
       previous = String(range);
       const { wearer, history } = page;
       const [after, limit] = range;
       const from = Math.max(after, after + limit - MAX_REQUEST);
       const path = `/v1/wearers/${encodeURIComponent(wearer)}/events`;
       const { events } = await get(`${path}?after=${from}&limit=${after + limit - from}`);
-      const stillMissing = history.events[0]?.window === after + limit + 1;
+      const stillMissing = history === page.history && history.events[0]?.window === after + limit + 1;
       if (stillMissing) history.events.unshift(...events.map(withTruth));
     }
   } catch (error) {
