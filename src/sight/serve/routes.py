@@ -139,7 +139,7 @@ async def metrics(service: ServiceOf) -> Response:
 # --- wearers --------------------------------------------------------------------------------------------------------
 
 v1 = APIRouter(prefix="/v1", tags=["wearers"], responses=_errors(401))
-one = APIRouter(prefix="/wearers/{wearer}", responses=_errors(403, 404, 409, 422))
+per_wearer = APIRouter(prefix="/wearers/{wearer}", responses=_errors(403, 404, 409, 422))
 
 
 @v1.get("/models", summary="List models", dependencies=[permits(None)])
@@ -157,7 +157,7 @@ async def wearers(service: ServiceOf, token: Annotated[Token, permits("read")]) 
     return Response(dumps({"wearers": readable}), media_type=JSON)
 
 
-@one.put(
+@per_wearer.put(
     "",
     summary="Create a wearer",
     responses=_errors(408, 413, 415),
@@ -172,13 +172,13 @@ async def create(request: Request, service: ServiceOf, wearer: Wearer) -> schema
     return schemas.WearerInfoOut(**info)
 
 
-@one.get("", summary="Read a wearer", dependencies=[permits("read")])
+@per_wearer.get("", summary="Read a wearer", dependencies=[permits("read")])
 async def read(service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
     """Return model, method and progress of a wearer, and what the method has learned."""
     return schemas.WearerInfoOut(**await service.queue.call(service.manager.info, wearer, adaptation=True))
 
 
-@one.post(
+@per_wearer.post(
     "/samples",
     summary="Send samples",
     response_model=schemas.AckOut,
@@ -216,7 +216,7 @@ async def samples(
     return Response(dumps(ack_json(ack, latency_ms)), media_type=JSON)
 
 
-@one.get(
+@per_wearer.get(
     "/events",
     summary="Read stored predictions",
     response_model=schemas.EventsOut,
@@ -234,7 +234,7 @@ async def events(
     return Response(dumps({"events": [as_json(event, info["classes"]) for event in stored]}), media_type=JSON)
 
 
-@one.post("/reset", summary="Reset a wearer", dependencies=[permits("admin")])
+@per_wearer.post("/reset", summary="Reset a wearer", dependencies=[permits("admin")])
 async def reset(service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
     """Delete what was learned, the logged samples and the stored predictions; chunks keep their numbering."""
     info = await service.queue.call(service.manager.reset, wearer)
@@ -242,7 +242,7 @@ async def reset(service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
     return schemas.WearerInfoOut(**info)
 
 
-@one.post(
+@per_wearer.post(
     "/move",
     summary="Change the model of a wearer",
     responses=_errors(408, 413, 415),
@@ -257,7 +257,7 @@ async def move(request: Request, service: ServiceOf, wearer: Wearer) -> schemas.
     return schemas.WearerInfoOut(**info)
 
 
-@one.get(
+@per_wearer.get(
     "/export",
     summary="Export a wearer",
     response_class=Response,
@@ -272,7 +272,7 @@ async def export(service: ServiceOf, wearer: Wearer) -> Response:
     return Response(content, media_type="application/zip", headers=headers)
 
 
-@one.delete("", summary="Delete a wearer", status_code=204, dependencies=[permits("admin")])
+@per_wearer.delete("", summary="Delete a wearer", status_code=204, dependencies=[permits("admin")])
 async def delete(service: ServiceOf, wearer: Wearer) -> Response:
     """Delete all data of a wearer."""
     await service.queue.call(service.manager.delete, wearer)
@@ -280,4 +280,4 @@ async def delete(service: ServiceOf, wearer: Wearer) -> Response:
     return Response(status_code=204)
 
 
-v1.include_router(one)
+v1.include_router(per_wearer)

@@ -18,7 +18,7 @@ _WEARERS = (
 # the unused part of the page until the space is used again. A page belongs to one table and is overwritten completely
 # when the table is dropped: so no page that outlives a wearer has ever held data of it.
 _TABLES = (
-    "CREATE TABLE state_{} (one INTEGER PRIMARY KEY, seq INTEGER NOT NULL, state BLOB NOT NULL)",
+    "CREATE TABLE state_{} (id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, state BLOB NOT NULL)",
     "CREATE TABLE inputs_{} (seq INTEGER PRIMARY KEY, samples BLOB NOT NULL)",
     "CREATE TABLE events_{} (window INTEGER PRIMARY KEY, seq INTEGER NOT NULL, events BLOB NOT NULL)",
     "CREATE INDEX events_{0}_by_seq ON events_{0} (seq)",

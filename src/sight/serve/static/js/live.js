@@ -122,7 +122,7 @@ function onMessage(message) {
   drawSoon();
 }
 
-// The service knows the true activities of the demo's wearers, which repeat every `round_s` seconds.
+// The true activities of the demo's wearers, which repeat every `round_s` seconds.
 function withTruth(event) {
   const { truth, window_s: windowS } = page.info;
   return truth ? { ...event, truth: truthAt(truth.starts, (event.time_s + windowS / 2) % truth.round_s) } : event;
