@@ -22,13 +22,13 @@ from sight.serve.tokens import TokenFile
 from sight.sources import load
 from sight.stream import Session
 from tests.conftest import ROOT
-from tests.helpers.services import ChildService, equal_events, onnx_model, serve_command
+from tests.helpers.services import ChildService, equal_events, serve_command, write_onnx
 from tests.helpers.sessions import make_stream
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return onnx_model(tmp_path_factory)
+    return write_onnx(tmp_path_factory.mktemp("models") / "toy@1.onnx")
 
 
 async def send_chunks(child, wearer, parts, first=1, pause_s=0.0):

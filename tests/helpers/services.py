@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -24,8 +23,9 @@ from sight.serve.service import Service
 from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
 from sight.serve.tokens import TokenFile
+from sight.sources.onnx import metadata
 from sight.types import Event
-from tests.helpers.sessions import toy_models
+from tests.helpers.sessions import make_card, toy_models
 
 BINARY = {"content-type": "application/octet-stream"}
 
@@ -113,19 +113,37 @@ def equal_events(received: Sequence[dict], expected: Sequence[Event]) -> bool:
     ]
 
 
-def shared_file(tmp_path_factory, name: str, write) -> Path:
-    """Return a file that all processes of a test run share; `write(path)` makes it, once."""
-    base = tmp_path_factory.getbasetemp()
-    path = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
-    return path if path.exists() else write(path)
+def write_onnx(path: Path, *, channels=("x", "y", "z"), units=("g",) * 3, rate_hz=10.0, classes=5) -> Path:
+    """Write a small network with random weights, without torch: mean and power of each channel, a layer, a head."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
 
-
-def onnx_model(tmp_path_factory) -> Path:
-    """Return a small exported network for three channels at 10 Hz."""
-    from sight.sources.onnx_export import export_onnx
-    from sight.testing import toy_network
-
-    return shared_file(tmp_path_factory, "toy@1.onnx", lambda path: export_onnx(toy_network("cnn"), path))
+    card = make_card(tuple(f"activity-{k}" for k in range(classes)), tuple(channels), tuple(units), rate_hz)
+    rng, dims = np.random.default_rng(0), 16
+    weights = {"hidden": rng.normal(size=(2 * len(channels), dims)), "head": rng.normal(size=(dims, classes))}
+    weights = {name: value.astype(np.float32) for name, value in weights.items()} | {"axes": np.array([2])}
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "axes"], ["mean"], keepdims=0),
+        helper.make_node("Mul", ["x", "x"], ["squared"]),
+        helper.make_node("ReduceMean", ["squared", "axes"], ["power"], keepdims=0),
+        helper.make_node("Concat", ["mean", "power"], ["pooled"], axis=1),
+        helper.make_node("MatMul", ["pooled", "hidden"], ["layer"]),
+        helper.make_node("Tanh", ["layer"], ["features"]),
+        helper.make_node("MatMul", ["features", "head"], ["logits"]),
+        helper.make_node("Softmax", ["logits"], ["probabilities"]),
+    ]
+    shapes = {"x": ["N", len(channels), round(2 * rate_hz)], "features": ["N", dims], "probabilities": ["N", classes]}
+    x, *outputs = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
+    constants = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    model = helper.make_model(
+        helper.make_graph(nodes, "toy", [x], outputs, constants),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=9,
+    )
+    head, bias = np.ascontiguousarray(weights["head"].T), np.zeros(classes, np.float32)
+    helper.set_model_props(model, metadata(classes=card.classes, weight=head, bias=bias, card=card, stats=None))
+    onnx.save(model, path)
+    return path
 
 
 class ChildService:

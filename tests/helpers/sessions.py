@@ -31,21 +31,26 @@ RATE_HZ = 10
 METHODS = ("sight", "keel")
 
 
-def toy_model(name: str, version: str, classes: int = 5, seed: int = 0) -> Model:
-    """Return a model of three channels at 10 Hz with windows of 2 s every second; numpy only."""
-    source = ToySource(classes=classes, dims=4 * classes, seed=seed)
-    card = ModelCard(
+def make_card(classes: tuple[str, ...], channels: tuple[str, ...], units: tuple[str, ...], rate_hz: float) -> ModelCard:
+    """Return the card of a toy model with windows of 2 s every second."""
+    return ModelCard(
         encoder="toy",
         encoder_args={},
-        classes=source.classes,
-        channels=("x", "y", "z"),
-        units=("g",) * 3,
-        rate_hz=float(RATE_HZ),
+        classes=classes,
+        channels=channels,
+        units=units,
+        rate_hz=rate_hz,
         window_s=2.0,
         stride_s=1.0,
-        mean=(0.0,) * 3,
-        std=(1.0,) * 3,
+        mean=(0.0,) * len(channels),
+        std=(1.0,) * len(channels),
     )
+
+
+def toy_model(name: str, version: str, classes: int = 5, seed: int = 0) -> Model:
+    """Return a model of three channels at 10 Hz; numpy only."""
+    source = ToySource(classes=classes, dims=4 * classes, seed=seed)
+    card = make_card(source.classes, ("x", "y", "z"), ("g",) * 3, float(RATE_HZ))
     source.card = card
     return Model(name, version, sha256(source.projection.tobytes()).hexdigest(), source, card)
 

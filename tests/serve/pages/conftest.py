@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from sight.datasets import windows_of
 from sight.datasets.synthetic import Synthetic
-from tests.helpers.services import shared_file
+from tests.helpers.services import write_onnx
 from tests.serve.pages.page_helpers import PageService, SyntheticWearer
-
-
-def train_small():
-    """Return a small classifier trained on synthetic wearers."""
-    from sight.train import train
-
-    dataset = Synthetic(hours=0.1)
-    card = {"channels": dataset.channels, "units": dataset.units, "encoder_args": {"width": 16, "depth": 1}}
-    windows = [windows_of(dataset, subject) for subject in ("W01", "W02")]
-    return train(windows, dataset.classes, encoder="transformer", epochs=1, **card)
 
 
 @pytest.fixture(scope="package")
 def exported(tmp_path_factory):
-    """Path of the small classifier as ONNX."""
-    from sight.sources.onnx_export import export_onnx
-
-    return shared_file(tmp_path_factory, "pages.onnx", lambda path: export_onnx(train_small(), path))
+    """Path of a small network for synthetic wearers."""
+    dataset = Synthetic()
+    channels = {"channels": dataset.channels, "units": dataset.units, "rate_hz": dataset.rate_hz}
+    return write_onnx(tmp_path_factory.mktemp("model") / "small.onnx", **channels, classes=len(dataset.classes))
 
 
 @pytest.fixture(scope="package")

@@ -16,7 +16,6 @@ from tools.page_assets import STATIC, colours, unpack
 
 from sight.signal.live_windows import Windower
 from sight.sources.fused import FusedSession
-from tests.serve.pages.conftest import train_small
 from tests.serve.pages.page_helpers import expect, wait_for
 
 MODEL = STATIC / "model.onnx"
@@ -114,7 +113,20 @@ def test_predictions_equal_those_of_python_and_no_data_leave_the_device(opened, 
     assert not any("healthz" in url for url in page.urls if url not in before)
 
 
-def test_a_reopened_page_continues_and_delete_removes_everything(opened, reference):
+def stored_keys(page) -> list[str]:
+    """Return the keys that the page has stored in the browser."""
+    return page.evaluate(
+        """() => new Promise((resolve) => {
+            const opening = indexedDB.open("sight", 1);
+            opening.onsuccess = () => {
+                const request = opening.result.transaction("kept").objectStore("kept").getAllKeys();
+                request.onsuccess = () => (opening.result.close(), resolve(request.result));
+            };
+        })"""
+    )
+
+
+def test_a_reopened_page_continues_and_reset_deletes_the_state(opened, reference):
     page = open_device(opened)
     page.get_by_label("Speed of the recording").select_option("60")
     page.get_by_role("button", name="Start").click()
@@ -123,6 +135,7 @@ def test_a_reopened_page_continues_and_delete_removes_everything(opened, referen
     expect(page.get_by_role("button", name="Start")).to_be_visible()
     page.wait_for_timeout(200)
     seen = int(page.locator("#count").inner_text())
+    assert len(stored_keys(page)) == 1
     page.close()
     again = open_device(opened, context=page.context)
     assert int(again.locator("#count").inner_text()) == seen
@@ -133,14 +146,8 @@ def test_a_reopened_page_continues_and_delete_removes_everything(opened, referen
     compare(later, (reference[0], reference[1][seen:]))
     again.get_by_role("button", name="Reset").click()
     expect(again.get_by_role("status")).to_contain_text("Reset")
-    again.close()
-    again = open_device(opened, context=page.context)
-    expect(again.get_by_role("status")).to_contain_text("New wearer")
-    again.get_by_role("button", name="Delete data").click()
-    expect(again.get_by_role("status")).to_contain_text("Deleted")
     assert again.locator("#count").inner_text() == "0"
-    again.close()
-    assert open_device(opened, context=page.context).locator("#count").inner_text() == "0"
+    assert stored_keys(again) == []
 
 
 def test_the_motion_sensor_of_a_phone_is_read(opened):
@@ -197,7 +204,7 @@ def test_windows_in_the_browser_equal_those_of_python(opened):
     assert np.abs(x - expected.x[:count]).max() < 1e-6
 
 
-def test_an_own_model_is_accepted_and_other_files_are_refused(opened, exported, tmp_path):
+def test_an_own_model_is_stored_and_deleted_and_other_files_are_refused(opened, exported, tmp_path):
     page = open_device(opened)
     page.locator("#file").set_input_files(exported)
     expect(page.get_by_role("status")).to_contain_text("no adaptation")
@@ -210,15 +217,27 @@ def test_an_own_model_is_accepted_and_other_files_are_refused(opened, exported, 
     expect(page.locator("#model-name")).to_have_text("mine.onnx, sight")
     page.reload()
     expect(page.locator("#model-name")).to_have_text("mine.onnx, sight")
+    expect(page.get_by_role("status")).to_contain_text("New wearer")
+    assert stored_keys(page) == ["own model"]
+    page.get_by_role("button", name="Delete data").click()
+    expect(page.get_by_role("status")).to_contain_text("Deleted")
+    assert "mine" not in page.locator("#model-name").inner_text()
+    assert stored_keys(page) == []
     assert page.messages == []
 
 
 @pytest.mark.long
 def test_keel_runs_in_the_browser(opened, tmp_path):
+    from sight.datasets import windows_of
+    from sight.datasets.synthetic import Synthetic
     from sight.registry import method
     from sight.sources.fused_export import export_fused
+    from sight.train import train
 
-    path = export_fused(train_small(), tmp_path / "keel.onnx", method("keel"))
+    dataset = Synthetic(hours=0.1)
+    card = {"channels": dataset.channels, "units": dataset.units, "encoder_args": {"width": 16, "depth": 1}}
+    source = train([windows_of(dataset, "W01")], dataset.classes, encoder="transformer", epochs=1, **card)
+    path = export_fused(source, tmp_path / "keel.onnx", method("keel"))
     page = open_device(opened)
     page.locator("#file").set_input_files(path)
     expect(page.locator("#model-name")).to_have_text("keel.onnx, keel")

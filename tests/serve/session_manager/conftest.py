@@ -6,7 +6,7 @@ import pytest
 
 from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
-from tests.helpers.services import onnx_model
+from tests.helpers.services import write_onnx
 from tests.helpers.sessions import toy_models
 
 
@@ -17,8 +17,8 @@ def models():
 
 @pytest.fixture(scope="package")
 def exported(tmp_path_factory):
-    """Path of an exported network."""
-    return onnx_model(tmp_path_factory)
+    """Path of a network in a file."""
+    return write_onnx(tmp_path_factory.mktemp("models") / "toy@1.onnx")
 
 
 @pytest.fixture
