@@ -121,11 +121,12 @@ class WearerSession:
         """Return what the method has learned, the time use of the day, and the size of the state."""
         adapter, source = self.session.adapter, self.model.source
         frequencies, prototypes = _learned(adapter)
-        weights = np.asarray(self.time_use_s if frequencies is None else frequencies, float)
+        weights = self.time_use_s if frequencies is None else frequencies
+        total = float(np.sum(weights)) or 1.0
         of_model = source.weight if source.stats is None else source.stats.class_means
         vectors = of_model if prototypes is None else prototypes
         return {
-            "class_frequencies": (weights / (weights.sum() or 1.0)).tolist(),
+            "class_frequencies": (np.asarray(weights, float) / total).tolist(),
             "frequencies_from": "day" if frequencies is None else "method",
             "similarity": cosine(vectors[:, None], vectors[None]).astype(float).tolist(),
             "prototypes_from": "model" if prototypes is None else "wearer",
