@@ -1,4 +1,4 @@
-"""What tests share: real data, a browser, and the rule that continuous integration never skips either silently."""
+"""Shared fixtures: real data, a browser, a cache of its own for each test. With CI=true nothing is skipped."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SHARED = ROOT.parent / "shared"
 
 
 def pytest_configure():
-    """Where CI=true, a missing package ends the run instead of skipping the tests that need it."""
-    wanted = ("torch", "onnx", "numba", "scipy", "pandas", "pyarrow", "actfast", "distributed", "playwright")
-    wanted += ("paho", "serial", "fastapi", "uvicorn", "websockets", "redis", "schemathesis")
-    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
+    """With CI=true, exit if a package that tests need is missing."""
+    required = ("torch", "onnx", "numba", "scipy", "pandas", "pyarrow", "actfast", "distributed", "playwright")
+    required += ("paho", "serial", "fastapi", "uvicorn", "websockets", "redis", "schemathesis")
+    missing = [name for name in required if importlib.util.find_spec(name) is None]
     if missing and os.environ.get("CI") == "true":
         pytest.exit(f"packages that tests need are missing: {', '.join(missing)}; `make test` installs them", 3)
 
@@ -35,9 +35,9 @@ def data_folder() -> Path:
 
 
 def require(path: Path) -> Path:
-    """Return the path, or skip by name; where CI=true a missing file is a failure."""
+    """Return the path; skip the test if it is missing, or fail with CI=true."""
     if not path.exists():
-        message = f"real data: {path} is not here; set SIGHT_DATA to its folder"
+        message = f"real data: {path} is missing; set SIGHT_DATA to its folder"
         if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)
@@ -46,29 +46,30 @@ def require(path: Path) -> Path:
 
 @pytest.fixture
 def real():
-    """Give the path of a file of the real data by name."""
+    """Return a function from the name of a real data file to its path."""
     return lambda name: require(data_folder() / name)
 
 
 @pytest.fixture
 def golden():
-    """Give the path of a golden file of the authors' code by name."""
+    """Return a function from the name of a golden file to its path."""
     return lambda name: require(Path(os.environ.get("SIGHT_GOLDEN", SHARED / "golden")) / name)
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
-    """Keep the windows of a test away from the user's cache."""
+    """Use an empty cache instead of the user's."""
     monkeypatch.setenv("SIGHT_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture
 def harth(tmp_path):
+    """Return a HARTH folder of three subjects and the table of the first."""
     root = tmp_path / "harth"
     root.mkdir()
     plain = harth_table(np.repeat([1, 6, 7, 8, 130], 100))
     plain.to_csv(root / "S006.csv", index=False)
-    harth_table(np.repeat([4, 13], 150)).to_csv(root / "S015.csv", index=True)  # an unnamed index in front
+    harth_table(np.repeat([4, 13], 150)).to_csv(root / "S015.csv", index=True)  # an unnamed index column in front
     indexed = harth_table(np.repeat([3, 140], 100))
     indexed.insert(0, "index", np.arange(200))
     indexed.to_csv(root / "S021.csv", index=False)
@@ -77,7 +78,7 @@ def harth(tmp_path):
 
 @pytest.fixture
 def edit(tmp_path, monkeypatch):
-    """Let the hashes see a copy of the package; gives a function that adds a remark to one of its files."""
+    """Fingerprint a copy of the package; return a function that adds a comment to one of its files."""
     from sight import fingerprint
 
     home, copy = fingerprint.HOME, tmp_path / "sight"
@@ -90,25 +91,25 @@ def edit(tmp_path, monkeypatch):
         file = Path(inspect.getsourcefile(cls))
         return str(copy / file.relative_to(home) if file.is_relative_to(home) else file)
 
-    def forget():
+    def clear_caches():
         fingerprint.class_fingerprint.cache_clear()
         fingerprint.module_fingerprint.cache_clear()
 
     def change(name):
         with (copy / name).open("a") as file:
-            file.write("\n# another remark\n")
-        forget()
+            file.write("\n# another comment\n")
+        clear_caches()
 
     monkeypatch.setattr(fingerprint, "HOME", copy)
     monkeypatch.setattr(fingerprint, "inspect", SimpleNamespace(getsourcefile=moved))
-    forget()
+    clear_caches()
     yield change
-    forget()
+    clear_caches()
 
 
 @pytest.fixture(scope="module")
 def browser():
-    """A Chromium that asks nobody anything by itself."""
+    """Chromium without background requests."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         message = "no browser to open pages with; run: apt-get install chromium"
@@ -124,7 +125,7 @@ def browser():
 
 @pytest.fixture
 def opened(browser):
-    """Open a file without network; what the page says or asks for is kept in `page.heard`."""
+    """Return a function that opens a file offline; messages and requests of the page are in `page.messages`."""
     contexts = []
 
     def visit(path, width=1280, scheme="light"):
@@ -134,11 +135,11 @@ def opened(browser):
         contexts.append(context)
         context.set_offline(True)
         page = context.new_page()
-        page.heard = []
-        page.on("console", lambda message: page.heard.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: page.heard.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (page.heard.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda request: page.heard.append(f"request: {request.url}"))
+        page.messages = []
+        page.on("console", lambda message: page.messages.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: page.messages.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (page.messages.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: page.messages.append(f"request: {request.url}"))
         page.goto(path.as_uri())
         return page
 

@@ -1,4 +1,4 @@
-"""Diaries in every form people write them, to labels computed by hand or sample by sample."""
+"""Annotation files in every layout, against labels computed by hand or sample by sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sight.annotations import diary_labels, read_names
+from sight.annotations import label_windows, read_label_map
 from sight.types import Windows
 
 CLASSES = ("Sitting", "Walking", "Running")
@@ -39,7 +39,7 @@ def write(tmp_path):
     return put
 
 
-FORMS = {
+LAYOUTS = {
     "seconds": "start,end,label\n0,4,sitting\n6,10,WALKING\n",
     "clock with zone": "start,end,label\n2025-03-01T09:00:00Z,2025-03-01T09:00:04Z,sitting\n"
     "2025-03-01T10:00:06+01:00,2025-03-01T10:00:10+01:00,walking\n",
@@ -50,44 +50,44 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_the_same_labels(write, form):
-    labels = diary_labels(write(FORMS[form]), make_windows(), CLASSES)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_labels(write, layout):
+    labels = label_windows(write(LAYOUTS[layout]), make_windows(), CLASSES)
     assert labels.tolist() == [0, 0, -1, 1, 1, -1, -1, -1, -1, -1]
 
 
-def test_a_file_from_a_spreadsheet_with_a_byte_order_mark(write):
-    labels = diary_labels(write("time;label\r\n2;Running\r\n", encoding="utf-8-sig"), make_windows(3), CLASSES)
+def test_byte_order_mark_is_ignored(write):
+    labels = label_windows(write("time;label\r\n2;Running\r\n", encoding="utf-8-sig"), make_windows(3), CLASSES)
     assert labels.tolist() == [-1, 2, 2]
 
 
-def test_the_last_change_holds_to_the_end(write):
-    assert diary_labels(write("time,label\n4,running\n"), make_windows(), CLASSES).tolist() == [-1, -1] + [2] * 8
+def test_last_change_is_valid_to_the_end(write):
+    assert label_windows(write("time,label\n4,running\n"), make_windows(), CLASSES).tolist() == [-1, -1] + [2] * 8
 
 
-def test_local_times_follow_the_zone_through_summer_time(write):
-    """At 2 in the morning of 30 March clocks in Berlin jump to 3: half past three is half an hour after."""
+def test_local_times_across_the_start_of_summer_time(write):
+    """At 2:00 on 30 March clocks in Berlin jump to 3:00, so 3:30 is half an hour later."""
     start = datetime(2025, 3, 30, 1, 30, tzinfo=ZoneInfo("Europe/Berlin"))
     windows = make_windows(n=4, window_s=1800, stride_s=1800, start=start)
     path = write("start,end,label\n2025-03-30T03:00:00,2025-03-30T03:30:00,walking\n")
-    assert diary_labels(path, windows, CLASSES).tolist() == [-1, 1, -1, -1]
+    assert label_windows(path, windows, CLASSES).tolist() == [-1, 1, -1, -1]
 
 
 @given(
     cuts=st.lists(st.integers(0, 300), min_size=2, max_size=12, unique=True),
-    kinds=st.lists(st.sampled_from(["sitting", "walking", "running", ""]), min_size=12, max_size=12),
+    labels=st.lists(st.sampled_from(["sitting", "walking", "running", ""]), min_size=12, max_size=12),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_majority_agrees_with_counting_tenths_of_seconds(write, cuts, kinds):
-    """Windows of 2.1 s each second against a label for each tenth; the unlabelled share competes and loses ties."""
+def test_majority_agrees_with_counting_tenths_of_seconds(write, cuts, labels):
+    """Windows of 2.1 s each second against a label for each tenth; unlabelled time competes and loses ties."""
     cuts = sorted(cuts)
     tenths = np.full(400, -1)
     lines = ["start,end,label"]
-    for a, b, kind in zip(cuts, cuts[1:], kinds, strict=False):
-        lines.append(f"{a / 10},{b / 10},{kind}")
-        tenths[a:b] = ["sitting", "walking", "running"].index(kind) if kind else -1
-    labels = diary_labels(write("\n".join(lines)), make_windows(30, 2.1, 1.0), CLASSES)
-    for i, label in enumerate(labels):
+    for a, b, label in zip(cuts, cuts[1:], labels, strict=False):
+        lines.append(f"{a / 10},{b / 10},{label}")
+        tenths[a:b] = ["sitting", "walking", "running"].index(label) if label else -1
+    predicted = label_windows(write("\n".join(lines)), make_windows(30, 2.1, 1.0), CLASSES)
+    for i, label in enumerate(predicted):
         counts = [int((tenths[10 * i : 10 * i + 21] == k).sum()) for k in (0, 1, 2, -1)]
         if max(counts[:3]) < counts[3]:
             assert label == -1
@@ -95,44 +95,44 @@ def test_majority_agrees_with_counting_tenths_of_seconds(write, cuts, kinds):
             assert counts[label] == max(counts[:3])
 
 
-def test_words_are_mapped_and_dropped_by_a_file(write):
-    names = read_names(write('"Brisk walk" = "walking"\nlunch = "Sitting"\nother = ""\n', "names.toml"))
+def test_label_map_renames_and_drops_labels(write):
+    label_map = read_label_map(write('"Brisk walk" = "walking"\nlunch = "Sitting"\nother = ""\n', "map.toml"))
     path = write("start,end,label\n0,2,brisk WALK\n2,4,lunch\n4,6,other\n6,8,running\n")
-    assert diary_labels(path, make_windows(5), CLASSES, names).tolist() == [1, 0, -1, 2, -1]
+    assert label_windows(path, make_windows(5), CLASSES, label_map).tolist() == [1, 0, -1, 2, -1]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("start,end,label\n0,2,sitting\n2,4,juggling\n", "line 3: 'juggling' is no class; known are Sitting, Walking"),
-        ("start,end,label\n5,2,sitting\n", "line 2: ends 3 s before it starts"),
-        ("time,label\n5,sitting\n2,walking\n", "line 2: ends 3 s before it starts"),
+        ("start,end,label\n0,2,sitting\n2,4,juggling\n", "line 3: 'juggling' .* Sitting, Walking"),
+        ("start,end,label\n5,2,sitting\n", "line 2: ends 3 s before"),
+        ("time,label\n5,sitting\n2,walking\n", "line 2: ends 3 s before"),
         ("start,end,label\n4,8,sitting\n0,5,walking\n", "lines 3 and 2 overlap by 1 s"),
-        ("start,end,label\n900,950,sitting\n", "900 s to 950 s, but the recording lasts from 0 s to 20 s"),
+        ("start,end,label\n900,950,sitting\n", "900 s to 950 s, .* 0 s to 20 s"),
         ("start,end,label\n", "has no rows"),
-        ("from,to,what\n0,2,sitting\n", "expected columns start,end,label or time,label, got from, to, what"),
+        ("from,to,what\n0,2,sitting\n", "got from, to, what"),
         ("", "got none"),
-        ("start,end,label\nnoon,2,sitting\n", "line 2: expected start in seconds or as .*, got 'noon'"),
-        ("start,end,label\n0,,sitting\n", "line 2: expected end in seconds"),
+        ("start,end,label\nnoon,2,sitting\n", "line 2: expected start .*, got 'noon'"),
+        ("start,end,label\n0,,sitting\n", "line 2: expected end"),
         ("start,end,label\n0,inf,sitting\n", "finite end"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(write, text, message):
+def test_errors_name_the_line_and_the_problem(write, text, message):
     with pytest.raises(ValueError, match=message):
-        diary_labels(write(text), make_windows(), CLASSES)
+        label_windows(write(text), make_windows(), CLASSES)
 
 
-def test_clock_times_need_a_recording_that_knows_the_date(write):
+def test_clock_times_need_a_recording_with_a_date_and_a_zone(write):
     path = write("start,end,label\n2025-03-01T09:00:00Z,2025-03-01T09:00:04Z,sitting\n")
-    with pytest.raises(ValueError, match="the recording has no date"):
-        diary_labels(path, make_windows(start=None), CLASSES)
-    with pytest.raises(ValueError, match="leave the zone out"):
-        diary_labels(path, make_windows(start=START.replace(tzinfo=None)), CLASSES)
+    with pytest.raises(ValueError, match="no date"):
+        label_windows(path, make_windows(start=None), CLASSES)
+    with pytest.raises(ValueError, match="time zone"):
+        label_windows(path, make_windows(start=START.replace(tzinfo=None)), CLASSES)
 
 
-def test_names_must_lead_to_classes(write):
+def test_label_map_must_name_classes(write):
     path = write("start,end,label\n0,2,sitting\n")
-    with pytest.raises(ValueError, match="'rest' is mapped to 'sleeping', which is no class"):
-        diary_labels(path, make_windows(), CLASSES, {"rest": "sleeping"})
-    with pytest.raises(ValueError, match='expected "word" = "class", got rest = 3'):
-        read_names(write("rest = 3\n", "names.toml"))
+    with pytest.raises(ValueError, match="'rest' is mapped to 'sleeping'"):
+        label_windows(path, make_windows(), CLASSES, {"rest": "sleeping"})
+    with pytest.raises(ValueError, match="got rest = 3"):
+        read_label_map(write("rest = 3\n", "map.toml"))

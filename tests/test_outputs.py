@@ -1,4 +1,4 @@
-"""Output files against values worked out by hand, and the promise that a set is whole or absent."""
+"""Output files against values computed by hand; the set of files is complete or absent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from datetime import datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -21,10 +22,10 @@ BERLIN = ZoneInfo("Europe/Berlin")
 ONE, TWO = (0.9, 0.1), (0.2, 0.8)
 
 
-def evening(start=datetime(2025, 3, 3, 23, 57, tzinfo=BERLIN), label=(0, 0, 1, -1, 1, 0)) -> Result:
-    """Six windows around midnight: three, ten minutes of nothing, three of which the last is not worn.
+def midnight_result(start=datetime(2025, 3, 3, 23, 57, tzinfo=BERLIN), label=(0, 0, 1, -1, 1, 0)) -> Result:
+    """Return six windows around midnight: three, a gap of ten minutes, three of which the last is not worn.
 
-    A window of 60 s comes every 30 s, so windows stand for 30 30 60 | 30 30 60 s; midnight is at 180 s.
+    Windows of 60 s start every 30 s, so they represent 30 30 60 | 30 30 60 s; midnight is at 180 s.
     """
     windows = Windows(
         x=np.zeros((6, 1, 1), np.float32),
@@ -50,15 +51,15 @@ def evening(start=datetime(2025, 3, 3, 23, 57, tzinfo=BERLIN), label=(0, 0, 1, -
     )
 
 
-def rows_of(path) -> list[dict[str, str]]:
+def read_rows(path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
 
 
-def test_windows_hold_every_window_with_its_marks(tmp_path):
+def test_windows_parquet_columns(tmp_path):
     import pyarrow.parquet as pq
 
-    path = write_outputs(evening(), tmp_path / "out", info={}, low_confidence=0.6)["windows.parquet"]
+    path = write_outputs(midnight_result(), tmp_path / "out", info={}, low_confidence=0.6)["windows.parquet"]
     table = pq.read_table(path).to_pydict()
     assert list(table) == [
         *("time_s", "time", "window_s", "raw_class", "class", "confidence", "p_sit", "p_walk", "q_sit", "q_walk"),
@@ -73,17 +74,17 @@ def test_windows_hold_every_window_with_its_marks(tmp_path):
     assert table["time"][3].astimezone(BERLIN).isoformat() == "2025-03-04T00:09:00+01:00"
 
 
-def test_columns_of_unknown_things_are_left_out(tmp_path):
+def test_time_and_label_columns_are_omitted_if_unknown(tmp_path):
     import pyarrow.parquet as pq
 
-    path = write_outputs(evening(start=None, label=[-1] * 6), tmp_path, info={})["windows.parquet"]
+    path = write_outputs(midnight_result(start=None, label=[-1] * 6), tmp_path, info={})["windows.parquet"]
     assert {"time", "label"}.isdisjoint(pq.read_schema(path).names)
 
 
 def test_segments_end_at_changes_and_gaps(tmp_path):
-    rows = rows_of(write_outputs(evening(), tmp_path, info={})["segments.csv"])
-    found = [(row["start_s"], row["end_s"], row["duration_s"], row["class"], row["windows"]) for row in rows]
-    assert found == [
+    rows = read_rows(write_outputs(midnight_result(), tmp_path, info={})["segments.csv"])
+    segments = [(row["start_s"], row["end_s"], row["duration_s"], row["class"], row["windows"]) for row in rows]
+    assert segments == [
         ("0.0", "60.0", "60.0", "sit", "2"),
         ("60.0", "120.0", "60.0", "walk", "1"),
         ("720.0", "780.0", "60.0", "walk", "2"),
@@ -94,8 +95,8 @@ def test_segments_end_at_changes_and_gaps(tmp_path):
     assert (rows[2]["gap_before_s"], rows[3]["wear_share"]) == ("600.0", "0.0")
 
 
-def test_days_are_cut_at_midnight_also_inside_a_gap(tmp_path):
-    rows = rows_of(write_outputs(evening(), tmp_path, info={}, low_confidence=0.6)["daily.csv"])
+def test_days_are_split_at_midnight_also_inside_a_gap(tmp_path):
+    rows = read_rows(write_outputs(midnight_result(), tmp_path, info={}, low_confidence=0.6)["daily.csv"])
     day = ("day_wear_minutes", "day_non_wear_minutes", "day_gap_minutes")
     assert [(row["day"], row["date"], row["class"]) for row in rows] == [
         ("1", "2025-03-03", "sit"),
@@ -110,12 +111,12 @@ def test_days_are_cut_at_midnight_also_inside_a_gap(tmp_path):
     assert [float(rows[3][key]) for key in day] == [1, 1, 9]
 
 
-def test_without_a_clock_a_day_is_24_hours(tmp_path):
-    rows = rows_of(write_outputs(evening(start=None), tmp_path, info={})["daily.csv"])
+def test_days_have_24_hours_if_the_start_time_is_unknown(tmp_path):
+    rows = read_rows(write_outputs(midnight_result(start=None), tmp_path, info={})["daily.csv"])
     assert [(row["day"], row["date"], float(row["minutes"])) for row in rows] == [("1", "", 1), ("1", "", 2)]
 
 
-def test_the_day_that_summer_time_begins_has_23_hours(tmp_path):
+def test_day_at_the_start_of_summer_time_has_23_hours(tmp_path):
     n = 25 * 60
     windows = Windows(
         x=np.zeros((n, 1, 1), np.float32),
@@ -128,16 +129,16 @@ def test_the_day_that_summer_time_begins_has_23_hours(tmp_path):
     )
     q = np.tile(ONE, (n, 1))
     result = Result(method="none", params={}, classes=("sit", "walk"), p=q, q=q, windows=windows)
-    rows = rows_of(write_outputs(result, tmp_path, info={})["daily.csv"])
+    rows = read_rows(write_outputs(result, tmp_path, info={})["daily.csv"])
     assert [(row["date"], float(row["day_wear_minutes"])) for row in rows[::2]] == [
         ("2024-03-31", 23 * 60),
         ("2024-04-01", 2 * 60),
     ]
 
 
-def test_info_is_plain_json_with_what_the_caller_knows(tmp_path):
+def test_info_json_contains_the_entries_of_the_caller(tmp_path):
     facts = {"input": {"file": "a.cwa", "size_bytes": np.int64(7)}, "model": {"encoder": "cnn"}, "subject": "S01"}
-    info = json.loads(write_outputs(evening(), tmp_path, info=facts)["info.json"].read_text("utf-8"))
+    info = json.loads(write_outputs(midnight_result(), tmp_path, info=facts)["info.json"].read_text("utf-8"))
     assert info["input"] == {"file": "a.cwa", "size_bytes": 7}
     assert (info["model"], info["subject"]) == ({"encoder": "cnn"}, "S01")
     assert (info["method"], info["params"]) == ("sight", {"tau": 0.05, "gap_half_life_s": None})
@@ -149,41 +150,49 @@ def test_info_is_plain_json_with_what_the_caller_knows(tmp_path):
     assert set(info["files"]) == set(FILES) == {path.name for path in tmp_path.iterdir()}
 
 
-def test_a_failed_run_leaves_the_files_of_the_last_one(tmp_path):
-    paths = write_outputs(evening(), tmp_path / "out", info={})
+def test_an_error_keeps_the_files_of_the_previous_run(tmp_path):
+    paths = write_outputs(midnight_result(), tmp_path / "out", info={})
     before = {name: path.read_bytes() for name, path in paths.items()}
-    stranger = run(method("none").bind(ToySource()), toy_stream(n=5))
+    other_stream = run(method("none").bind(ToySource()), toy_stream(n=5))
     with pytest.raises(ValueError, match="one stream"):
-        write_outputs(evening(), tmp_path / "out", info={}, others=[stranger])
+        write_outputs(midnight_result(), tmp_path / "out", info={}, others=[other_stream])
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     with pytest.raises(ValueError, match="one stream"):
-        write_outputs(evening(), tmp_path / "new", info={}, others=[stranger])
+        write_outputs(midnight_result(), tmp_path / "new", info={}, others=[other_stream])
     assert not (tmp_path / "new").exists()
 
 
-def test_other_files_of_the_folder_stay(tmp_path):
+def test_other_files_in_the_folder_are_kept(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    write_outputs(evening(), tmp_path, info={})
-    write_outputs(evening(), tmp_path, info={})
+    write_outputs(midnight_result(), tmp_path, info={})
+    write_outputs(midnight_result(), tmp_path, info={})
     assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt"}
 
 
-def test_a_file_in_the_way_is_named(tmp_path):
+def test_output_path_that_is_a_file_raises(tmp_path):
     (tmp_path / "out").write_text("a file")
-    with pytest.raises(ValueError, match=r"out is a file; name another place"):
-        write_outputs(evening(), tmp_path / "out", info={})
+    with pytest.raises(ValueError, match="out is a file"):
+        write_outputs(midnight_result(), tmp_path / "out", info={})
 
 
-def test_without_pyarrow_the_remedy_is_named_and_nothing_written(tmp_path, monkeypatch):
+def test_without_pyarrow_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ModuleNotFoundError, match=r'pip install "sight-har\[data\]"'):
-        write_outputs(evening(), tmp_path / "out", info={})
+    with pytest.raises(ModuleNotFoundError, match="pip install"):
+        write_outputs(midnight_result(), tmp_path / "out", info={})
     assert not (tmp_path / "out").exists()
 
 
-def test_a_stream_without_windows_gives_headers_only(tmp_path):
+def test_empty_stream_gives_headers_only(tmp_path):
     result = run(method("sight").bind(ToySource()), toy_stream(n=0))
     paths = write_outputs(result, tmp_path, info={})
-    assert rows_of(paths["segments.csv"]) == rows_of(paths["daily.csv"]) == []
+    assert read_rows(paths["segments.csv"]) == read_rows(paths["daily.csv"]) == []
     assert paths["daily.csv"].read_text().startswith("day,date,class,minutes")
     assert "no window" in paths["report.html"].read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["sight", "keel", "sticky-learned"])
+def test_glossary_explains_the_diagnostic_columns(name):
+    columns = run(method(name).bind(ToySource()), toy_stream(n=5)).trace
+    text = (Path(__file__).parents[1] / "GLOSSARY.md").read_text("utf-8")
+    assert columns
+    assert [column for column in columns if f"`{column}`" not in text] == []

@@ -1,4 +1,4 @@
-"""Training: it learns, it repeats to the bit, and what it leaves behind is what slow loops compute."""
+"""Training: it learns, it is reproducible bit for bit, and its statistics agree with loops."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import sight
-from sight.sources.source_stats import fisher_information, source_stats
+from sight.sources.source_stats import compute_stats, fisher_information
 from sight.testing import ToySource, toy_stream
-from sight.train import SILENT, _batches, _split, normalisation, train
+from sight.train import UNSEEN_STD, _batches, _split, normalisation, train
 
 CLASSES = ToySource().classes
 FEW = {"epochs": 2, "encoder": "resnet"}
@@ -32,7 +32,7 @@ def test_training_learns(encoder):
     assert source.stats is None
 
 
-def test_mlp_learns_from_vectors_with_holes():
+def test_mlp_learns_from_vectors_with_nan():
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=400)
     x = (rng.normal(size=(3, 20))[y] * 2 + rng.normal(size=(400, 20)))[:, :, None].astype(np.float32)
@@ -44,15 +44,15 @@ def test_mlp_learns_from_vectors_with_holes():
     assert (source.card.length, source.card.window_s) == (1, 60.0)
     expected = [0.0 if c == 4 else float(np.nanmedian(x[:300, c])) for c in range(20)]
     np.testing.assert_allclose(source.card.fill, expected, rtol=1e-6)
-    loud = np.nan_to_num(x[300:])
-    quiet = loud.copy()
-    loud[:, 4] = 1000.0  # a channel that training never saw must not speak
-    np.testing.assert_allclose(source.encode(loud)[0], source.encode(quiet)[0], atol=1e-4)
+    x_loud = np.nan_to_num(x[300:])
+    x_silent = x_loud.copy()
+    x_loud[:, 4] = 1000.0  # a channel without training data has no effect
+    np.testing.assert_allclose(source.encode(x_loud)[0], source.encode(x_silent)[0], atol=1e-4)
 
 
-def test_same_seed_same_file_to_the_bit(tmp_path):
+def test_equal_seeds_give_identical_files(tmp_path):
     windows = toy_stream(n=100)
-    np.random.seed(1)  # noqa: NPY002 - the state of the world must not matter
+    np.random.seed(1)  # noqa: NPY002 - global random state must not matter
     torch.manual_seed(1)
     first = train(windows, CLASSES, validation=0.2, fisher=True, **FEW)
     torch.manual_seed(2)
@@ -68,7 +68,7 @@ def test_same_seed_same_file_to_the_bit(tmp_path):
     assert not np.array_equal(weights(first), weights(other))
 
 
-def test_windows_without_label_are_ignored():
+def test_unlabelled_windows_are_ignored():
     windows = toy_stream(n=80)
     rng = np.random.default_rng(0)
     noise = dataclasses.replace(
@@ -79,7 +79,7 @@ def test_windows_without_label_are_ignored():
     assert mixed.stats.count == 80
 
 
-def test_card_tells_the_training(tmp_path):
+def test_card_describes_the_training(tmp_path):
     seen = []
     source = train(
         [toy_stream(n=60), toy_stream(n=50, seed=2)],
@@ -105,14 +105,14 @@ def test_card_tells_the_training(tmp_path):
 
 
 def test_best_epoch_is_restored():
-    """With a learning rate that ruins the network later, the kept weights score what the best epoch scored."""
+    """With a learning rate that is too high, the kept weights have the score of the best epoch."""
     windows = toy_stream(n=200)
     source = train(windows, CLASSES, encoder="resnet", epochs=6, lr=0.3, validation=0.3)
-    told = source.card.training
+    history = source.card.training
     _, held_out = _split(windows.label, 0.3, 0)
     accuracy = (source.encode(windows.x[held_out])[1].argmax(axis=1) == windows.label[held_out]).mean()
-    assert accuracy == pytest.approx(told["accuracy"][told["best_epoch"] - 1], abs=1e-6)
-    assert len(set(told["macro_f1"])) > 1
+    assert accuracy == pytest.approx(history["accuracy"][history["best_epoch"] - 1], abs=1e-6)
+    assert len(set(history["macro_f1"])) > 1
 
 
 def test_split_is_stratified_and_keeps_every_class():
@@ -127,13 +127,13 @@ def test_split_is_stratified_and_keeps_every_class():
 
 
 @pytest.mark.parametrize(("n", "sizes"), [(129, [64, 65]), (128, [64, 64]), (130, [64, 64, 2]), (65, [65]), (1, [1])])
-def test_no_batch_of_one(n, sizes):
+def test_batches_never_have_one_window(n, sizes):
     batches = list(_batches(torch.arange(n), 64))
     assert [len(batch) for batch in batches] == sizes
     assert sorted(torch.cat(batches).tolist()) == list(range(n))
 
 
-def test_a_lone_last_window_trains():
+def test_training_with_one_window_left_over():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(65, 4, 1)).astype(np.float32)  # one value a channel: a batch of one has no variance
     source = train((x, np.arange(65) % 2), ("a", "b"), encoder="mlp", epochs=1, rate_hz=1.0)
@@ -149,16 +149,16 @@ def test_normalisation_of_usual_constant_and_empty_channels():
     np.testing.assert_allclose(mean, [x[:, 0].mean(), 9.81, x[:, 2].mean()], rtol=1e-5)
     np.testing.assert_allclose(std, [x[:, 0].std(), 1, x[:, 2].std()], rtol=1e-5)
     x[:, 2] = np.nan
-    assert normalisation(x)[1][2] == SILENT
+    assert normalisation(x)[1][2] == UNSEEN_STD
     assert normalisation(x)[2][2] == 0
 
 
-def test_statistics_against_a_slow_loop():
+def test_statistics_agree_with_a_loop():
     windows = toy_stream(n=70)
     label = np.where(windows.label == 3, 2, windows.label)  # class 3 has no windows
     source = train((windows.x, label), CLASSES, rate_hz=10.0, **FEW)
     z = source.encode(windows.x)[0]
-    stats = source_stats(source, windows.x, label)
+    stats = compute_stats(source, windows.x, label)
     for k in range(5):
         own = [z[i] for i in range(70) if label[i] == k] or list(z)
         np.testing.assert_allclose(stats.class_means[k], np.mean(own, axis=0), atol=1e-5)
@@ -168,7 +168,7 @@ def test_statistics_against_a_slow_loop():
 
 
 @pytest.mark.parametrize("encoder", ["cnn", "transformer"])
-def test_fisher_against_a_slow_loop(encoder):
+def test_fisher_agrees_with_a_loop(encoder):
     windows = toy_stream(n=70)
     source = train(windows, CLASSES, encoder=encoder, epochs=1, fisher=True)
     network = source.network
@@ -187,7 +187,7 @@ def test_fisher_against_a_slow_loop(encoder):
         np.testing.assert_allclose(source.fisher[name], value / 70, rtol=1e-3, atol=1e-9)
 
 
-def test_fisher_looks_at_2000_windows_at_most(monkeypatch):
+def test_fisher_uses_2000_windows_at_most(monkeypatch):
     windows = toy_stream(n=30)
     source = train(windows, CLASSES, **FEW)
     monkeypatch.setattr("sight.sources.source_stats.FISHER_WINDOWS", 10)
@@ -198,17 +198,17 @@ def test_fisher_looks_at_2000_windows_at_most(monkeypatch):
         np.testing.assert_allclose(value, alone[name], rtol=1e-4, atol=1e-10)
 
 
-def test_refusals():
+def test_invalid_inputs_raise():
     windows = toy_stream(n=20)
-    with pytest.raises(ValueError, match="Expected rate_hz for arrays"):
+    with pytest.raises(ValueError, match="rate_hz"):
         train((windows.x, windows.label), CLASSES)
-    with pytest.raises(ValueError, match="labels from 0 to 1, got 20 with labels"):
+    with pytest.raises(ValueError, match="labels from 0 to 1, got 20"):
         train(windows, ("a", "b"))
     with pytest.raises(ValueError, match="of one shape"):
         train([windows, toy_stream(ToySource(length=30), n=20)], CLASSES)
     with pytest.raises(ValueError, match="two or more windows"):
         train((windows.x, np.full(20, -1)), CLASSES, rate_hz=1.0)
-    with pytest.raises(ValueError, match=r"no encoder called 'cmn'.* Did you mean 'cnn'"):
+    with pytest.raises(ValueError, match="'cnn'"):
         train(windows, CLASSES, encoder="cmn")
 
 

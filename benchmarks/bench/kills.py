@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from sight.outputs import write_json
+from sight.atomic import write_json
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "kills.json"
 #: What two runs of the same rows may differ in.

@@ -30,7 +30,7 @@ import httpx
 import numpy as np
 import websockets
 
-from sight.outputs import write_json
+from sight.atomic import write_json
 from sight.registry import method
 from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk

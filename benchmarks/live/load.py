@@ -31,7 +31,7 @@ import numpy as np
 import psutil
 import websockets
 
-from sight.outputs import write_json
+from sight.atomic import write_json
 from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
 

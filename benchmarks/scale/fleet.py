@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from sight.atomic import write_json
 from sight.bench import timing
-from sight.fleet.output_files import read_answers
-from sight.fleet.plan import Plan, digest, load
-from sight.outputs import write_json
+from sight.fleet.output_files import read_predictions
+from sight.fleet.plan import Plan, file_digest, load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ROOT / ".venv-spark" / "bin" / "python"
@@ -93,11 +93,12 @@ def measure(options: argparse.Namespace, wearers: int, work: Path) -> dict[str, 
     subprocess.run([str(word) for word in (SPARK, "-m", "sight", *words)], check=True)
     triggers = [json.loads(line) for line in (out / "progress.jsonl").read_text("utf-8").splitlines()]
     steady = triggers[options.warm_up :]
-    answered = read_answers(out).num_rows
-    if answered != wearers * options.triggers:
-        raise RuntimeError(f"Expected {wearers * options.triggers} answers, got {answered}.")
+    predicted = read_predictions(out).num_rows
+    if predicted != wearers * options.triggers:
+        raise RuntimeError(f"Expected {wearers * options.triggers} predictions, got {predicted}.")
     median = {name: float(np.median([facts[name] for facts in steady])) / 1000 for name in triggers[0] if "_ms" in name}
-    state = load(Plan(path=str(model), digest=digest(model), method=options.method)).adapter.fleet(wearers).block
+    plan = Plan(path=str(model), digest=file_digest(model), method=options.method)
+    state = load_plan(plan).adapters(wearers).block
     return {
         "wearers": wearers,
         "update_s": median["update_task_ms"] / options.cores,
@@ -111,7 +112,7 @@ def measure(options: argparse.Namespace, wearers: int, work: Path) -> dict[str, 
         "state_bytes": state.nbytes,
         "checkpoint_bytes": folder_bytes(out / "checkpoint"),
         "input_bytes_per_window": folder_bytes(work / "rows") / wearers / options.triggers,
-        "answer_bytes_per_window": folder_bytes(out / "answers") / wearers / options.triggers,
+        "answer_bytes_per_window": folder_bytes(out / "predictions") / wearers / options.triggers,
     }
 
 

@@ -13,6 +13,7 @@ from sight._version import __version__
 
 if TYPE_CHECKING:
     from sight.evaluate import refine, run
+    from sight.reading import read
     from sight.registry import RECOMMENDED, method
     from sight.sources import load, wrap
     from sight.types import Event, Recording, Result, SourceStats, Windows
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "refine": "sight.evaluate",
     "run": "sight.evaluate",
+    "read": "sight.reading",
     "method": "sight.registry",
     "RECOMMENDED": "sight.registry",
     "load": "sight.sources",
@@ -41,6 +43,7 @@ __all__ = [
     "__version__",
     "load",
     "method",
+    "read",
     "refine",
     "run",
     "wrap",

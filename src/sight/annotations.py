@@ -1,8 +1,9 @@
-"""A wearer's diary: annotations in a CSV file to one label a window.
+"""Annotations (diaries): labelled time ranges in a CSV file, converted to one label per window.
 
-Two forms are read. ``start,end,label``: one row an activity. ``time,label``: one row a change; each label holds until
-the next row, the last to the end. Times are seconds since the start of the recording, or ISO 8601; without a zone
-they are local to the recording. An empty label means "not known". Other columns are ignored.
+Two layouts are read. ``start,end,label`` has one row per activity. ``time,label`` has one row per change: each label is
+valid until the next row, the last one until the end of the recording. Times are seconds since the start of the
+recording, or ISO 8601; times without a zone are local to the recording. An empty label means "unlabelled". Other
+columns are ignored.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import numpy as np
 
 from sight.types import UNLABELLED, Array, Windows
 
-FORMS = (("start", "end", "label"), ("time", "label"))
+LAYOUTS = (("start", "end", "label"), ("time", "label"))
 
 
-class Entry(NamedTuple):
-    """One annotated stretch, seconds since the start of the recording, and the line it stands on."""
+class Annotation(NamedTuple):
+    """Labelled time range in seconds since the start of the recording, with its line in the file."""
 
     start_s: float
     end_s: float
@@ -31,95 +32,84 @@ class Entry(NamedTuple):
     line: int
 
 
-def diary_labels(
-    path: str | Path, windows: Windows, classes: Sequence[str], names: Mapping[str, str] | None = None
+def label_windows(
+    path: str | Path, windows: Windows, classes: Sequence[str], label_map: Mapping[str, str] | None = None
 ) -> Array:
-    """Label windows from a diary: the class that covers most of a window, -1 where mostly nothing is known.
+    """Return the class index of each window: the class that covers most of it, -1 if most of it is unlabelled.
 
     Parameters
     ----------
     path
-        The CSV file; comma, semicolon or tab.
+        CSV file, separated by comma, semicolon or tab.
     windows
-        Windows of the recording that the diary tells of.
+        Windows of the annotated recording.
     classes
-        Names of the K classes; case does not matter.
-    names
-        The diary's words to names of classes; an empty name drops the word. `read_names` reads it from TOML.
+        Names of the K classes, compared without case.
+    label_map
+        Labels of the file to class names; an empty class name marks a label as unlabelled. See `read_label_map`.
 
     Raises
     ------
     ValueError
-        If a label is unknown, a row ends before it starts, rows overlap, or none meets the recording.
+        If a label is unknown, a row ends before it starts, rows overlap, or no row overlaps the recording.
     """
     path = Path(path)
-    begin_s, end_s = (
-        (float(windows.time_s[0]), float(windows.time_s[-1] + windows.window_s)) if len(windows) else (0, 0)
-    )
-    entries = sorted(read_diary(path, start=windows.start, end_s=end_s))
-    if not any(entry.start_s < end_s and entry.end_s > begin_s for entry in entries):
-        told = f"tells of {entries[0].start_s:g} s to {entries[-1].end_s:g} s" if entries else "has no rows"
+    start_s = float(windows.time_s[0]) if len(windows) else 0
+    end_s = float(windows.time_s[-1] + windows.window_s) if len(windows) else 0
+    rows = sorted(_read_annotations(path, windows.start, end_s))
+    if not any(row.start_s < end_s and row.end_s > start_s for row in rows):
+        covered = f"covers {rows[0].start_s:g} s to {rows[-1].end_s:g} s" if rows else "has no rows"
         raise ValueError(
-            f"{path.name} {told}, but the recording lasts from {begin_s:g} s to {end_s:g} s; "
+            f"{path.name} {covered}, but the recording lasts from {start_s:g} s to {end_s:g} s; "
             f"check the dates and the time zone."
         )
-    for before, after in pairwise(entries):
-        if after.start_s < before.end_s:
+    for row, following in pairwise(rows):
+        if following.start_s < row.end_s:
+            overlap_s = min(row.end_s, following.end_s) - following.start_s
             raise ValueError(
-                f"{path.name}: lines {before.line} and {after.line} overlap by "
-                f"{min(before.end_s, after.end_s) - after.start_s:g} s; one activity at a time."
+                f"{path.name}: lines {row.line} and {following.line} overlap by {overlap_s:g} s; "
+                f"give one activity at a time."
             )
-    return _cover(entries, _class_indices(path, entries, classes, names or {}), len(classes), windows)
+    return _majority(rows, _class_indices(path, rows, classes, label_map or {}), len(classes), windows)
 
 
-def read_diary(path: str | Path, *, start: datetime | None, end_s: float) -> list[Entry]:
-    """Read the rows of a diary in the order of the file.
-
-    Parameters
-    ----------
-    path
-        The CSV file.
-    start
-        Wall clock at 0 s; needed where the diary tells clock times.
-    end_s
-        End of the recording, where the last row of ``time,label`` ends.
-    """
-    path = Path(path)
-    columns, rows = _table(path)
-    form = next((form for form in FORMS if set(form) <= set(columns)), None)
-    if form is None:
+def _read_annotations(path: Path, start: datetime | None, end_s: float) -> list[Annotation]:
+    """Read the rows of a file; `start` is the wall clock at 0 s, `end_s` where the last row of ``time,label`` ends."""
+    columns, rows = _read_table(path)
+    layout = next((layout for layout in LAYOUTS if set(layout) <= set(columns)), None)
+    if layout is None:
         raise ValueError(
             f"{path.name}: expected columns start,end,label or time,label, got {', '.join(columns) or 'none'}."
         )
-    begins = [_seconds(path, line, row, form[0], start) for line, row in rows]
-    if form == FORMS[0]:
+    starts = [_seconds(path, line, row, layout[0], start) for line, row in rows]
+    if layout == LAYOUTS[0]:
         ends = [_seconds(path, line, row, "end", start) for line, row in rows]
     else:
-        ends = [*begins[1:], max(end_s, *begins[-1:], 0.0)]
-    entries = []
-    for (line, row), begin, end in zip(rows, begins, ends, strict=False):
-        if end < begin:
-            raise ValueError(f"{path.name}, line {line}: ends {begin - end:g} s before it starts; correct the times.")
-        entries.append(Entry(begin, end, row.get("label", "").strip(), line))
-    return entries
+        ends = [*starts[1:], max(end_s, *starts[-1:], 0.0)]
+    annotations = []
+    for (line, row), first, last in zip(rows, starts, ends, strict=False):
+        if last < first:
+            raise ValueError(f"{path.name}, line {line}: ends {first - last:g} s before it starts; correct the times.")
+        annotations.append(Annotation(first, last, row.get("label", "").strip(), line))
+    return annotations
 
 
-def read_names(path: str | Path) -> dict[str, str]:
-    """Read a TOML file of ``"word in the diary" = "name of a class"``; an empty name drops the word.
+def read_label_map(path: str | Path) -> dict[str, str]:
+    """Read a TOML file of ``"label in the file" = "class name"``; an empty class name means unlabelled.
 
-    The table may stand by itself or be called ``[labels]``, as in the map of a folder.
+    The entries stand at the top level or in a table ``[labels]``, as in the map of a folder dataset.
     """
     path = Path(path)
-    names = tomllib.loads(path.read_text(encoding="utf-8"))
-    names = names["labels"] if isinstance(names.get("labels"), dict) else names
-    for word, name in names.items():
+    label_map = tomllib.loads(path.read_text(encoding="utf-8"))
+    label_map = label_map["labels"] if isinstance(label_map.get("labels"), dict) else label_map
+    for label, name in label_map.items():
         if not isinstance(name, str):
-            raise ValueError(f'{path.name}: expected "word" = "class", got {word} = {name!r}; write one text for each.')
-    return names
+            raise ValueError(f'{path.name}: expected "label" = "class", got {label} = {name!r}; give one text each.')
+    return label_map
 
 
-def _table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """Column names, and each row that is not empty with the line it ends on."""
+def _read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """Return the column names and each non-empty row with its line number."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         header = file.readline()
         delimiter = next((mark for mark in ",;\t" if mark in header), ",")
@@ -155,38 +145,43 @@ def _clock_seconds(where: str, column: str, text: str, start: datetime | None) -
         moment = moment.replace(tzinfo=start.tzinfo)
     if start.tzinfo is None and moment.tzinfo is not None:
         raise ValueError(f"{where}: {text} has a time zone, but the recording has none; leave the zone out.")
-    # Two times of one zone subtract as wall clocks, an hour wrong across a change to or from summer time.
+    # Python subtracts two times of one zone as wall clocks: an hour wrong across a change to or from summer time.
     if start.tzinfo is not None:
         moment, start = moment.astimezone(UTC), start.astimezone(UTC)
     return (moment - start).total_seconds()
 
 
-def _class_indices(path: Path, entries: Sequence[Entry], classes: Sequence[str], names: Mapping[str, str]) -> Array:
-    known = {name.casefold(): k for k, name in enumerate(classes)}
-    for word, name in names.items():
-        if name and name.casefold() not in known:
-            raise ValueError(f"{word!r} is mapped to {name!r}, which is no class; known are {', '.join(classes)}.")
-    known |= {word.casefold(): known[name.casefold()] if name else UNLABELLED for word, name in names.items()}
-    known.setdefault("", UNLABELLED)
-    for entry in entries:
-        if entry.label.casefold() not in known:
+def _class_indices(
+    path: Path, rows: Sequence[Annotation], classes: Sequence[str], label_map: Mapping[str, str]
+) -> Array:
+    index = {name.casefold(): k for k, name in enumerate(classes)}
+    for label, name in label_map.items():
+        if name and name.casefold() not in index:
             raise ValueError(
-                f"{path.name}, line {entry.line}: {entry.label!r} is no class; known are {', '.join(classes)}. "
-                f"Map other words to these in a TOML file."
+                f"{label!r} is mapped to {name!r}, which is not a class; the classes are {', '.join(classes)}."
             )
-    return np.array([known[entry.label.casefold()] for entry in entries], dtype=np.int64)
+    index |= {label.casefold(): index[name.casefold()] if name else UNLABELLED for label, name in label_map.items()}
+    index.setdefault("", UNLABELLED)
+    for row in rows:
+        if row.label.casefold() not in index:
+            raise ValueError(
+                f"{path.name}, line {row.line}: {row.label!r} is not a class; the classes are {', '.join(classes)}. "
+                f"Map other labels to these in a TOML file."
+            )
+    return np.array([index[row.label.casefold()] for row in rows], dtype=np.int64)
 
 
-def _cover(entries: Sequence[Entry], indices: Array, n_classes: int, windows: Windows) -> Array:
-    """Overlap of each window with each class, as the difference of a rising function of covered seconds."""
-    spans = np.array([(entry.start_s, entry.end_s) for entry in entries]).reshape(-1, 2)
-    begin, end = windows.time_s, windows.time_s + windows.window_s
+def _majority(rows: Sequence[Annotation], indices: Array, n_classes: int, windows: Windows) -> Array:
+    """Return the class with the largest overlap with each window, -1 where unlabelled time is longer."""
+    ranges = np.array([(row.start_s, row.end_s) for row in rows]).reshape(-1, 2)
+    first, last = windows.time_s, windows.time_s + windows.window_s
     covered = np.zeros((len(windows), n_classes))
     for k in np.unique(indices[indices != UNLABELLED]):
-        span = spans[indices == k]
-        total = np.cumsum(span[:, 1] - span[:, 0])
+        own = ranges[indices == k]
+        # Labelled seconds up to a time are piecewise linear, so the overlap is a difference of two interpolations.
+        total = np.cumsum(own[:, 1] - own[:, 0])
         seconds = np.column_stack([np.append(0.0, total[:-1]), total]).ravel()
-        covered[:, k] = np.interp(end, span.ravel(), seconds) - np.interp(begin, span.ravel(), seconds)
-    unknown = windows.window_s - covered.sum(axis=1)
-    known = covered.max(axis=1, initial=0.0) >= np.maximum(unknown, 1e-9)
-    return np.where(known, covered.argmax(axis=1), UNLABELLED)
+        covered[:, k] = np.interp(last, own.ravel(), seconds) - np.interp(first, own.ravel(), seconds)
+    unlabelled_s = windows.window_s - covered.sum(axis=1)
+    is_labelled = covered.max(axis=1, initial=0.0) >= np.maximum(unlabelled_s, 1e-9)
+    return np.where(is_labelled, covered.argmax(axis=1), UNLABELLED)

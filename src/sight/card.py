@@ -1,4 +1,4 @@
-"""The JSON header of a model: everything that is needed to use it and is not a tensor."""
+"""Model card: the JSON header of a model file, with everything needed to use the model except its tensors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import numpy as np
 from sight._version import __version__
 from sight.types import Array
 
-#: Raised by one whenever an older `sight` could not read what a newer one writes.
+#: Version of the card format; increased when older versions of `sight` cannot read the new one.
 FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """What travels with the weights of a model.
+    """Metadata stored with the weights of a model.
 
     Parameters
     ----------
@@ -31,22 +31,22 @@ class ModelCard:
     channels, units
         A name and a unit for each of the C channels.
     rate_hz, window_s, stride_s
-        Sampling rate, length of a window and distance between two, as in training.
+        Sampling rate, window length and distance between window starts, as in training.
     mean, std
         Normalisation of each channel; the network applies it, callers pass raw units.
     fill
-        What stands in for NaN in each channel, or None where training saw no NaN. See `filled`.
+        Value that replaces NaN in each channel, or None if the training data had no NaN. See `filled`.
     dataset
-        What the model was trained on.
+        Name of the training dataset.
     training
-        Facts of the training run, numbers and texts only.
+        Hyper-parameters and scores of the training run; numbers and strings only.
     format, sight_version
-        Version of this header, and the package that wrote it.
+        Version of this header and of the package that wrote it.
 
     Examples
     --------
     >>> card = ModelCard(
-    ...     encoder="cnn", encoder_args={"channels": 1, "classes": 2}, classes=("rest", "walk"), channels=("x",),
+    ...     encoder="cnn", encoder_args={"channels": 1, "classes": 2}, classes=("sit", "walk"), channels=("x",),
     ...     units=("g",), rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,), std=(1.0,),
     ... )
     >>> card.length, ModelCard.from_json(card.to_json()) == card
@@ -79,10 +79,10 @@ class ModelCard:
                     f"Model card: expected {len(self.channels)} {name} for channels {list(self.channels)}, "
                     f"got {len(values)}."
                 )
-        for name in ("rate_hz", "window_s", "stride_s"):
-            _positive(name, getattr(self, name))
-        for value in self.std:
-            _positive("std", value)
+        numbers = [(name, getattr(self, name)) for name in ("rate_hz", "window_s", "stride_s")]
+        for name, value in (*numbers, *(("std", value) for value in self.std)):
+            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+                raise ValueError(f"Model card: expected {name} above 0, got {value!r}.")
         if not all(map(math.isfinite, (*self.mean, *(self.fill or ())))):
             raise ValueError("Model card: expected finite mean and fill values, got NaN or infinity.")
 
@@ -92,12 +92,12 @@ class ModelCard:
         return max(1, round(self.rate_hz * self.window_s))
 
     def to_json(self) -> str:
-        """Write as JSON text, keys in the order of the fields."""
+        """Return the card as JSON text, keys in the order of the fields."""
         return json.dumps(dataclasses.asdict(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read from JSON text; see `from_dict`."""
+        """Parse JSON text; see `from_dict`."""
         try:
             values = json.loads(text)
         except ValueError:
@@ -106,23 +106,23 @@ class ModelCard:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Self:
-        """Make a card from its JSON object; a newer format, missing or unknown fields are refused by name."""
+        """Build a card from its JSON object; raise ValueError for a newer format and missing or unknown fields."""
         values = dict(given)
         version = values.get("format")
         if not isinstance(version, int):
-            raise ValueError("Model card: expected JSON with a 'format' number; this is no header of sight.")
+            raise ValueError("Model card: expected JSON with a 'format' number; this is not a header of sight.")
         if version > FORMAT:
             raise ValueError(
                 f"Model card: written in format {version} by sight {values.get('sight_version', '?')}, "
                 f"newer than format {FORMAT} that sight {__version__} reads; upgrade sight."
             )
-        required = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING} - {"training"}
-        known = {f.name for f in dataclasses.fields(cls)}
+        fields = {f.name: f.default for f in dataclasses.fields(cls)}
+        required = {name for name, default in fields.items() if default is dataclasses.MISSING} - {"training"}
         if missing := required - set(values):
             raise ValueError(f"Model card: {', '.join(sorted(missing))} missing in the header; export the model again.")
-        if unknown := set(values) - known:
+        if unknown := set(values) - set(fields):
             raise ValueError(
-                f"Model card: unknown {', '.join(sorted(unknown))} in the header; known are {sorted(known)}."
+                f"Model card: unknown {', '.join(sorted(unknown))} in the header; expected {sorted(fields)}."
             )
         for name in ("classes", "channels", "units", "mean", "std", "fill"):
             if values.get(name) is not None:
@@ -131,7 +131,7 @@ class ModelCard:
 
 
 def require_card(source: Any, name: object = "The model") -> ModelCard:
-    """Return the card of a source; raise ValueError where it has none."""
+    """Return the card of a source; raise ValueError if it has none."""
     if source.card is None:
         raise ValueError(f"{name} has no card, so its rate and channels are unknown; train or export it with sight.")
     card: ModelCard = source.card
@@ -139,10 +139,10 @@ def require_card(source: Any, name: object = "The model") -> ModelCard:
 
 
 def filled(x: Array, fill: tuple[float, ...] | Array | None) -> Array:
-    """Replace NaN in windows (B, C, T) by the fill value of its channel; None leaves them as they are.
+    """Replace NaN in windows (B, C, T) by the fill value of the channel; return `x` itself if `fill` is None.
 
-    Sources do this by themselves in `encode`. Whoever hands windows to an adapter, which refuses NaN, does it
-    before: ``x = filled(windows.x, source.card.fill)``.
+    Sources do this in `encode`. Adapters reject NaN, so callers fill windows before they pass them to an adapter:
+    ``x = filled(windows.x, source.card.fill)``.
 
     Examples
     --------
@@ -155,8 +155,3 @@ def filled(x: Array, fill: tuple[float, ...] | Array | None) -> Array:
     if not missing.any():
         return x
     return np.where(missing, np.asarray(fill, dtype=x.dtype)[:, None], x)
-
-
-def _positive(name: str, value: float) -> None:
-    if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
-        raise ValueError(f"Model card: expected {name} above 0, got {value!r}.")

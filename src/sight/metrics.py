@@ -1,7 +1,7 @@
-"""Confusion to every metric; beside it calibration, time use and how long a change takes to be noticed.
+"""Metrics of a stream: confusion matrix and scores derived from it, calibration, time use and detection delay.
 
-Windows without a label (-1) count for nothing anywhere. A figure that has no meaning, such as the accuracy of no
-windows, is NaN.
+Unlabelled windows (-1) are ignored by every metric. A metric without a value, such as the accuracy of no windows, is
+NaN.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from sight.segments import labelled_stretches, run_starts, segment_errors
 from sight.types import UNLABELLED, Array, Result
 
-#: Smallest probability that the log-likelihood believes; a class answered with 0 costs 27.6 nats.
-SMALLEST = 1e-12
-MINUTES_A_DAY = 24 * 60
-Scores: TypeAlias = dict[str, Any]  # name to float, or to a list with one entry a class
+#: Lower limit of probabilities in the log-likelihood; a smaller one counts as 27.6 nats.
+MIN_PROBABILITY = 1e-12
+MINUTES_PER_DAY = 24 * 60
+Scores: TypeAlias = dict[str, Any]  # name to float, or to a list with one entry per class
 
 
 def score(
@@ -35,36 +35,38 @@ def score(
     Parameters
     ----------
     truth
-        Class indices, (N,), -1 where there is none.
+        Class indices, (N,), -1 for unlabelled windows.
     q
-        Probabilities (N, K), or class indices (N,); then the metrics of probability are NaN.
+        Probabilities (N, K), or class indices (N,); for indices the probability metrics are NaN.
     classes
         Names of the K classes.
     time_s, gap_before_s
-        Start of each window, and seconds missing before it.
+        Start of each window, and seconds of missing data before it.
     stride_s
-        Distance between two windows; it turns counts into hours.
+        Distance between two window starts; converts counts to hours.
     wait_s
-        Seconds that every answer waited for windows after its own; they are part of the delays.
+        Seconds that every prediction waited for later windows; added to the delays.
 
     Notes
     -----
-    Three readings of macro-F1 are given because they differ on wearers who never do some activity:
-    ``macro_f1_union`` averages over classes in truth or answer (scikit-learn without ``labels=``), so one spurious
-    answer adds a zero; ``macro_f1_truth`` over classes in truth; ``macro_f1_all`` over all K.
+    Macro-F1 is computed in three ways, which differ for wearers who never perform some activity. ``macro_f1_union``
+    averages over the classes in truth or predictions (scikit-learn without ``labels=``), so a single prediction of an
+    absent class adds a zero. ``macro_f1_truth`` averages over the classes in truth, ``macro_f1_all`` over all K.
 
     Examples
     --------
     >>> q = np.array([[0.9, 0.1, 0.0], [0.6, 0.4, 0.0], [0.2, 0.8, 0.0], [0.1, 0.9, 0.0]])
-    >>> found = score(np.array([0, 1, 1, 1]), q, classes=("sit", "walk", "run"), time_s=np.arange(4), stride_s=1)
-    >>> found["accuracy"], round(found["macro_f1_all"], 3), found["delay_median_s"]
+    >>> scores = score(np.array([0, 1, 1, 1]), q, classes=("sit", "walk", "run"), time_s=np.arange(4), stride_s=1)
+    >>> scores["accuracy"], round(scores["macro_f1_all"], 3), scores["delay_median_s"]
     (0.75, 0.489, 1.0)
     """
-    truth, q = _checked(truth, q, len(classes))
-    answer = q.argmax(axis=1) if q.ndim == 2 else q
-    table = confusion(truth, answer, len(classes))
+    truth, q = np.asarray(truth), np.asarray(q)
+    _check_inputs(truth, q, len(classes))
+    has_probabilities = q.ndim == 2
+    predicted = q.argmax(axis=1) if has_probabilities else q
+    table = confusion(truth, predicted, len(classes))
     minutes = time_use_error(table)
-    found: Scores = {
+    scores: Scores = {
         "windows": int(table.sum()),
         "hours": float(table.sum() * stride_s / 3600),
         "accuracy": accuracy(table),
@@ -73,9 +75,9 @@ def score(
         "macro_f1_truth": macro_f1_truth(table),
         "macro_f1_all": macro_f1_all(table),
         "kappa": kappa(table),
-        "nll": nll(truth, q) if q.ndim == 2 else np.nan,
-        "brier": brier(truth, q) if q.ndim == 2 else np.nan,
-        "ece": ece(truth, q) if q.ndim == 2 else np.nan,
+        "nll": nll(truth, q) if has_probabilities else np.nan,
+        "brier": brier(truth, q) if has_probabilities else np.nan,
+        "ece": ece(truth, q) if has_probabilities else np.nan,
         "time_use_error_min": minutes.tolist(),
         "time_use_mae_min": float(np.abs(minutes).mean()),
         "f1": f1(table).tolist(),
@@ -84,93 +86,94 @@ def score(
         "support": table.sum(axis=1).tolist(),
         "confusion": table.tolist(),
     }
-    found |= delay_summary(transition_delays(truth, answer, time_s, gap_before_s), wait_s)
-    return found | segment_errors(truth, answer, len(classes), gap_before_s).summary()
+    scores |= delay_summary(transition_delays(truth, predicted, time_s, gap_before_s), wait_s)
+    return scores | segment_errors(truth, predicted, len(classes), gap_before_s).summary()
 
 
 def score_result(result: Result) -> dict[str, Scores]:
-    """Score what the source alone answered ("raw") and what the method made of it ("refined")."""
-    windows = result.windows
-
-    def scored(q: Array, lag: float = 0.0) -> Scores:
-        return score(
-            windows.label,
-            q,
-            classes=result.classes,
-            time_s=windows.time_s,
-            stride_s=windows.stride_s,
-            gap_before_s=windows.gap_before_s,
-            wait_s=lag * windows.stride_s,
-        )
-
-    return {"raw": scored(result.p), "refined": scored(result.q, result.lag)}
+    """Return the scores of the source model alone ("raw") and of the method ("refined")."""
+    return {"raw": score_predictions(result, result.p), "refined": score_predictions(result, result.q, result.lag)}
 
 
-# --- from the confusion matrix: rows are truth, columns are answers ------------------------------------------------
+def score_predictions(result: Result, q: Array, lag: float = 0.0) -> Scores:
+    """Score probabilities (N, K) against the labels of a result; each prediction waited for `lag` windows."""
+    w = result.windows
+    return score(
+        w.label,
+        q,
+        classes=result.classes,
+        time_s=w.time_s,
+        stride_s=w.stride_s,
+        gap_before_s=w.gap_before_s,
+        wait_s=lag * w.stride_s,
+    )
 
 
-def confusion(truth: Array, answer: Array, n_classes: int) -> Array:
-    """Count windows by true and answered class, (K, K).
+# Metrics of the confusion matrix: rows are true classes, columns predicted classes.
+
+
+def confusion(truth: Array, predicted: Array, n_classes: int) -> Array:
+    """Count windows by true and predicted class, (K, K).
 
     Examples
     --------
     >>> confusion(np.array([0, 1, -1, 1]), np.array([0, 0, 0, 1]), 2).tolist()
     [[1, 0], [1, 1]]
     """
-    kept = truth != UNLABELLED
-    cells = truth[kept].astype(np.int64) * n_classes + answer[kept]
+    labelled = truth != UNLABELLED
+    cells = truth[labelled].astype(np.int64) * n_classes + predicted[labelled]
     return np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)
 
 
 def precision(table: Array) -> Array:
-    """Share of a class's answers that are right, (K,); 0 for a class never answered."""
-    return _over(np.diag(table), table.sum(axis=0))
+    """Return the share of each predicted class that is correct, (K,); 0 for a class that is never predicted."""
+    return _ratio(np.diag(table), table.sum(axis=0))
 
 
 def recall(table: Array) -> Array:
-    """Share of a class's windows that are found, (K,); 0 for a class that never occurs."""
-    return _over(np.diag(table), table.sum(axis=1))
+    """Return the share of each true class that is predicted correctly, (K,); 0 for a class that never occurs."""
+    return _ratio(np.diag(table), table.sum(axis=1))
 
 
 def f1(table: Array) -> Array:
-    """Harmonic mean of precision and recall, (K,); 0 for a class in neither truth nor answers."""
-    return _over(2 * np.diag(table), table.sum(axis=0) + table.sum(axis=1))
+    """Return the harmonic mean of precision and recall, (K,); 0 for a class in neither truth nor predictions."""
+    return _ratio(2 * np.diag(table), table.sum(axis=0) + table.sum(axis=1))
 
 
 def macro_f1_union(table: Array) -> float:
-    """Mean F1 over the classes that occur in truth or answers."""
+    """Return the mean F1 over the classes that occur in truth or predictions."""
     return _mean(f1(table)[(table.sum(axis=0) + table.sum(axis=1)) > 0])
 
 
 def macro_f1_truth(table: Array) -> float:
-    """Mean F1 over the classes that occur in truth."""
+    """Return the mean F1 over the classes that occur in truth."""
     return _mean(f1(table)[table.sum(axis=1) > 0])
 
 
 def macro_f1_all(table: Array) -> float:
-    """Mean F1 over all K classes, 0 for those that occur nowhere."""
+    """Return the mean F1 over all K classes, 0 for those that occur nowhere."""
     return _mean(f1(table)) if table.any() else float("nan")
 
 
 def accuracy(table: Array) -> float:
-    """Share of right windows."""
+    """Return the share of correct windows."""
     return float(np.trace(table) / table.sum()) if table.any() else float("nan")
 
 
 def balanced_accuracy(table: Array) -> float:
-    """Mean recall over the classes that occur in truth."""
+    """Return the mean recall over the classes that occur in truth."""
     return _mean(recall(table)[table.sum(axis=1) > 0])
 
 
 def kappa(table: Array) -> float:
-    """Cohen's kappa: agreement beyond chance; NaN where chance alone agrees fully."""
+    """Return Cohen's kappa, the agreement beyond chance; NaN if chance agreement is 1."""
     total = table.sum()
     chance = float(table.sum(axis=0) @ table.sum(axis=1)) / max(total, 1) ** 2
     return (accuracy(table) - chance) / (1 - chance) if total and chance < 1 else float("nan")
 
 
 def time_use_error(table: Array) -> Array:
-    """Answered minus true minutes of each class in 24 hours, (K,).
+    """Return predicted minus true minutes of each class, per 24 hours, (K,).
 
     Examples
     --------
@@ -179,103 +182,100 @@ def time_use_error(table: Array) -> Array:
     """
     if not table.any():
         return np.full(len(table), np.nan)
-    minutes: Array = (table.sum(axis=0) - table.sum(axis=1)) / table.sum() * MINUTES_A_DAY
+    minutes: Array = (table.sum(axis=0) - table.sum(axis=1)) / table.sum() * MINUTES_PER_DAY
     return minutes
 
 
-# --- from probabilities ------------------------------------------------------------------------------------------
+# Metrics of probabilities.
 
 
 def nll(truth: Array, q: Array) -> float:
-    """Mean negative log-likelihood in nats; probabilities below 1e-12 are taken for 1e-12."""
-    kept = truth != UNLABELLED
-    likelihood = q[kept, truth[kept]].astype(np.float64)
-    return _mean(-np.log(np.maximum(likelihood, SMALLEST)))
+    """Return the mean negative log-likelihood in nats; probabilities below 1e-12 count as 1e-12."""
+    labelled = truth != UNLABELLED
+    likelihood = q[labelled, truth[labelled]].astype(np.float64)
+    return _mean(-np.log(np.maximum(likelihood, MIN_PROBABILITY)))
 
 
 def brier(truth: Array, q: Array) -> float:
-    """Mean squared distance between the answer and the truth as one-hot, between 0 and 2."""
-    kept = truth != UNLABELLED
-    miss = q[kept].astype(np.float64)
-    miss[np.arange(len(miss)), truth[kept]] -= 1
-    return _mean((miss * miss).sum(axis=1))
+    """Return the mean squared distance between probabilities and one-hot truth, from 0 to 2."""
+    labelled = truth != UNLABELLED
+    error = q[labelled].astype(np.float64)
+    error[np.arange(len(error)), truth[labelled]] -= 1
+    return _mean((error * error).sum(axis=1))
 
 
 def ece(truth: Array, q: Array, bins: int = 15) -> float:
-    """Measure the expected calibration error: confidence against accuracy over equal bins of the top probability.
+    """Return the expected calibration error over equal-width bins of the highest probability.
 
     Notes
     -----
-    Bins are closed on the right; each weighs by its windows.
+    Mean of abs(confidence - accuracy) over bins, weighted by the number of windows. Bins are closed on the right.
 
     Examples
     --------
     >>> round(ece(np.array([0, 1]), np.array([[0.9, 0.1], [0.9, 0.1]])), 6)
     0.4
     """
-    kept = truth != UNLABELLED
-    if not kept.any():
+    labelled = truth != UNLABELLED
+    if not labelled.any():
         return float("nan")
-    confidence = q[kept].max(axis=1).astype(np.float64)
-    right = q[kept].argmax(axis=1) == truth[kept]
+    confidence = q[labelled].max(axis=1).astype(np.float64)
+    correct = q[labelled].argmax(axis=1) == truth[labelled]
     edges = np.linspace(0, 1, bins + 1)
-    place = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, bins - 1)
-    excess = np.bincount(place, weights=confidence - right, minlength=bins)
-    return float(np.abs(excess).sum() / len(right))
+    index = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, bins - 1)
+    excess = np.bincount(index, weights=confidence - correct, minlength=bins)
+    return float(np.abs(excess).sum() / len(correct))
 
 
-# --- from the order of time ----------------------------------------------------------------------------------------
+# Metrics of the order in time.
 
 
-def transition_delays(truth: Array, answer: Array, time_s: Array, gap_before_s: Array | None = None) -> Array:
-    """Seconds from each true change to the first window that answers the new class; NaN where none does.
+def transition_delays(truth: Array, predicted: Array, time_s: Array, gap_before_s: Array | None = None) -> Array:
+    """Return the seconds from each true change to the first window predicted as the new class; NaN if none is.
 
     Notes
     -----
-    A change is seen between two neighbouring labelled windows without a gap between them; it must be noticed before
-    the new activity ends. An answer that was there before the change counts as 0.
+    A change lies between two neighbouring labelled windows without a gap between them. It must be detected before the
+    new activity ends. The delay is 0 if the new class is predicted in the first window of the new activity.
 
     Examples
     --------
-    >>> truth, answer = np.array([0, 0, 1, 1, 0, 2, 2]), np.array([0, 0, 0, 1, 1, 2, 2])
-    >>> transition_delays(truth, answer, np.arange(7.0)).tolist()
+    >>> truth, predicted = np.array([0, 0, 1, 1, 0, 2, 2]), np.array([0, 0, 0, 1, 1, 2, 2])
+    >>> transition_delays(truth, predicted, np.arange(7.0)).tolist()
     [1.0, nan, 0.0]
     """
-    kept, stretch = labelled_stretches(truth, gap_before_s)
-    truth, hit, time_s = truth[kept], truth[kept] == answer[kept], np.asarray(time_s, dtype=np.float64)[kept]
+    labelled, stretch = labelled_stretches(truth, gap_before_s)
+    truth, predicted = truth[labelled], predicted[labelled]
+    time_s = np.asarray(time_s, dtype=np.float64)[labelled]
     starts = run_starts(truth, stretch)
     if len(starts) == 0:
         return np.zeros(0)
-    first_hit = np.minimum.reduceat(np.where(hit, time_s, np.inf), starts)
-    delay: Array = np.where(np.isfinite(first_hit), first_hit - time_s[starts], np.nan)
-    follows = np.diff(stretch[starts], prepend=stretch[0] - 1) == 0
-    return np.asarray(delay[follows])
+    first_correct_s = np.minimum.reduceat(np.where(truth == predicted, time_s, np.inf), starts)
+    delay: Array = np.where(np.isfinite(first_correct_s), first_correct_s - time_s[starts], np.nan)
+    is_change = np.diff(stretch[starts], prepend=stretch[0] - 1) == 0
+    return np.asarray(delay[is_change])
 
 
 def delay_summary(delays: Array, wait_s: float = 0.0) -> dict[str, float]:
-    """Mean, median and 90th percentile over the changes that were noticed, and how many were not.
+    """Return mean, median and 90th percentile of the delays of detected changes, and the number of missed changes.
 
     Notes
     -----
-    Answers that waited come so much later; those that saw the whole recording come when it is over, which is no delay
-    of a change: their delays are NaN.
+    `wait_s` is added to each delay. Predictions that use the whole recording (`wait_s` infinite) have no delay: NaN.
     """
-    noticed = delays[~np.isnan(delays)]
+    detected = delays[~np.isnan(delays)]
     wait_s = wait_s if np.isfinite(wait_s) else np.nan
-    middle, late = np.percentile(noticed, [50, 90]) if len(noticed) else (np.nan, np.nan)
+    median, p90 = np.percentile(detected, [50, 90]) if len(detected) else (np.nan, np.nan)
     return {
         "changes": float(len(delays)),
-        "changes_missed": float(len(delays) - len(noticed)),
-        "delay_mean_s": _mean(noticed) + wait_s,
-        "delay_median_s": float(middle) + wait_s,
-        "delay_p90_s": float(late) + wait_s,
+        "changes_missed": float(len(delays) - len(detected)),
+        "delay_mean_s": _mean(detected) + wait_s,
+        "delay_median_s": float(median) + wait_s,
+        "delay_p90_s": float(p90) + wait_s,
     }
 
 
-# --- small helpers -------------------------------------------------------------------------------------------------
-
-
-def _over(part: Array, whole: Array) -> Array:
+def _ratio(part: Array, whole: Array) -> Array:
     share: Array = part / np.maximum(whole, 1)
     return share
 
@@ -284,23 +284,23 @@ def _mean(values: Array) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-def _checked(truth: Array, q: Array, n_classes: int) -> tuple[Array, Array]:
-    truth, q = np.asarray(truth), np.asarray(q)
+def _check_inputs(truth: Array, q: Array, n_classes: int) -> None:
     if truth.ndim != 1 or q.shape not in {(len(truth),), (len(truth), n_classes)}:
         raise ValueError(
-            f"Expected truth (N,) and answers (N, {n_classes}) or (N,), got {truth.shape} and {q.shape}; "
+            f"Expected truth (N,) and predictions (N, {n_classes}) or (N,), got {truth.shape} and {q.shape}; "
             f"give one row for each window."
         )
-    indices = {"truth": truth} if q.ndim == 2 else {"truth": truth, "answers": q}
-    for name, values in indices.items():
-        lowest = UNLABELLED if name == "truth" else 0
-        if len(values) and not (
-            np.issubdtype(values.dtype, np.integer) and lowest <= values.min() <= values.max() < n_classes
-        ):
-            raise ValueError(
-                f"Expected {name} as whole numbers from {lowest} to {n_classes - 1}, got {values.dtype} "
-                f"from {values.min()} to {values.max()}; map labels to indices of the classes first."
-            )
-    if q.ndim == 2 and not np.isfinite(q).all():
-        raise ValueError(f"Expected finite probabilities, got {int((~np.isfinite(q)).sum())} that are not.")
-    return truth, q
+    _check_indices("truth", truth, UNLABELLED, n_classes)
+    if q.ndim == 1:
+        _check_indices("predictions", q, 0, n_classes)
+    elif not np.isfinite(q).all():
+        raise ValueError(f"Expected finite probabilities, got {int((~np.isfinite(q)).sum())} non-finite values.")
+
+
+def _check_indices(name: str, values: Array, lowest: int, n_classes: int) -> None:
+    is_integer = np.issubdtype(values.dtype, np.integer)
+    if len(values) and not (is_integer and lowest <= values.min() <= values.max() < n_classes):
+        raise ValueError(
+            f"Expected {name} as whole numbers from {lowest} to {n_classes - 1}, got {values.dtype} "
+            f"from {values.min()} to {values.max()}; map labels to indices of the classes first."
+        )

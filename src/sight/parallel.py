@@ -1,4 +1,4 @@
-"""Spreads work over processes: this machine's, or a cluster's. Results come as they are ready, with their place."""
+"""Parallel map over the processes of this machine or of a Dask cluster, within a memory budget."""
 
 from __future__ import annotations
 
@@ -17,147 +17,155 @@ from typing import Any, TypeAlias
 
 ENGINES = "loky, serial, dask:local:N or dask:ADDRESS"
 
-#: What a worker of a cluster has of this resource, in bytes, bounds what it holds at once.
+#: Dask resource, in bytes, that limits what a cluster worker runs at once.
 MEMORY = "memory"
 
-Submit: TypeAlias = Callable[[int], "concurrent.futures.Future[Any]"]
+Future: TypeAlias = "concurrent.futures.Future[Any]"
 
 
 def map_unordered(
     function: Callable[..., Any],
-    work: Sequence[tuple[Any, ...]],
+    arguments: Sequence[tuple[Any, ...]],
     engine: str = "loky",
     jobs: int | None = None,
     *,
     memory: Sequence[int] | None = None,
     budget: int | None = None,
-    lost: Callable[[int], Any] | None = None,
+    on_lost: Callable[[int], Any] | None = None,
 ) -> Iterator[tuple[int, Any]]:
-    """Call a function with each of these arguments, and yield (place, result) in the order of finishing.
+    """Call a function with each tuple of arguments, and yield (index, result) in the order of completion.
 
     Parameters
     ----------
     function
-        Found by its name in every process; what it takes and gives must travel between them.
-    work
+        Function importable in every process; arguments and results must be picklable.
+    arguments
         Arguments of each call.
     engine
-        "serial" in this process; "loky" in processes of this machine; "dask:local:N" in N processes whose death is
-        survived; "dask:ADDRESS" on a running cluster, which must see the same folders.
+        "serial" runs in this process; "loky" in processes of this machine; "dask:local:N" in N processes of this
+        machine, whose death is survived; "dask:ADDRESS" on a running cluster that sees the same folders.
     jobs
-        Processes of "loky"; all cores by default.
+        Number of "loky" processes; all cores by default.
     memory
-        Bytes that each call needs. The largest come first, and none starts before it fits; one that fits nowhere runs
-        alone.
+        Bytes that each call needs. The largest calls start first, and a call waits until it fits into the budget; one
+        that is larger than the budget runs alone.
     budget
         Bytes that calls may need together on this machine, or on each worker of a running cluster that does not
-        declare a resource called "memory"; no bound by default, there what Dask grants the worker.
-    lost
-        Gives the result of a call that takes its worker with it whenever it is tried; by default that is an error.
+        declare a resource called "memory". Without it calls are unlimited here, and limited by Dask's memory limit
+        there.
+    on_lost
+        Returns the result of a call whose worker dies every time; without it a dead worker raises ChildProcessError.
 
     Examples
     --------
     >>> list(map_unordered(divmod, [(7, 2), (9, 4)], engine="serial"))
     [(0, (3, 1)), (1, (2, 1))]
-    >>> [at for at, _ in map_unordered(divmod, [(7, 2), (9, 4)], engine="serial", memory=[1, 5])]
+    >>> [index for index, _ in map_unordered(divmod, [(7, 2), (9, 4)], engine="serial", memory=[1, 5])]
     [1, 0]
     """
-    kind, _, place = engine.partition(":")
-    waiting = _Waiting(memory or [0] * len(work), budget or sys.maxsize)
+    kind, _, address = engine.partition(":")
+    queue = _Queue(memory or [0] * len(arguments), budget or sys.maxsize)
     if engine == "serial":
-        yield from ((at, function(*work[at])) for at in waiting.largest_first())
+        yield from ((index, function(*arguments[index])) for index in queue.largest_first())
         return
     if engine == "loky":
-        opened = _loky(function, work, jobs)
-    elif kind == "dask" and place:
-        opened = _dask(function, work, place, memory, budget)
+        opened = _loky_pool(function, arguments, jobs)
+    elif kind == "dask" and address:
+        opened = _dask_pool(function, arguments, address, memory, budget)
     else:
         raise ValueError(f"Expected engine {ENGINES}, got {engine!r}.")
     with opened as pool:
-        if pool.guarded:
-            waiting.budget = sys.maxsize
-        # One call waits beside each that runs, so that no process waits for us; where memory is watched, none does.
-        yield from _flow(pool, waiting, pool.slots if memory else lambda: 2 * pool.slots(), lost)
+        if pool.limits_memory:
+            queue.budget = sys.maxsize
+        # Each process has a second call waiting, so that it never idles; not if memory is limited.
+        yield from _run(pool, queue, pool.slots if memory else lambda: 2 * pool.slots(), on_lost)
 
 
-class _Waiting:
-    """Calls that wait for memory, by size."""
+def is_local(engine: str) -> bool:
+    """Return whether an engine uses the memory of this machine."""
+    return engine in ("serial", "loky") or engine.startswith("dask:local:")
+
+
+class _Queue:
+    """Calls waiting to start, sorted by memory."""
 
     def __init__(self, sizes: Sequence[int], budget: int) -> None:
         self.budget = budget
         self.size: dict[int, float] = dict(enumerate(sizes))
-        # Of equal ones the first given goes first.
-        self.queue = sorted((size, -at) for at, size in self.size.items())
+        # Negative indices: of calls of equal size the first given starts first.
+        self.waiting = sorted((size, -index) for index, size in self.size.items())
 
     def largest_first(self) -> list[int]:
-        return [-at for _, at in reversed(self.queue)]
+        return [-negative for _, negative in reversed(self.waiting)]
 
-    def take(self, running: Sequence[int]) -> int | None:
-        """Choose the largest that fits beside the running ones; what fits nowhere starts when nothing runs."""
-        free = self.budget - sum(self.size[at] for at in running)
-        place = bisect_right(self.queue, (free, 1)) - 1
-        if not self.queue or (place < 0 and running):
+    def pop(self, running: Sequence[int]) -> int | None:
+        """Remove and return the largest call that fits beside the running ones; any call fits if none is running."""
+        free = self.budget - sum(self.size[index] for index in running)
+        place = bisect_right(self.waiting, (free, 1)) - 1
+        if not self.waiting or (place < 0 and running):
             return None
-        return -self.queue.pop(place)[1]  # -1, the largest, where nothing fits
+        return -self.waiting.pop(place)[1]  # place is -1, the largest, if nothing fits
 
-    def again_alone(self, at: int) -> None:
-        self.size[at] = math.inf
-        insort(self.queue, (math.inf, -at))
+    def retry_alone(self, index: int) -> None:
+        self.size[index] = math.inf
+        insort(self.waiting, (math.inf, -index))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Pool:
-    """Processes that take calls."""
+    """Worker processes."""
 
-    submit: Submit
-    slots: Callable[[], int]  # calls it may hold at once where memory is watched
-    died: type[Exception]  # what a call gives whose worker died
-    guarded: bool = False  # the pool itself watches memory
+    submit: Callable[[int], Future]
+    slots: Callable[[], int]  # number of calls it may hold at once
+    worker_died: type[Exception]  # raised by a call whose worker died
+    limits_memory: bool = False  # whether the pool itself enforces the memory budget
 
 
-def _flow(
-    pool: _Pool, waiting: _Waiting, slots: Callable[[], int], lost: Callable[[int], Any] | None
+def _run(
+    pool: _Pool, queue: _Queue, slots: Callable[[], int], on_lost: Callable[[int], Any] | None
 ) -> Iterator[tuple[int, Any]]:
-    running: dict[concurrent.futures.Future[Any], int] = {}
+    running: dict[Future, int] = {}
     while True:
-        while len(running) < slots() and (at := waiting.take(list(running.values()))) is not None:
-            running[pool.submit(at)] = at
+        while len(running) < slots() and (index := queue.pop(list(running.values()))) is not None:
+            running[pool.submit(index)] = index
         if not running:
             return
         for future in concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED).done:
-            at = running.pop(future)
+            index = running.pop(future)
             try:
                 result = future.result()
-            except pool.died:
-                if lost is None:
+            except pool.worker_died:
+                if on_lost is None:
                     raise ChildProcessError(
                         "A worker process died, perhaps for lack of memory; run the same command again, with fewer "
-                        "--jobs if it repeats: what is finished is kept."
+                        "--jobs if it happens again. Finished results are kept."
                     ) from None
-                if waiting.size[at] < math.inf:
-                    waiting.again_alone(at)  # a worker that dies takes innocent neighbours along
+                if queue.size[index] < math.inf:
+                    queue.retry_alone(index)  # another call in the same worker may have caused its death
                     continue
-                result = lost(at)
-            yield at, result
+                result = on_lost(index)
+            yield index, result
 
 
 @contextmanager
-def _loky(function: Callable[..., Any], work: Sequence[tuple[Any, ...]], jobs: int | None) -> Iterator[_Pool]:
+def _loky_pool(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], jobs: int | None) -> Iterator[_Pool]:
     import joblib
     from joblib.externals.loky import get_reusable_executor
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     count = jobs or joblib.cpu_count()
-    # One thread a process: workers do not fight for cores, and sums come out the same on any number of them.
-    threads = dict.fromkeys((f"{name}_NUM_THREADS" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")), "1")
-    threads["VECLIB_MAXIMUM_THREADS"] = "1"
+    # One thread per process: workers do not compete for cores, and sums do not depend on the number of threads.
+    libraries = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")
+    threads = {f"{name}_NUM_THREADS": "1" for name in libraries} | {"VECLIB_MAXIMUM_THREADS": "1"}
 
     def executor() -> Any:
         return get_reusable_executor(max_workers=count, timeout=300, env=threads)
 
     try:
         yield _Pool(
-            submit=lambda at: executor().submit(function, *work[at]), slots=lambda: count, died=TerminatedWorkerError
+            submit=lambda index: executor().submit(function, *arguments[index]),
+            slots=lambda: count,
+            worker_died=TerminatedWorkerError,
         )
     except BaseException:
         executor().shutdown(wait=True, kill_workers=True)
@@ -165,75 +173,72 @@ def _loky(function: Callable[..., Any], work: Sequence[tuple[Any, ...]], jobs: i
 
 
 @contextmanager
-def _dask(
+def _dask_pool(
     function: Callable[..., Any],
-    work: Sequence[tuple[Any, ...]],
-    place: str,
+    arguments: Sequence[tuple[Any, ...]],
+    address: str,
     memory: Sequence[int] | None,
     budget: int | None,
 ) -> Iterator[_Pool]:
     dask: Any = import_module("distributed")
-    cluster = not place.startswith("local:")
-    with _client(place, watched=True) if memory else _client(place) as client:
-        most = _declared(client, budget) if cluster and memory else 0
+    cluster = not address.startswith("local:")
+    with _client(address, limited=True) if memory else _client(address) as client:
+        largest = _declare_memory(client, budget) if cluster and memory else 0
         workers = max(1, len(client.nthreads()))
 
-        def submit(at: int) -> concurrent.futures.Future[Any]:
-            needs = {"resources": {MEMORY: min(memory[at], most)}} if memory and most else {}
-            future: concurrent.futures.Future[Any] = client.get_executor(pure=False, **needs).submit(
-                function, *work[at]
-            )
+        def submit(index: int) -> Future:
+            needs = {"resources": {MEMORY: min(memory[index], largest)}} if memory and largest else {}
+            future: Future = client.get_executor(pure=False, **needs).submit(function, *arguments[index])
             return future
 
         yield _Pool(
             submit=submit,
-            # A cluster may grow, and is given twice what it can do at once, so that no worker waits for us.
+            # A cluster may grow. It gets twice as many calls as it has threads, so that no worker idles.
             slots=(lambda: 2 * max(1, sum(client.nthreads().values()))) if cluster else lambda: workers,
-            died=dask.KilledWorker,
-            guarded=bool(most),
+            worker_died=dask.KilledWorker,
+            limits_memory=bool(largest),
         )
 
 
-def _declared(client: Any, budget: int | None) -> int:
-    """Have every worker declare its memory, if it does not already, and return the largest."""
-    declared = client.run(_declare, budget).values()
-    return int(max(declared, default=0))
+def _declare_memory(client: Any, budget: int | None) -> int:
+    """Declare the memory resource on every worker that has none, and return the largest."""
+    return int(max(client.run(_declare_on_worker, budget).values(), default=0))
 
 
-async def _declare(budget: int | None, dask_worker: Any) -> float:
+async def _declare_on_worker(budget: int | None, dask_worker: Any) -> float:
     if MEMORY not in dask_worker.state.total_resources:
-        granted = dask_worker.memory_manager.memory_limit
-        await dask_worker.set_resources(**{MEMORY: budget or granted or sys.maxsize})
+        limit = dask_worker.memory_manager.memory_limit
+        await dask_worker.set_resources(**{MEMORY: budget or limit or sys.maxsize})
     return float(dask_worker.state.total_resources[MEMORY])
 
 
 @contextmanager
-def _client(place: str, watched: bool = False) -> Iterator[Any]:
+def _client(address: str, limited: bool = False) -> Iterator[Any]:
+    """Connect to a cluster, or start one of ``local:N`` processes; `limited` means that the caller limits memory."""
     dask: Any = import_module("distributed")
-    if not place.startswith("local:"):
-        with dask.Client(place) as client:
+    if not address.startswith("local:"):
+        with dask.Client(address) as client:
             yield client
         return
-    count = place.removeprefix("local:")
+    count = address.removeprefix("local:")
     if not count.isdigit() or int(count) < 1:
-        raise ValueError(f"Expected engine dask:local:N with N of 1 or more, got dask:{place}.")
-    # Where we watch memory ourselves, an even share for each worker would end a large recording that has room.
-    limits = {"memory_limit": 0} if watched else {}
-    with _deaf():
+        raise ValueError(f"Expected engine dask:local:N with N of 1 or more, got dask:{address}.")
+    with _sigint_ignored():
         cluster = dask.LocalCluster(
             n_workers=int(count),
             threads_per_worker=1,
             dashboard_address=None,
-            silence_logs=logging.ERROR,  # that processes are slow to end, or were told to, is no news
-            **limits,
+            silence_logs=logging.ERROR,  # warnings about workers that are slow to end
+            # Dask would give each worker an equal share of memory, and kill it for one large recording.
+            **({"memory_limit": 0} if limited else {}),
         )
     with cluster, dask.Client(cluster) as client:
         yield client
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Have processes that start meanwhile ignore Ctrl-C: this one answers it, and ends them in good order."""
+def _sigint_ignored() -> Iterator[None]:
+    """Let processes that start meanwhile ignore Ctrl-C; this process handles it and stops them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
-"""Safetensors with a JSON header: named arrays, and facts about them, as bytes or as a file.
+"""Safetensors files with a JSON header: named arrays and metadata, as bytes or as a file.
 
-Model files, saved sessions, stored wearers and shards of a fleet all have this form. Each kind puts its header under a
-key of its own in the metadata, so that one kind of file is never read as another.
+Checkpoints, saved sessions, stored wearers and shards of a fleet use this format. Each kind of file stores its header
+under its own metadata key, so that one kind is never read as another.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def pack(arrays: Mapping[str, Array], key: str, header: Mapping[str, Any]) -> by
     >>> header, arrays["a"].tolist()
     ({'format': 1}, [0, 1, 2])
     """
-    # Safetensors stores no strides: an array that is not contiguous would come back scrambled.
+    # Safetensors stores no strides: a non-contiguous array would be read back in the wrong order.
     contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     return bytes(safetensors.numpy.save(contiguous, metadata={key: json.dumps(header, allow_nan=False)}))
 
 
 def unpack(data: bytes, key: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return header and arrays of `pack`; raise ValueError for anything else."""
+    """Return the header and arrays of `pack`; raise ValueError for any other content."""
     try:
         arrays = safetensors.numpy.load(data)
         length = int.from_bytes(data[:8], "little")
@@ -46,9 +46,16 @@ def unpack(data: bytes, key: str) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def read_header(path: str | Path, key: str) -> tuple[dict[str, Any] | None, dict[str, tuple[int, ...]]]:
-    """Read the header of a file and the shape of each array, without the arrays; check that the file is complete.
+    """Return the header of a file and the shape of each array, without reading the arrays.
 
     The header is None for a safetensors file without `key`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file does not exist.
+    ValueError
+        If the file is truncated or not a safetensors file.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""Training of a source, as the paper trains it: Adam, cross-entropy, and statistics left behind for adaptation."""
+"""Training of source models as in the SIGHT paper: Adam, cross-entropy, and statistics for adaptation methods."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - its name everywhere
+import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
 
 from sight import metrics, registry
 from sight.card import ModelCard, filled
 from sight.encoders._base import Encoder
-from sight.sources.source_stats import fisher_information, source_stats
+from sight.sources.source_stats import compute_stats, fisher_information
 from sight.sources.torch import TorchSource
 from sight.types import UNLABELLED, Array, Windows
 
-#: The standard deviation of a channel that training never saw: whatever a wearer sends there counts as zero.
-SILENT = 2.0**40
+#: Standard deviation of a channel without training data; it scales every later value of the channel to zero.
+UNSEEN_STD = 2.0**40
 
-Labelled: TypeAlias = Windows | Sequence[Windows] | tuple[Array, Array]
+TrainingData: TypeAlias = Windows | Sequence[Windows] | tuple[Array, Array]
 OnEpoch: TypeAlias = Callable[[int, Mapping[str, float]], None]
 
 
 def train(
-    windows: Labelled,
+    windows: TrainingData,
     classes: Sequence[str],
     *,
     encoder: str = "cnn",
@@ -48,37 +48,37 @@ def train(
     dataset: str = "",
     on_epoch: OnEpoch | None = None,
 ) -> TorchSource:
-    """Train a network on labelled windows; those without a label are left out.
+    """Train a network on labelled windows and return it as a source model; unlabelled windows are ignored.
 
     Parameters
     ----------
     windows
-        Windows of one or several people, or arrays x (N, C, T) and y (N,).
+        Windows of one or several subjects, or arrays x (N, C, T) and y (N,).
     classes
-        Names of the classes that labels point to.
+        Names of the classes, in the order of the label indices.
     encoder, encoder_args
-        Registry name of the network, and what to build it with beyond channels and classes.
+        Registry name of the network, and its arguments besides channels and classes.
     epochs, lr, batch
-        Passes over the data, learning rate of Adam, windows a step.
+        Passes over the data, learning rate of Adam, windows per step.
     seed
-        Decides weights, order and dropout; on one machine's CPU, the same seed gives the same network to the bit.
+        Seed of weights, order and dropout; on the CPU of one machine, equal seeds give bit-identical networks.
     validation
-        Share of each class held out. Its accuracy and macro-F1 are told after each epoch, and the weights of the
-        epoch with the best macro-F1 are kept; with 0 the last ones are.
+        Share of each class held out. Its accuracy and macro-F1 are computed after each epoch, and the weights of the
+        epoch with the best macro-F1 are kept. With 0 the last weights are kept.
     device
-        "cpu" or "cuda"; the data lie there whole.
+        "cpu" or "cuda"; all data are copied there.
     stats, fisher
-        Whether to leave `SourceStats`, and the Fisher information of the norm layers, for methods that use them.
+        Whether to compute `SourceStats` and the Fisher information of the norm layers, for methods that use them.
     channels, units, rate_hz, stride_s, dataset
-        Facts for the model card. The rate is known from `Windows`, and must be told for arrays.
+        Entries of the model card. `rate_hz` is required for arrays; `Windows` contain it.
     on_epoch
-        Called after each epoch with its number, from 1, and its figures.
+        Called after each epoch with its number, from 1, and its loss and scores.
 
     Notes
     -----
-    Each channel is normalised by its mean and standard deviation in the source; a constant one is only centred.
-    NaN is replaced by the channel's median in the source, which the model keeps (`ModelCard.fill`); a channel that is
-    NaN throughout is silenced. A last batch of one window joins the one before it, for it has no batch statistics.
+    Each channel is normalised by its mean and standard deviation; a constant channel is only centred. NaN is replaced
+    by the median of the channel, which the model stores (`ModelCard.fill`); a channel without any value is scaled to
+    zero. A last batch of one window is joined with the one before, because it has no batch statistics.
 
     Examples
     --------
@@ -89,42 +89,42 @@ def train(
     """
     if device != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"Expected a CUDA device for device={device!r}, this torch finds none; train on the cpu.")
-    data = _gathered(windows, len(classes), rate_hz)
+    data = _collect(windows, len(classes), rate_hz)
     mean, std, fill = normalisation(data.x)
-    kept, held_out = _split(data.y, validation, seed)
+    train_rows, validation_rows = _split(data.y, validation, seed)
+    n_channels, length = data.x.shape[1:]
     with one_thread(), torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device != "cpu" else ()):
         torch.manual_seed(seed)
-        args = {"channels": data.x.shape[1], "classes": len(classes), **(encoder_args or {})}
+        args = {"channels": n_channels, "classes": len(classes), **(encoder_args or {})}
         network: Encoder = registry.get("encoders", encoder)(**args)
         network.normalise(mean, std, fill)
         network.to(device)
-        history = _fit(network, data, kept, held_out, epochs=epochs, lr=lr, batch=batch, on_epoch=on_epoch)
-    settings = {"epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "validation": validation, "device": device}
-    names = tuple(channels or (f"channel {c}" for c in range(data.x.shape[1])))
+        history = _fit(network, data, train_rows, validation_rows, epochs, lr, batch, on_epoch)
+    params = {"epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "validation": validation, "device": device}
     card = ModelCard(
         encoder=encoder.lower(),
         encoder_args=network.encoder_args,
         classes=tuple(classes),
-        channels=names,
-        units=(units,) * len(names) if isinstance(units, str) else tuple(units),
+        channels=tuple(channels or (f"channel {c}" for c in range(n_channels))),
+        units=(units,) * n_channels if isinstance(units, str) else tuple(units),
         rate_hz=data.rate_hz,
-        window_s=data.x.shape[2] / data.rate_hz,
-        stride_s=stride_s or data.stride_s or data.x.shape[2] / data.rate_hz,
+        window_s=length / data.rate_hz,
+        stride_s=stride_s or data.stride_s or length / data.rate_hz,
         mean=tuple(mean.tolist()),
         std=tuple(std.tolist()),
         fill=None if fill is None else tuple(fill.tolist()),
         dataset=dataset,
-        training={**settings, "windows": len(kept), "torch": str(torch.__version__), **history},
+        training={**params, "windows": len(train_rows), "torch": str(torch.__version__), **history},
     )
     source = TorchSource(network, classes=card.classes, card=card)
-    source.stats = source_stats(source, data.x, data.y) if stats else None
+    source.stats = compute_stats(source, data.x, data.y) if stats else None
     source.fisher = fisher_information(source, data.x, seed=seed) if fisher else None
     return source
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch to one core: these networks are too small to share, and sums then have one order on any machine."""
+    """Limit torch to one thread: small networks gain nothing from more, and sums are computed in a fixed order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -134,7 +134,7 @@ def one_thread() -> Iterator[None]:
 
 
 def normalisation(x: Array) -> tuple[Array, Array, Array | None]:
-    """Mean, standard deviation and, where there is NaN, median of each channel of windows (N, C, T), all (C,).
+    """Return mean, standard deviation and, if there is NaN, median of each channel of windows (N, C, T), all (C,).
 
     Examples
     --------
@@ -145,13 +145,12 @@ def normalisation(x: Array) -> tuple[Array, Array, Array | None]:
     missing = np.isnan(x)
     fill, empty = None, np.asarray(missing.all(axis=(0, 2)))
     if missing.any():
-        known = np.where(empty[:, None], 0, x)
-        fill = np.nanmedian(known, axis=(0, 2)).astype(np.float32)
+        fill = np.nanmedian(np.where(empty[:, None], 0, x), axis=(0, 2)).astype(np.float32)
         x = filled(x, fill)
     mean = x.mean(axis=(0, 2), dtype=np.float64)
     std = x.std(axis=(0, 2), dtype=np.float64)
     std[std <= 1e-7 * np.abs(mean)] = 1
-    std[empty] = SILENT
+    std[empty] = UNSEEN_STD
     return mean.astype(np.float32), std.astype(np.float32), fill
 
 
@@ -163,19 +162,19 @@ class _Data:
     stride_s: float | None
 
 
-def _gathered(windows: Labelled, n_classes: int, rate_hz: float | None) -> _Data:
-    """Put all windows together, the unlabelled left out."""
-    people = [windows] if isinstance(windows, Windows) else list(windows)
-    if people and isinstance(people[0], Windows):
-        parts = [(person.x, person.label) for person in cast(list[Windows], people)]
-        rate_hz, stride_s = rate_hz or people[0].x.shape[2] / people[0].window_s, people[0].stride_s
+def _collect(windows: TrainingData, n_classes: int, rate_hz: float | None) -> _Data:
+    """Concatenate the labelled windows of all subjects."""
+    subjects = [windows] if isinstance(windows, Windows) else list(windows)
+    if subjects and isinstance(subjects[0], Windows):
+        parts = [(subject.x, subject.label) for subject in cast(list[Windows], subjects)]
+        rate_hz, stride_s = rate_hz or subjects[0].x.shape[2] / subjects[0].window_s, subjects[0].stride_s
     else:
         parts, stride_s = [cast(tuple[Array, Array], windows)], None
     if rate_hz is None:
-        raise ValueError("Expected rate_hz for arrays, got None; say how many samples a second the windows have.")
+        raise ValueError("Expected rate_hz for arrays, got None; pass the samples per second of the windows.")
     shapes = {x.shape[1:] for x, _ in parts}
     if len(shapes) != 1 or len(*shapes) != 2:
-        raise ValueError(f"Expected windows (N, C, T) of one shape, got {sorted(shapes)}; cut everybody alike.")
+        raise ValueError(f"Expected windows (N, C, T) of one shape, got {sorted(shapes)}; use one window length.")
     x = np.concatenate([x for x, _ in parts]).astype(np.float32, copy=False)
     y = np.concatenate([y for _, y in parts]).astype(np.int64, copy=False)
     x, y = x[y != UNLABELLED], y[y != UNLABELLED]
@@ -188,7 +187,7 @@ def _gathered(windows: Labelled, n_classes: int, rate_hz: float | None) -> _Data
 
 
 def _split(y: Array, share: float, seed: int) -> tuple[Array, Array]:
-    """Hold out a share of each class; every class keeps at least one window for training."""
+    """Return training and validation rows; a share of each class is held out, but never all of its windows."""
     if not 0 <= share < 1:
         raise ValueError(f"Expected a validation share from 0 to below 1, got {share}.")
     rng = np.random.default_rng(seed)
@@ -203,37 +202,39 @@ def _split(y: Array, share: float, seed: int) -> tuple[Array, Array]:
 def _fit(
     network: Encoder,
     data: _Data,
-    kept: Array,
-    held_out: Array,
-    *,
+    train_rows: Array,
+    validation_rows: Array,
     epochs: int,
     lr: float,
     batch: int,
     on_epoch: OnEpoch | None,
 ) -> dict[str, Any]:
+    """Train a network in place; return loss and scores of each epoch, and the best epoch if there is validation."""
     device = network.mean.device
-    x, y = torch.from_numpy(data.x).to(device), torch.from_numpy(data.y).to(device)
-    kept_rows, out_rows = torch.from_numpy(kept).to(device), torch.from_numpy(held_out).to(device)
+    x, y, fit_index, validation_index = (
+        torch.from_numpy(array).to(device) for array in (data.x, data.y, train_rows, validation_rows)
+    )
     optimiser = torch.optim.Adam(network.parameters(), lr=lr)
-    history: list[dict[str, float]] = []
+    epoch_scores: list[dict[str, float]] = []
     best, best_epoch, best_state = -1.0, 0, network.state_dict()
     for epoch in range(1, epochs + 1):
         network.train()
-        losses = [_step(network, optimiser, x[rows], y[rows]) for rows in _batches(kept_rows, batch)]
-        figures = {"loss": float(torch.stack(losses).mean())}
-        if len(held_out):
-            figures |= _scores(network.eval(), x, y, out_rows)
-            if figures["macro_f1"] > best:
-                best, best_epoch, best_state = figures["macro_f1"], epoch, copy.deepcopy(network.state_dict())
-        history.append(figures)
+        losses = [_step(network, optimiser, x[rows], y[rows]) for rows in _batches(fit_index, batch)]
+        scores = {"loss": float(torch.stack(losses).mean())}
+        if len(validation_index):
+            scores |= _score(network.eval(), x, y, validation_index)
+            if scores["macro_f1"] > best:
+                best, best_epoch, best_state = scores["macro_f1"], epoch, copy.deepcopy(network.state_dict())
+        epoch_scores.append(scores)
         if on_epoch:
-            on_epoch(epoch, figures)
+            on_epoch(epoch, scores)
     network.eval()
-    told: dict[str, Any] = {key: [round(row[key], 6) for row in history] for key in (history[0] if history else ())}
+    names = epoch_scores[0] if epoch_scores else ()
+    history: dict[str, Any] = {name: [round(scores[name], 6) for scores in epoch_scores] for name in names}
     if best_epoch:
         network.load_state_dict(best_state)
-        told["best_epoch"] = best_epoch
-    return told
+        history["best_epoch"] = best_epoch
+    return history
 
 
 def _step(network: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:
@@ -245,7 +246,7 @@ def _step(network: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor, y: Te
 
 
 def _batches(rows: Tensor, size: int) -> Iterator[Tensor]:
-    """Shuffle and cut; a last batch of one joins the one before."""
+    """Yield shuffled batches of rows; a last batch of one is joined with the one before."""
     shuffled = rows[torch.randperm(len(rows)).to(rows.device)]
     edges = list(range(0, len(rows), size))
     if len(rows) % size == 1 and len(edges) > 1:
@@ -255,7 +256,7 @@ def _batches(rows: Tensor, size: int) -> Iterator[Tensor]:
 
 
 @torch.no_grad()
-def _scores(network: Encoder, x: Tensor, y: Tensor, rows: Tensor) -> dict[str, float]:
-    answers = torch.cat([network(x[piece]).argmax(dim=1) for piece in torch.split(rows, 256)]).cpu().numpy()
-    table = metrics.confusion(y[rows].cpu().numpy(), answers, network.head.out_features)
+def _score(network: Encoder, x: Tensor, y: Tensor, rows: Tensor) -> dict[str, float]:
+    predicted = torch.cat([network(x[batch]).argmax(dim=1) for batch in torch.split(rows, 256)]).cpu().numpy()
+    table = metrics.confusion(y[rows].cpu().numpy(), predicted, network.head.out_features)
     return {"accuracy": metrics.accuracy(table), "macro_f1": metrics.macro_f1_union(table)}

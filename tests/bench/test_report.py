@@ -206,7 +206,7 @@ def test_the_page_opens_without_network_on_desk_and_phone(opened, tmp_path):
     path = write_report([tmp_path], tmp_path / "report")
     for width in (1280, 390):
         page = opened(path, width)
-        assert page.heard == [f"request: {path.as_uri()}"]
+        assert page.messages == [f"request: {path.as_uri()}"]
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("[...document.images].every((image) => image.naturalWidth > 100)")
     assert page.locator("#table-main_hapt .said li").first.inner_text().startswith("On hapt, source-only reaches 55.0")

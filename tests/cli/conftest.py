@@ -1,4 +1,4 @@
-"""A model trained by the command, its export, and a user's table with a diary."""
+"""A model trained by the command, its export, and a CSV file with a diary."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.helpers.commands import TINY, sight
+from tests.helpers.commands import TINY, run_sight
 
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
-    """A model of two synthetic wearers, trained by the command."""
+    """A model trained by the command on two synthetic subjects."""
     path = tmp_path_factory.mktemp("model") / "model.safetensors"
-    sight(
-        "train", "--data", "synthetic", "--subjects", "W01,W02", *TINY, "--epochs", 2, "--encoder", "resnet", "-o", path
-    )
+    subjects = ["--data", "synthetic", "--subjects", "W01,W02", *TINY]
+    run_sight("train", *subjects, "--epochs", 2, "--encoder", "resnet", "-o", path)
     return path
 
 
 @pytest.fixture(scope="session")
 def onnx(model):
     path = model.with_suffix(".onnx")
-    sight("export", model, "-o", path)
+    run_sight("export", model, "-o", path)
     return path
 
 
 @pytest.fixture(scope="session")
 def table(tmp_path_factory):
-    """Three minutes of a wearer as a user's CSV, and the truth as a diary."""
+    """Three minutes of a subject as CSV, and its labels as a diary."""
     from sight.datasets.synthetic import Synthetic
 
     recording = next(Synthetic(hours=0.05, gaps_per_hour=0).recordings("W05"))

@@ -1,4 +1,4 @@
-"""The page over a cohort in a browser without network: filtered, sorted, and as quick with thousands of lines."""
+"""The overview page in a browser without network: filtering, sorting and thousands of lines."""
 
 from __future__ import annotations
 
@@ -9,26 +9,18 @@ import pandas as pd
 import pytest
 
 from sight.cohort.overview_page import write_overview
-from sight.cohort.results_folder import Store
-from tests.helpers.cohorts import GOOD, write_cohort, write_folder, write_model
+from sight.cohort.results_folder import ResultsFolder
+from tests.helpers.cohorts import READABLE
+
+VISIBLE = "[...document.querySelectorAll('#list li:not([hidden]) b')].map((node) => node.textContent)"
 
 
-@pytest.fixture(scope="module")
-def cohort(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cohort")
-    return write_cohort(folder / "out", write_folder(folder / "recordings"), write_model(folder / "model.safetensors"))
-
-
-SHOWN = "[...document.querySelectorAll('#list li:not([hidden]) b')].map((node) => node.textContent)"
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 390])
-def test_the_overview_opens_silently_at_any_width(opened, cohort, width, scheme):
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])
+def test_the_overview_opens_without_requests_or_messages_at_any_width(opened, cohort, width, scheme):
     page = opened(cohort / "overview.html", width, scheme)
-    assert page.heard == [f"request: {(cohort / 'overview.html').as_uri()}"]
+    assert page.messages == [f"request: {(cohort / 'overview.html').as_uri()}"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate(SHOWN) == GOOD
+    assert page.evaluate(VISIBLE) == READABLE
     drawn = page.evaluate("document.querySelector('#list svg path').getBoundingClientRect().width")
     assert 0 < drawn < width
     assert "torn.npz" in page.inner_text("main")
@@ -38,23 +30,23 @@ def test_the_overview_is_filtered_and_sorted(opened, cohort):
     page = opened(cohort / "overview.html")
     assert page.inner_text("#folder") == str(cohort)
     page.fill("#name", "SITE")
-    assert page.evaluate(SHOWN) == ["site-P3", "site-P4"]
+    assert page.evaluate(VISIBLE) == ["site-P3", "site-P4"]
     page.fill("#name", "")
     page.select_option("#order", "changed")
     changed = pd.read_csv(cohort / "summary/recordings.csv").sort_values(
         "changed_share", ascending=False, kind="stable"
     )
-    assert page.evaluate(SHOWN) == changed["recording"].tolist()
+    assert page.evaluate(VISIBLE) == changed["recording"].tolist()
     page.select_option("#flag", "gaps")
     flagged = changed[changed["flags"].str.contains("gaps")]["recording"].tolist()
-    assert page.evaluate(SHOWN) == flagged != []
-    page.fill("#name", "nobody")
+    assert page.evaluate(VISIBLE) == flagged != []
+    page.fill("#name", "unknown")
     assert page.is_visible("#none")
     assert page.inner_text("#count") == "0 shown"
 
 
 def many(cohort, out, count):
-    """Fabricate a cohort of many recordings from one, as its summary and facts would be."""
+    """Write summary and facts of many recordings, copied from one."""
     shutil.copytree(cohort, out)
     one = pd.read_parquet(out / "summary/recordings.parquet").iloc[:1]
     names = [f"R{number:05d}" for number in range(count)]
@@ -65,11 +57,11 @@ def many(cohort, out, count):
     return names
 
 
-def test_thousands_of_recordings_stay_quick(opened, cohort, tmp_path):
-    names = many(cohort, tmp_path / "out", 3000)
-    write_overview(Store(tmp_path / "out"), names, [])
+def test_thousands_of_recordings_are_filtered_and_sorted_quickly(opened, cohort, tmp_path):
+    names = many(cohort, tmp_path / "out", 2000)
+    write_overview(ResultsFolder(tmp_path / "out"), names, [])
     page = opened(tmp_path / "out/overview.html")
-    assert (tmp_path / "out/overview.html").stat().st_size < 3000 * 3000
+    assert (tmp_path / "out/overview.html").stat().st_size < 2000 * 3000
     took = page.evaluate(
         """() => {
             const begun = performance.now();
@@ -81,16 +73,16 @@ def test_thousands_of_recordings_stay_quick(opened, cohort, tmp_path):
         }"""
     )
     assert took < 3000
-    assert page.evaluate(SHOWN)[0] == next(n for n in names if "7" in n and int(n[1:]) % 170 == 169)
+    assert page.evaluate(VISIBLE)[0] == next(n for n in names if "7" in n and int(n[1:]) % 170 == 169)
 
 
-def test_a_very_large_cohort_has_several_pages(cohort, tmp_path, monkeypatch):
+def test_a_large_cohort_has_several_pages(cohort, tmp_path, monkeypatch):
     names = many(cohort, tmp_path / "out", 25)
-    monkeypatch.setattr("sight.cohort.overview_page.MOST", 10)
-    write_overview(Store(tmp_path / "out"), names, [])
+    monkeypatch.setattr("sight.cohort.overview_page.PAGE_SIZE", 10)
+    write_overview(ResultsFolder(tmp_path / "out"), names, [])
     pages = sorted(path.name for path in (tmp_path / "out").glob("overview*.html"))
     assert pages == ["overview-2.html", "overview-3.html", "overview.html"]
     assert (tmp_path / "out/overview-3.html").read_text("utf-8").count("<li data-flags") == 5
-    monkeypatch.setattr("sight.cohort.overview_page.MOST", 100)
-    write_overview(Store(tmp_path / "out"), names, [])
+    monkeypatch.setattr("sight.cohort.overview_page.PAGE_SIZE", 100)
+    write_overview(ResultsFolder(tmp_path / "out"), names, [])
     assert [path.name for path in (tmp_path / "out").glob("overview*.html")] == ["overview.html"]

@@ -1,4 +1,4 @@
-"""The cache: found again, never stale, never fatal."""
+"""Cache of windows: hits, keys, damaged entries, size limit."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def file(tmp_path):
     return path
 
 
-def test_the_second_time_nothing_is_made_and_all_is_the_same(file):
+def test_a_hit_returns_equal_windows(file):
     make = Maker()
     first, second = window_cache.cached([file], {"rate": 50}, make), window_cache.cached([file], {"rate": 50}, make)
     assert make.calls == 1
@@ -61,7 +61,7 @@ def test_the_second_time_nothing_is_made_and_all_is_the_same(file):
     assert second.facts == first.facts == {"gaps": 3, "gap_total_s": 12.5, "classes": ["a", "b"], "share": 0.5}
 
 
-def test_other_settings_and_other_files_are_other_entries(file, tmp_path):
+def test_entries_depend_on_parameters_and_files(file, tmp_path):
     make = Maker()
     window_cache.cached([file], {"rate": 50}, make)
     window_cache.cached([file], {"rate": 25}, make)
@@ -71,7 +71,7 @@ def test_other_settings_and_other_files_are_other_entries(file, tmp_path):
     assert make.calls == 4
 
 
-def test_a_changed_file_is_never_answered_from_before(file):
+def test_a_changed_file_is_read_again(file):
     """Same name, same size, same time of change: only the content differs."""
     window_cache.cached([file], {}, Maker(1.0))
     times = file.stat()
@@ -80,16 +80,16 @@ def test_a_changed_file_is_never_answered_from_before(file):
     assert window_cache.cached([file], {}, Maker(2.0)).x[0, 0, 0] == 2
 
 
-def test_a_settled_file_is_hashed_once_and_again_when_touched(file, monkeypatch):
+def test_hashes_are_kept_until_the_file_changes(file, monkeypatch):
     monkeypatch.setattr(window_cache, "SETTLED_NS", -1)
     before = window_cache.file_hash(file)
-    assert any(str(file.resolve()) in seen for seen in window_cache._hashes)
+    assert any(str(file.resolve()) in identity for identity in window_cache._hashes)
     file.write_text("another content")
     assert window_cache.file_hash(file) != before
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 broken", None])
-def test_a_damaged_entry_is_made_anew(file, home, damage):
+def test_a_damaged_entry_is_made_again(file, home, damage):
     window_cache.cached([file], {}, Maker())
     entry = next(home.glob("*.npz"))
     entry.write_bytes(entry.read_bytes()[: entry.stat().st_size // 2] if damage is None else damage)
@@ -100,18 +100,18 @@ def test_a_damaged_entry_is_made_anew(file, home, damage):
     assert make.calls == 1
 
 
-def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(file, tmp_path, monkeypatch):
+def test_a_read_only_folder_is_tolerated(file, tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("a file, not a folder")
     monkeypatch.setenv("SIGHT_CACHE", str(tmp_path / "taken"))
     assert len(window_cache.cached([file], {}, Maker())) == 50
 
 
-def test_the_oldest_entries_go_first_and_use_counts(file):
+def test_least_recently_used_entries_are_removed_first(file):
     for rate in (1, 2, 3):
         window_cache.cached([file], {"rate": rate}, Maker())
         time.sleep(0.02)
     each = window_cache.size() // 3
-    window_cache.cached([file], {"rate": 1}, Maker())  # used again, so 2 is the oldest now
+    window_cache.cached([file], {"rate": 1}, Maker())  # used again, so 2 is the least recently used
     time.sleep(0.02)
     window_cache.cached([file], {"rate": 4}, Maker(), limit_bytes=int(3.5 * each))
     made = {rate: Maker() for rate in (1, 2, 3, 4)}
@@ -134,7 +134,7 @@ def test_remove_by_dataset_and_all(file, home):
     assert not list(home.glob("*"))
 
 
-def test_nothing_is_left_half_written(file, home):
+def test_a_failure_leaves_no_file(file, home):
     class Stop(Exception):
         pass
 
@@ -146,7 +146,7 @@ def test_nothing_is_left_half_written(file, home):
     assert not home.exists() or not list(home.iterdir())
 
 
-def test_without_the_variable_the_users_cache_folder_is_taken(monkeypatch, tmp_path):
+def test_default_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("SIGHT_CACHE")
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

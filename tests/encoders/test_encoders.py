@@ -1,4 +1,4 @@
-"""Every encoder against the contract; the paper's CNN against its stated sizes and a run layer by layer."""
+"""Contract of every encoder; the CNN against the sizes of the paper and a computation layer by layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sight.encoders.cnn import CNN
 from sight.encoders.mlp import MLP
 from sight.encoders.transformer import Transformer
 
-NAMES = ["cnn", "resnet", "transformer", "mlp"]
+NAMES = list(registry.TABLES["encoders"])
 
 
 def make(name: str, channels: int = 3, classes: int = 5, seed: int = 0, **args) -> Encoder:
@@ -48,7 +48,7 @@ def test_cnn_has_the_sizes_of_the_paper(classes, count, kib):
 
 
 @pytest.mark.parametrize("length", [16, 100, 128, 1000])
-def test_cnn_is_the_papers_layer_by_layer(length):
+def test_cnn_agrees_with_the_paper_layer_by_layer(length):
     network = make("cnn")
     for layer in network.modules():  # statistics and affines that are not 0 and 1
         if isinstance(layer, nn.BatchNorm1d):
@@ -83,7 +83,7 @@ def test_any_channels_and_length(name, channels, length):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_forward_is_head_of_features_and_dropout_acts_in_training_only(name):
+def test_forward_is_head_of_features_with_dropout_in_training_only(name):
     network, x = make(name), windows(name)
     torch.testing.assert_close(network(x), network.features(x) @ network.head.weight.T + network.head.bias)
     assert torch.equal(network(x), network(x))
@@ -92,20 +92,20 @@ def test_forward_is_head_of_features_and_dropout_acts_in_training_only(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_normalisation_is_inside_and_outside_the_state_dict(name):
+def test_normalisation_is_applied_and_not_in_the_state_dict(name):
     network, x = make(name), windows(name)
     plain = network(x)
     network.normalise(np.array([1.0, 2, 3]), np.array([2.0, 4, 8]), fill=np.array([7.0, 8, 9]))
     raw = x * torch.tensor([2.0, 4, 8])[:, None] + torch.tensor([1.0, 2, 3])[:, None]
     torch.testing.assert_close(network(raw), plain, rtol=1e-4, atol=1e-5)
     assert not {"mean", "std", "fill"} & set(network.state_dict())
-    holed, mended = raw.clone(), raw.clone()
-    holed[0, 1], mended[0, 1] = float("nan"), 8.0
-    assert torch.equal(network(holed), network(mended))
+    with_nan, filled = raw.clone(), raw.clone()
+    with_nan[0, 1], filled[0, 1] = float("nan"), 8.0
+    assert torch.equal(network(with_nan), network(filled))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_arguments_rebuild_the_network(name):
+def test_encoder_args_rebuild_the_network(name):
     network = make(name, dropout=0.3)
     twin = type(network)(**network.encoder_args).eval()
     twin.load_state_dict(network.state_dict())
@@ -124,16 +124,16 @@ def test_every_parameter_gets_a_gradient_and_there_are_norm_layers(name):
     assert any(isinstance(layer, nn.BatchNorm1d | nn.LayerNorm) for layer in network.modules())
 
 
-def test_wrong_windows_are_refused():
+def test_invalid_windows_raise():
     with pytest.raises(ValueError, match=r"cnn: expected windows \(B, 3, T\), got \(2, 4, 50\)"):
         make("cnn").features(torch.zeros(2, 4, 50))
     with pytest.raises(ValueError, match=r"mlp: expected feature vectors \(B, 3, 1\), got \(2, 3, 5\)"):
         make("mlp").features(torch.zeros(2, 3, 5))
-    with pytest.raises(ValueError, match="that 5 heads divide"):
+    with pytest.raises(ValueError, match="divisible by 5"):
         Transformer(channels=3, classes=5, heads=5)
 
 
-def test_sizes_are_near_the_cnn():
+def test_encoders_have_about_the_size_of_the_cnn():
     assert abs(parameters(make("resnet")) / parameters(make("cnn")) - 1) < 0.05
     assert abs(parameters(make("transformer")) / parameters(make("cnn")) - 1) < 0.05
     assert MLP(channels=225, classes=6, hidden=(10,)).head.in_features == 10
@@ -163,6 +163,6 @@ def test_transformer_attention_agrees_with_torchs_own():
     torch.testing.assert_close(received.sum(dim=1), torch.ones(4))
 
 
-def test_transformer_knows_order():
+def test_transformer_depends_on_the_order_of_samples():
     network, x = make("transformer"), windows("transformer", length=96)
     assert not torch.allclose(network.features(x), network.features(x.flip(2)), atol=1e-3)

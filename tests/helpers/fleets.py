@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from sight.fleet.plan import Plan, digest, load
+from sight.fleet.plan import Plan, file_digest, load_plan
 from sight.sources.onnx_export import export_onnx
 from sight.testing import toy_network
 
-#: One model, the same trained anew, one with other classes, one with other features.
-KINDS = {"first": {}, "retrained": {"seed": 1}, "classes": {"classes": 4}, "features": {"encoder": "resnet"}}
+#: A model, and the same one retrained.
+MODELS = {"first": {}, "retrained": {"seed": 1}}
 
 
-def exported(folder, *names):
-    return {name: export_onnx(toy_network(**KINDS[name]), folder / f"{name}.onnx") for name in names}
+def export_models(folder, *names):
+    """Export models of `MODELS` and return their paths by name."""
+    return {name: export_onnx(toy_network(**MODELS[name]), folder / f"{name}.onnx") for name in names}
 
 
-def planned(path, method="sight", **fields):
-    return load(Plan(path=str(path), digest=digest(path), method=method, **fields))
+def load_model(path, method="sight", **fields):
+    """Load a model with a method for a fleet."""
+    return load_plan(Plan(path=str(path), digest=file_digest(path), method=method, **fields))

@@ -1,7 +1,8 @@
-"""Writers of small files in the official layout of corpora, for the tests that read them."""
+"""Writers of small files in the official layouts of datasets."""
 
 from __future__ import annotations
 
+import gzip
 import zipfile
 from pathlib import Path
 
@@ -19,7 +20,7 @@ ANNOTATIONS = {
 
 
 def zipped(folder: Path) -> Path:
-    """Pack a folder as archives come: one directory on top."""
+    """Pack a folder into a zip with one directory on top."""
     target = folder.with_suffix(".zip")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in folder.rglob("*"):
@@ -51,13 +52,30 @@ def capture_lines(spans, start="2016-11-13 02:18:00"):
     return pd.concat(frames)
 
 
+def capture_hours(folder, hours):
+    """Write a CAPTURE-24 recording of whole hours; the second hour is not annotated."""
+    (folder / "annotation-label-dictionary.csv").write_text(
+        "annotation,label:Walmsley2020\n7030 sleeping;MET 0.95,sleep\nsitting;MET 1.5,sedentary\n"
+    )
+    rows = [
+        f"2016-11-13 HH:MM:{i // 100:02}.{i % 100:02}0000,{i % 100 / 100:.6f},0.73,-0.67,NOTE\n" for i in range(6000)
+    ]
+    minute = "".join(rows).encode()
+    with (folder / "P001.csv.gz").open("wb") as out:  # a gzip file may consist of several members
+        out.write(gzip.compress(b"time,x,y,z,annotation\n", 1))
+        for index in range(60 * hours):
+            note = b"" if index // 60 == 1 else b"7030 sleeping;MET 0.95" if index < 480 else b"sitting;MET 1.5"
+            text = minute.replace(b"HH:MM", b"%02d:%02d" % divmod(index, 60)).replace(b"NOTE", note)
+            out.write(gzip.compress(text, 1))
+
+
 def ucihar(root, parts):
     """Write the official tree; a part is a list of (subject, activity, windows (N, 9, 128))."""
     for part, rows in parts.items():
         folder = root / "UCI HAR Dataset" / part
         (folder / "Inertial Signals").mkdir(parents=True)
-        (folder / f"subject_{part}.txt").write_text("".join(f"{who}\n" * len(x) for who, _, x in rows))
-        (folder / f"y_{part}.txt").write_text("".join(f"{what}\n" * len(x) for _, what, x in rows))
+        (folder / f"subject_{part}.txt").write_text("".join(f"{subject}\n" * len(x) for subject, _, x in rows))
+        (folder / f"y_{part}.txt").write_text("".join(f"{activity}\n" * len(x) for _, activity, x in rows))
         kinds = [f"{kind}_{axis}" for kind in ("total_acc", "body_acc", "body_gyro") for axis in "xyz"]
         for i, kind in enumerate(kinds):
             lines = ["  ".join(f"{value: .7e}" for value in window[i]) for _, _, x in rows for window in x]

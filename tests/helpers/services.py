@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import safetensors.numpy
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
@@ -23,7 +25,7 @@ from sight.serve.service import Service
 from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
 from sight.serve.tokens import TokenFile
-from sight.sources.onnx import metadata
+from sight.sources.onnx import CARD, CLASSES, TENSORS
 from sight.types import Event
 from tests.helpers.sessions import make_card, toy_models
 
@@ -140,8 +142,9 @@ def write_onnx(path: Path, *, channels=("x", "y", "z"), units=("g",) * 3, rate_h
         opset_imports=[helper.make_opsetid("", 18)],
         ir_version=9,
     )
-    head, bias = np.ascontiguousarray(weights["head"].T), np.zeros(classes, np.float32)
-    helper.set_model_props(model, metadata(classes=card.classes, weight=head, bias=bias, card=card, stats=None))
+    head = {"head.weight": np.ascontiguousarray(weights["head"].T), "head.bias": np.zeros(classes, np.float32)}
+    tensors = base64.b64encode(safetensors.numpy.save(head)).decode("ascii")
+    helper.set_model_props(model, {CLASSES: json.dumps(card.classes), CARD: card.to_json(), TENSORS: tensors})
     onnx.save(model, path)
     return path
 

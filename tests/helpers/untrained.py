@@ -10,7 +10,7 @@ from sight.card import ModelCard
 from sight.sources.torch import TorchSource
 from sight.types import SourceStats
 
-NAMES = ["cnn", "resnet", "transformer", "mlp"]
+NAMES = list(registry.TABLES["encoders"])
 CLASSES = ("lie", "sit", "walk", "run")
 
 

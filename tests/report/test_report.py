@@ -1,4 +1,4 @@
-"""The report as its readers meet it: opened in a browser without network, on a desk and on a phone."""
+"""The report in a browser without network, at the widths of a desktop and of a phone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from sight.evaluate import run
 from sight.registry import method
 from sight.report import write_report
-from sight.report.lanes import MOST_POINTS, MOST_RUNS
+from sight.report.lanes import MAX_POINTS, MAX_RUNS
 from sight.testing import ToySource, toy_stream
 from sight.types import Result, Windows
 
@@ -20,7 +20,7 @@ NAMES = ("lying", "sitting", "standing", "walking", "<img src=x onerror=alert(1)
 
 
 def morning(n: int = 900, names: tuple[str, ...] = NAMES, **changes) -> Windows:
-    """Windows of two seconds from eight o'clock on, with two gaps and a stretch not worn."""
+    """Return windows of two seconds from 8:00 on, with two gaps and some non-wear time."""
     gap = np.zeros(n)
     gap[[n // 4, n // 2]] = 120, 600
     wear = np.ones(n, bool)
@@ -30,7 +30,7 @@ def morning(n: int = 900, names: tuple[str, ...] = NAMES, **changes) -> Windows:
     return replace(plain, **{**facts, "start": datetime(2025, 3, 3, 8, tzinfo=UTC), **changes})
 
 
-def answered(windows: Windows, name: str = "sight", names: tuple[str, ...] = NAMES) -> Result:
+def run_method(windows: Windows, name: str = "sight", names: tuple[str, ...] = NAMES) -> Result:
     source = ToySource(classes=len(names))
     source.classes = names
     return run(method(name).bind(source), windows)
@@ -38,28 +38,27 @@ def answered(windows: Windows, name: str = "sight", names: tuple[str, ...] = NAM
 
 @pytest.fixture(scope="module")
 def result() -> Result:
-    return answered(morning())
+    return run_method(morning())
 
 
 @pytest.fixture(scope="module")
 def report(result, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
     facts = {"subject": "S<08>", "input": {"file": "</script><script>alert(1)</script>.cwa"}}
-    others = [answered(result.windows, "ema")]
+    others = [run_method(result.windows, "ema")]
     return write_report(path, result, others=others, title="Monday & <b>more</b>", facts=facts)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390, 320])
-def test_it_opens_silently_and_never_scrolls_sideways(opened, report, width, scheme):
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (320, "light")])
+def test_page_has_no_messages_and_does_not_scroll_sideways(opened, report, width, scheme):
     page = opened(report, width, scheme)
     page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     page.mouse.move(width / 2, 300)
-    assert page.heard == [f"request: {report.as_uri()}"]
+    assert page.messages == [f"request: {report.as_uri()}"]
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_light_and_dark_differ_and_paper_is_light(opened, report):
+def test_light_and_dark_differ_and_print_is_light(opened, report):
     paint = "getComputedStyle(document.body).backgroundColor"
     light, dark = opened(report, scheme="light"), opened(report, scheme="dark")
     assert light.evaluate(paint) != dark.evaluate(paint)
@@ -67,10 +66,10 @@ def test_light_and_dark_differ_and_paper_is_light(opened, report):
     assert dark.evaluate(paint) == "rgb(255, 255, 255)"
 
 
-def test_everything_drawn_has_a_name(opened, report):
+def test_drawings_and_controls_have_labels(opened, report):
     page = opened(report)
     drawn = page.locator("svg").all()
-    assert len(drawn) == 6  # truth, raw, ema, refined, unsure, surprise
+    assert len(drawn) == 6  # truth, raw, ema, refined, low confidence, surprise
     assert all(svg.get_attribute("role") == "img" and svg.get_attribute("aria-label") for svg in drawn)
     for control in page.locator("button, [role=region]").all():
         assert control.get_attribute("aria-label")
@@ -78,7 +77,7 @@ def test_everything_drawn_has_a_name(opened, report):
     assert page.locator("html").get_attribute("lang") == "en"
 
 
-def test_words_of_users_are_text_and_nothing_else(opened, report):
+def test_user_texts_are_escaped(opened, report):
     page = opened(report)
     assert page.locator("img, h1 b").count() == 0
     assert page.locator("h1").inner_text() == "Monday & <b>more</b>"
@@ -87,21 +86,21 @@ def test_words_of_users_are_text_and_nothing_else(opened, report):
     assert "8:00" in page.locator(".byline").inner_text()
 
 
-def test_hover_tells_the_answers_of_that_moment(opened, report, result):
+def test_tooltip_shows_the_classes_at_the_pointer(opened, report, result):
     page = opened(report)
-    at = 200  # before the first gap, so place on the axis and number of the window agree
+    at = 200  # before the first gap, so the position on the axis is the number of the window
     span = float(page.locator(".timeline").get_attribute("data-span"))
     box = page.locator(".band .field").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] * (at + 0.5) / span, box["y"] + 5)
-    said = page.locator("#tip .line").all_inner_texts()
+    lines = page.locator("#tip .line").all_inner_texts()
     expected = (result.windows.label[at], result.p[at].argmax(), result.q[at].argmax())
     for name, k in zip(("Truth", "Raw", "Refined"), expected, strict=True):
-        (line,) = [text for text in said if text.startswith(name)]
+        (line,) = [text for text in lines if text.startswith(name)]
         assert NAMES[k] in line
     assert "08:03:2" in page.locator("#tip strong").inner_text()
 
 
-def test_dragging_zooms_and_all_shows_the_whole_again(opened, report):
+def test_dragging_zooms_and_the_button_resets(opened, report):
     page = opened(report)
     lane = page.locator(".band svg").first
     whole = lane.get_attribute("viewBox")
@@ -117,7 +116,7 @@ def test_dragging_zooms_and_all_shows_the_whole_again(opened, report):
     assert lane.get_attribute("viewBox") == whole
 
 
-def test_the_keyboard_reaches_explanations(opened, report):
+def test_definitions_open_with_the_keyboard(opened, report):
     page = opened(report)
     page.locator("abbr").first.focus()
     assert "trained classifier" in page.locator("#tip").inner_text()
@@ -131,8 +130,8 @@ def test_confusions_agree_with_scikit_learn(opened, report, result):
     page = opened(report)
     table = confusion_matrix(result.windows.label, result.q.argmax(axis=1), labels=range(len(NAMES)))
     share = 100 * table / table.sum(axis=1, keepdims=True)
-    shown = page.get_by_role("region", name="Confusion of refined answers").locator("tbody tr").all()
-    for row, expected, counts in zip(shown, share, table, strict=True):
+    rows = page.get_by_role("region", name="Confusion matrix of refined predictions").locator("tbody tr").all()
+    for row, expected, counts in zip(rows, share, table, strict=True):
         for cell, value, count in zip(row.locator("td").all_inner_texts(), expected, counts, strict=True):
             assert cell == ("" if not count else "<1" if value < 0.5 else f"{value:.0f}")
 
@@ -144,31 +143,31 @@ def test_time_use_adds_up_to_worn_time(opened, report, result):
     last_of_stretch = np.append(w.gap_before_s[1:] > 0, True)
     seconds = np.where(last_of_stretch, w.window_s, w.stride_s)
     expected = [seconds[worn & (result.q.argmax(axis=1) == k)].sum() / 60 for k in range(len(NAMES))]
-    shown = [float(row.locator("td").nth(2).inner_text()) for row in page.locator(".timeuse tbody tr").all()]
-    assert shown == pytest.approx(expected, abs=0.051)
+    minutes = [float(row.locator("td").nth(2).inner_text()) for row in page.locator(".timeuse tbody tr").all()]
+    assert minutes == pytest.approx(expected, abs=0.051)
 
 
-def test_the_best_of_each_column_is_bold(opened, result, tmp_path):
-    rows = [
-        {"method": "raw", "accuracy": 0.7, "ece": 0.10, "needs": "nothing"},
-        {"method": "ours", "accuracy": 0.9, "ece": 0.20, "needs": "a stream", "f1": [1, 2]},
-    ]
-    page = opened(write_report(tmp_path / "r.html", result, rows=rows))
-    table = page.locator(".methods")
-    assert table.locator("thead th").all_inner_texts() == ["Method", "Needs", "Accuracy", "Calibration error"]
-    assert table.locator("strong").all_inner_texts() == ["0.100", "0.900"]
+def test_best_of_each_column_is_bold(opened, report):
+    table = opened(report).locator(".methods")
+    assert table.locator("thead th").first.inner_text() == "Method"
+    assert table.locator("tbody th").all_inner_texts() == ["raw", "ema", "sight"]
+    for column, best in ((4, max), (6, min)):  # accuracy, calibration error
+        cells = table.locator(f"tbody td:nth-child({column + 1})")
+        bold = cells.locator("strong").all_inner_texts()
+        assert bold
+        assert set(map(float, bold)) == {best(map(float, cells.all_inner_texts()))}
 
 
-def test_an_unlabelled_stream_without_clock_still_makes_a_page(opened, tmp_path):
+def test_unlabelled_stream_without_start_time(opened, tmp_path):
     windows = morning(label=np.full(900, -1), start=None)
-    page = opened(write_report(tmp_path / "r.html", answered(windows, "none")), 390)
-    assert page.heard == [f"request: {(tmp_path / 'r.html').as_uri()}"]
+    page = opened(write_report(tmp_path / "r.html", run_method(windows, "none")), 390)
+    assert page.messages == [f"request: {(tmp_path / 'r.html').as_uri()}"]
     assert page.locator(".methods, .matrix").count() == 0
     assert page.locator(".ticks span").first.inner_text() == "0:00"
 
 
-def restless(n: int, k: int = 12) -> Result:
-    """The worst stream for a page: nearly every window differs from the one before, in every lane."""
+def alternating(n: int, k: int = 12) -> Result:
+    """Return the largest page for n windows: nearly every window differs from the one before, in every lane."""
     rng = np.random.default_rng(0)
     names = tuple(f"activity {i}" for i in range(k))
     p, q = (rng.dirichlet(np.full(k, 0.3), size=n) for _ in range(2))
@@ -185,24 +184,24 @@ def restless(n: int, k: int = 12) -> Result:
 
 
 @pytest.mark.parametrize("n", [1, 2, 100_000])
-def test_any_length_stays_small_and_opens(opened, tmp_path, n):
-    path = write_report(tmp_path / "r.html", restless(n))
+def test_page_stays_small_for_any_length(opened, tmp_path, n):
+    path = write_report(tmp_path / "r.html", alternating(n))
     assert path.stat().st_size < 2_000_000
     text = path.read_text("utf-8")
     lanes = re.findall(r"<svg.*?</svg>", text)
-    assert max(len(re.findall(r"h\d+", lane)) for lane in lanes) <= MOST_RUNS + 1  # and the cover below them
+    assert max(len(re.findall(r"h\d+", lane)) for lane in lanes) <= MAX_RUNS + 1  # and the cover below them
     area, mean = (re.search(rf'<path d="([^"]*)" class="{kind}"', text).group(1) for kind in ("area", "mean"))
-    assert 1 <= len(re.findall("[ML]", area + mean)) <= MOST_POINTS
-    assert opened(path).heard == [f"request: {path.as_uri()}"]
+    assert 1 <= len(re.findall("[ML]", area + mean)) <= MAX_POINTS
+    assert opened(path).messages == [f"request: {path.as_uri()}"]
 
 
-def test_results_of_other_streams_are_refused(result, tmp_path):
-    other = answered(morning(n=500))
-    with pytest.raises(ValueError, match="write a report for each stream"):
+def test_results_of_other_streams_raise(result, tmp_path):
+    other = run_method(morning(n=500))
+    with pytest.raises(ValueError, match="one stream"):
         write_report(tmp_path / "r.html", result, others=[other])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_answers_that_do_not_fit_their_windows_are_refused(result, tmp_path):
+def test_predictions_of_wrong_shape_raise(result, tmp_path):
     with pytest.raises(ValueError, match=r"Expected q of shape \(900, 5\)"):
         write_report(tmp_path / "r.html", replace(result, q=result.q[:10]))

@@ -19,7 +19,7 @@ from sight.sources.fused import FUSED, LAYOUTS, FusedSession  # noqa: E402
 from sight.sources.fused_export import STEPS, export_fused, quantise  # noqa: E402
 from sight.sources.onnx import OnnxSource  # noqa: E402
 from sight.sources.onnx_export import export_onnx  # noqa: E402
-from sight.sources.onnx_graph import prepared, to_graph  # noqa: E402
+from sight.sources.onnx_graph import prepare_network, to_graph  # noqa: E402
 from sight.sources.torch import TorchSource  # noqa: E402
 from sight.testing import ToySource, toy_stream  # noqa: E402
 from sight.train import train  # noqa: E402
@@ -294,7 +294,7 @@ def test_files_hold_no_notes_of_the_exporter(tmp_path, source, form, monkeypatch
     assert not any(len(node.metadata_props) for node in graph.node)
     assert not any(len(value.metadata_props) for value in (graph, *graph.input, *graph.output, *graph.value_info))
     assert b"site-packages" not in path.read_bytes()
-    monkeypatch.setattr("sight.sources.onnx_graph.without_notes", lambda model: model)
+    monkeypatch.setattr("sight.sources.onnx_graph.strip_metadata", lambda model: model)
     noted = EXPORTS[form](source, tmp_path / "noted.onnx", shape=SHAPE)
     assert any(len(node.metadata_props) for node in onnx.load(noted).graph.node)
     assert path.stat().st_size < noted.stat().st_size - 20_000
@@ -308,7 +308,7 @@ def test_convolutions_become_image_convolutions_and_the_network_stays(tmp_path, 
     assert [1, 5] in [list(k) for k in kernels]
     assert len(model.graph.node) < 40
     assert list(source.network.state_dict()) == keys
-    assert prepared(source.network, SHAPE) is not source.network
+    assert prepare_network(source.network, SHAPE) is not source.network
 
 
 @pytest.mark.real

@@ -1,4 +1,4 @@
-"""Model cards, checkpoints and wrapped modules: the same answers whatever a model is kept in."""
+"""Model cards, checkpoints, torch sources and wrapped modules."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from sight.sources.onnx_export import export_onnx
 from sight.sources.torch import TorchSource
 from tests.helpers.untrained import CLASSES, NAMES, make, windows
 
-# --- card ---------------------------------------------------------------------------------------------------------
 
-
-def test_card_travels_through_json_unchanged():
+def test_card_json_round_trip():
     card = make("cnn", fill=True).card
     assert ModelCard.from_json(card.to_json()) == card
     assert json.loads(card.to_json())["classes"] == list(CLASSES)
@@ -39,30 +37,27 @@ def test_card_travels_through_json_unchanged():
         ({"rate_hz": -1.0}, "rate_hz above 0"),
     ],
 )
-def test_card_refuses(change, message):
+def test_invalid_cards_raise(change, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(make("cnn").card, **change)
 
 
-def test_card_names_missing_and_unknown_fields():
+def test_missing_and_unknown_fields_of_a_card_raise():
     values = json.loads(make("cnn").card.to_json())
-    with pytest.raises(ValueError, match="unknown colour"):
+    with pytest.raises(ValueError, match="colour"):
         ModelCard.from_json(json.dumps(values | {"colour": "red"}))
     del values["rate_hz"]
-    with pytest.raises(ValueError, match="rate_hz missing"):
+    with pytest.raises(ValueError, match="rate_hz"):
         ModelCard.from_json(json.dumps(values))
-    with pytest.raises(ValueError, match="no header of sight"):
+    with pytest.raises(ValueError, match="not a header"):
         ModelCard.from_json("[1]")
 
 
-def test_filled_replaces_nan_by_channel_and_only_nan():
+def test_filled_replaces_only_nan_by_channel():
     x = np.array([[[1, np.nan], [np.nan, 4]]], dtype=np.float32)
     assert filled(x, (7.0, 8.0)).tolist() == [[[1, 7], [8, 4]]]
     assert filled(x, None) is x
     assert filled(x, (7.0, 8.0)).dtype == np.float32
-
-
-# --- checkpoint ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,9 +68,9 @@ def test_checkpoint_round_trip_is_bit_identical(name, tmp_path):
     twin = sight.load(tmp_path / "deep" / "model.safetensors")
     x = windows(source)
     x[2, 1] = np.nan
-    for ours, theirs in zip(source.encode(x), twin.encode(x), strict=True):
-        assert np.array_equal(ours, theirs)
-        assert np.isfinite(ours).all()
+    for expected, actual in zip(source.encode(x), twin.encode(x), strict=True):
+        assert np.array_equal(actual, expected)
+        assert np.isfinite(expected).all()
     assert isinstance(twin, Source)
     assert twin.card == source.card
     assert np.array_equal(twin.weight, source.weight)
@@ -97,14 +92,14 @@ def test_saving_twice_writes_the_same_bytes(tmp_path):
     assert a.read_bytes() == b.read_bytes()
 
 
-def test_arrays_that_are_not_contiguous_survive(tmp_path):
+def test_non_contiguous_arrays_round_trip(tmp_path):
     card = make("mlp").card
     array = np.arange(12.0).reshape(3, 4).T
     checkpoint.save(tmp_path / "m.safetensors", checkpoint.Checkpoint(card=card, network={"a": array}))
     assert np.array_equal(checkpoint.read(tmp_path / "m.safetensors").network["a"], array)
 
 
-def test_wrong_truncated_and_newer_files_say_which(tmp_path):
+def test_truncated_foreign_and_newer_files_raise(tmp_path):
     good = make("mlp").save(tmp_path / "good.safetensors").read_bytes()
     header = 8 + int.from_bytes(good[:8], "little")
     bad = tmp_path / "bad.safetensors"
@@ -114,25 +109,25 @@ def test_wrong_truncated_and_newer_files_say_which(tmp_path):
             sight.load(bad)
     for wrong in (b"PK\x03\x04\x14" + bytes(200), b"some text, not a model at all", bytes(200)):
         bad.write_bytes(wrong)
-        with pytest.raises(ValueError, match="is not a safetensors file"):
+        with pytest.raises(ValueError, match="not a safetensors"):
             sight.load(bad)
     bad.write_bytes(safetensors.numpy.save({"w": np.zeros((2, 3))}))
-    with pytest.raises(ValueError, match="holds tensors but no model card"):
+    with pytest.raises(ValueError, match="no model card"):
         sight.load(bad)
     newer = json.dumps(json.loads(make("mlp").card.to_json()) | {"format": 2, "sight_version": "9.9", "extra": 1})
     bad.write_bytes(safetensors.numpy.save({"w": np.zeros(2)}, metadata={"sight": newer}))
-    with pytest.raises(ValueError, match=r"written in format 2 by sight 9\.9, newer than format 1 .* upgrade sight"):
+    with pytest.raises(ValueError, match=r"format 2 by sight 9\.9, .* upgrade"):
         sight.load(bad)
 
 
-def test_tensors_of_another_network_are_refused(tmp_path):
+def test_tensors_of_another_network_raise(tmp_path):
     card, network = make("mlp").card, make("cnn").network.state_dict()
-    found = checkpoint.Checkpoint(card=card, network={name: value.numpy() for name, value in network.items()})
-    with pytest.raises(ValueError, match="do not fit the encoder 'mlp'"):
-        sight.load(checkpoint.save(tmp_path / "m.safetensors", found))
+    content = checkpoint.Checkpoint(card=card, network={name: value.numpy() for name, value in network.items()})
+    with pytest.raises(ValueError, match="encoder 'mlp'"):
+        sight.load(checkpoint.save(tmp_path / "m.safetensors", content))
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+def test_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     path = make("mlp").save(tmp_path / "m.safetensors")
     before = path.read_bytes()
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
@@ -142,10 +137,10 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_load_refuses_other_files(tmp_path):
+def test_load_rejects_other_files(tmp_path):
     (tmp_path / "m.pt").write_bytes(b"x")
     (tmp_path / "m.txt").write_bytes(b"x")
-    with pytest.raises(ValueError, match=r"ends with \.safetensors or \.onnx, got 'm\.pt'; load it with torch"):
+    with pytest.raises(ValueError, match=r"got 'm\.pt'; load it with torch"):
         sight.load(tmp_path / "m.pt")
     with pytest.raises(ValueError, match="check the path"):
         sight.load(tmp_path / "m.txt")
@@ -153,10 +148,7 @@ def test_load_refuses_other_files(tmp_path):
         sight.load(tmp_path / "nothing.onnx")
 
 
-# --- torch --------------------------------------------------------------------------------------------------------
-
-
-def test_encode_is_features_and_softmax_and_batches_do_not_matter():
+def test_encode_returns_features_and_softmax_for_any_batch():
     source = make("cnn")
     x = windows(source, n=300)
     z, p = source.encode(x)
@@ -171,7 +163,7 @@ def test_encode_is_features_and_softmax_and_batches_do_not_matter():
     assert [part.shape for part in source.encode(x[:0])] == [(0, 2048), (0, 4)]
 
 
-def test_source_does_not_share_or_change_what_it_gives_away():
+def test_source_copies_its_weights():
     source = make("mlp")
     x = windows(source)
     before = source.encode(x)[1]
@@ -183,16 +175,16 @@ def test_source_does_not_share_or_change_what_it_gives_away():
     assert source.to("cpu").device.type == "cpu"
 
 
-def test_encode_wants_windows_as_in_training():
+def test_encode_checks_the_shape_of_windows():
     source = make("cnn")
-    with pytest.raises(ValueError, match=r"windows \(B, 3, 40\) as in training \(2 s at 20 Hz\), got \(2, 3, 41\)"):
+    with pytest.raises(ValueError, match=r"\(B, 3, 40\) .* got \(2, 3, 41\)"):
         source.encode(np.zeros((2, 3, 41)))
     with pytest.raises(ValueError, match="4 class names"):
         TorchSource(source.network, classes=("a",))
 
 
 class Foreign(nn.Module):
-    """Somebody's network: an encoder as submodule, a method, and a head deeper inside."""
+    """Network that sight did not build: an encoder as submodule and as method, and a nested head."""
 
     def __init__(self, ending: str = "logits") -> None:
         super().__init__()
@@ -204,7 +196,10 @@ class Foreign(nn.Module):
         self.size = 8
 
     def embed(self, x):
-        return self.body(x) * (2 if self.ending == "scaled" else 1)
+        z = self.body(x)
+        if self.ending == "normalised":
+            return z / (z.norm(dim=1, keepdim=True) + 1e-8)
+        return z * (2 if self.ending == "scaled" else 1)
 
     def forward(self, x):
         logits = self.tail["last"](self.embed(x))
@@ -230,7 +225,7 @@ def test_wrap_any_module(ending, encoder):
     assert len(module.state_dict()) == len(model.state_dict())
 
 
-def test_wrap_says_what_is_wrong():
+def test_wrap_errors():
     model = Foreign()
     with pytest.raises(ValueError, match=r"no head 'tail.lost'; known are .* Did you mean 'tail.last'\?"):
         sight.wrap(model, encoder="body", head="tail.lost")
@@ -238,11 +233,11 @@ def test_wrap_says_what_is_wrong():
         sight.wrap(model, encoder="embet", head="tail.last")
     with pytest.raises(TypeError, match=r"'body' to be a torch\.nn.Linear, got Sequential"):
         sight.wrap(model, encoder="body", head="body")
-    with pytest.raises(TypeError, match="'size' to be a submodule or a method"):
+    with pytest.raises(TypeError, match="'size' to be a submodule"):
         sight.wrap(model, encoder="size", head="tail.last")
-    with pytest.raises(ValueError, match=r"'body.0' to give \(B, 8\) as the head wants, got \(1, 8, 18\)"):
+    with pytest.raises(ValueError, match=r"'body.0' to return \(B, 8\), .* got \(1, 8, 18\)"):
         sight.wrap(model, encoder="body.0", head="tail.last").encode(np.zeros((1, 3, 20)))
-    with pytest.raises(ValueError, match="does not give what the model itself answers, so the cut is wrong"):
+    with pytest.raises(ValueError, match="wrong place"):
         sight.wrap(Foreign("scaled"), encoder="body", head="tail.last").encode(np.ones((1, 3, 20)))
     with pytest.raises(ValueError, match=r"windows \(B, C, T\), got \(3, 20\)"):
         sight.wrap(model, encoder="body", head="tail.last").encode(np.zeros((3, 20)))
@@ -250,12 +245,16 @@ def test_wrap_says_what_is_wrong():
         sight.wrap(model, encoder="body", head="tail.last").save("never.safetensors")
 
 
-def test_wrapped_network_exports(tmp_path):
-    source = sight.wrap(Foreign(), encoder="embed", head="tail.last")
+def test_wrapped_network_exports_with_its_small_epsilon(tmp_path):
+    """An exporter that drops ``+ 1e-8`` would return NaN for a window whose features are all zero."""
+    model = Foreign("normalised").eval()
+    torch.nn.init.zeros_(model.body[0].bias)
+    source = sight.wrap(model, encoder="embed", head="tail.last")
     with pytest.raises(ValueError, match=r"shape=\(C, T\)"):
         export_onnx(source, tmp_path / "w.onnx")
     twin = sight.load(export_onnx(source, tmp_path / "w.onnx", shape=(3, 20)))
     x = np.random.default_rng(0).normal(size=(6, 3, 20)).astype(np.float32)
     np.testing.assert_allclose(twin.encode(x)[1], source.encode(x)[1], atol=1e-5)
+    assert np.array_equal(twin.encode(0 * x[:1])[0], np.zeros((1, 8)))
     assert twin.card is None
     assert twin.classes == source.classes == ("class 0", "class 1", "class 2", "class 3")

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sight.bench.stats import Apart
-from sight.report.figures import scrolling
-from sight.report.html import Html, join, tag
+from sight.report.html import Html, join, scrolling, tag
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"

@@ -1,4 +1,4 @@
-"""The command line: one command a file, thin; every long one shows progress, every result goes to a file."""
+"""Command line: one command per file that parses arguments, calls the library and prints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import typer
 
 from sight._version import __version__
 from sight.cli import bench, cohort, data, listing, serve
-from sight.cli._shared import Friendly
+from sight.cli._shared import ErrorReportingGroup
 from sight.cli.adapt import adapt
 from sight.cli.demo import demo
 from sight.cli.evaluate import evaluate
@@ -17,20 +17,20 @@ from sight.cli.stream import stream
 from sight.cli.train import train
 
 app = typer.Typer(
-    cls=Friendly,
+    cls=ErrorReportingGroup,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Adapt an activity classifier to its wearer, online, from the unlabelled stream alone.",
-    epilog="A mistake in the input ends with exit code 2 and one sentence; SIGHT_DEBUG=1 shows the traceback.",
+    help="Adapt an activity classifier to its wearer, online and without labels.",
+    epilog="Input errors end with exit code 2 and one line; SIGHT_DEBUG=1 shows the traceback.",
 )
 
 
 @app.callback(invoke_without_command=True)
 def _options(
     ctx: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
         typer.echo(f"sight {__version__}")

@@ -1,4 +1,4 @@
-"""A wearer in the terminal: raw and refined answers as coloured bands that move with the stream."""
+"""Terminal view of one wearer: raw and refined predictions as coloured bands that move with the stream."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class LiveBands:
-    """Draws the latest windows of a stream.
+    """Rich renderable of the latest windows of a stream.
 
     Parameters
     ----------
     classes
-        Names in the order of the probabilities.
+        Class names in the order of the probabilities.
     truth
-        Class index of each window, -1 where unknown; shown for the eye, never given to the method.
+        Class index of each window, -1 if unlabelled; only displayed, never passed to the method.
     stride_s
         Seconds between windows.
     width
@@ -38,34 +38,34 @@ class LiveBands:
         self.confidence = 0.0
 
     def add(self, p: Array, q: Array, surprise: Array) -> None:
-        """Take the answers of the next windows."""
+        """Add the predictions of the next windows."""
         self.raw += p.argmax(axis=1).tolist()
         self.refined += q.argmax(axis=1).tolist()
         self.surprise += np.asarray(surprise, float).tolist()
         self.confidence = float(q[-1].max())
 
     def __rich__(self) -> RenderableType:
-        seen = len(self.refined)
-        shown = slice(max(0, seen - self.width), seen)
+        count = len(self.refined)
+        latest = slice(max(0, count - self.width), count)
         grid = Table.grid(padding=(0, 2))
-        grid.add_row("truth", self._band(self.truth[shown].tolist()))
-        grid.add_row("raw", self._band(self.raw[shown]))
-        grid.add_row("[bold]refined[/]", self._band(self.refined[shown]))
-        grid.add_row("surprise", Text("".join(SPARKS[min(7, int(8 * s))] for s in self.surprise[shown]), "dim"))
+        grid.add_row("truth", self._band(self.truth[latest].tolist()))
+        grid.add_row("raw", self._band(self.raw[latest]))
+        grid.add_row("[bold]refined[/]", self._band(self.refined[latest]))
+        grid.add_row("surprise", Text("".join(SPARKS[min(7, int(8 * s))] for s in self.surprise[latest]), "dim"))
         legend = Text("  ").join(Text(f"■ {name}", self._colour(k)) for k, name in enumerate(self.classes))
-        return Group(self._headline(seen), grid, legend)
+        return Group(self._headline(count), grid, legend)
 
-    def _headline(self, seen: int) -> Text:
-        minutes, total = seen * self.stride_s / 60, len(self.truth) * self.stride_s / 60
-        now = self.classes[self.refined[-1]] if seen else "..."
-        known = self.truth[:seen] >= 0
-        right = [
-            np.mean(np.array(a)[known] == self.truth[:seen][known]) if known.any() else 0
-            for a in (self.raw, self.refined)
+    def _headline(self, count: int) -> Text:
+        minutes, total = count * self.stride_s / 60, len(self.truth) * self.stride_s / 60
+        current = self.classes[self.refined[-1]] if count else "..."
+        labelled = self.truth[:count] >= 0
+        accuracy = [
+            np.mean(np.array(labels)[labelled] == self.truth[:count][labelled]) if labelled.any() else 0
+            for labels in (self.raw, self.refined)
         ]
         return Text.from_markup(
-            f"minute {minutes:5.1f} of {total:.0f}   now [bold]{now}[/] ({self.confidence:.0%})   "
-            f"right so far: raw {right[0]:.1%}, refined [bold]{right[1]:.1%}[/]"
+            f"minute {minutes:5.1f} of {total:.0f}   now [bold]{current}[/] ({self.confidence:.0%})   "
+            f"accuracy so far: raw {accuracy[0]:.1%}, refined [bold]{accuracy[1]:.1%}[/]"
         )
 
     def _band(self, labels: Sequence[int]) -> Text:

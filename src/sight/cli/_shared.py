@@ -1,76 +1,63 @@
-"""What all commands share: one console, one way to fail, progress bars, parsing of ``--set``."""
+"""Consoles, error messages, progress bars and parsing shared by all commands."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 from typer.core import TyperGroup
 
-# These networks are too small to share between cores: a second thread costs more than it brings, many times more where
-# something else runs beside it. Whoever knows better sets the variable.
+# The networks are small: a second thread costs more than it gains, far more if other processes run.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 console = Console()
 errors = Console(stderr=True)
 
-#: Which extra brings a package that is not in the base install.
+#: Extra that installs a package which the base install lacks.
 EXTRAS = {
-    "torch": "train",
-    "onnx": "train",
-    "onnxscript": "train",
+    **dict.fromkeys(("torch", "onnx", "onnxscript"), "train"),
     "numba": "fast",
-    "scipy": "data",
-    "pandas": "data",
-    "pyarrow": "data",
-    "pooch": "data",
-    "actfast": "data",
-    "joblib": "bench",
-    "matplotlib": "bench",
-    "duckdb": "bench",
+    **dict.fromkeys(("scipy", "pandas", "pyarrow", "pooch", "actfast"), "data"),
+    **dict.fromkeys(("joblib", "matplotlib", "duckdb"), "bench"),
     "distributed": "dask",
-    "paho": "stream",
-    "serial": "stream",
-    "fastapi": "serve",
-    "uvicorn": "serve",
-    "websockets": "serve",
-    "redis": "serve",
-    "prometheus_client": "serve",
-    "pydantic": "serve",
+    **dict.fromkeys(("paho", "serial"), "stream"),
+    **dict.fromkeys(("fastapi", "uvicorn", "websockets", "redis", "prometheus_client", "pydantic"), "serve"),
 }
 
 
-class Friendly(TyperGroup):
-    """Turns mistakes of input into one sentence and exit code 2; ``SIGHT_DEBUG=1`` shows the traceback."""
+class ErrorReportingGroup(TyperGroup):
+    """Command group that reports input errors as one line with exit code 2; ``SIGHT_DEBUG=1`` shows tracebacks."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command, and say in one sentence what was wrong with its input."""
+        """Run the command and report its errors."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # whoever listened has heard enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # the reader of our output has closed it
+            close_stdout()
             raise typer.Exit(0) from None
-        except (typer.Exit, typer.Abort):  # errors of run time by their class, the end of a command by their meaning
+        except (typer.Exit, typer.Abort):  # subclasses of RuntimeError that end a command normally
             raise
         except (ValueError, TypeError, OSError, ModuleNotFoundError, RuntimeError, ArithmeticError) as error:
             if os.environ.get("SIGHT_DEBUG"):
                 raise
-            errors.print(f"[bold red]sight:[/] {_escape(sentence(error))}", highlight=False, soft_wrap=True)
+            errors.print(f"[bold red]sight:[/] {escape(error_message(error))}", highlight=False, soft_wrap=True)
             raise typer.Exit(2) from None
 
 
-def sentence(error: Exception) -> str:
-    """Say what happened and what to do.
+def error_message(error: Exception) -> str:
+    """Return one line that says what was wrong and what to do.
 
     Examples
     --------
-    >>> sentence(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    >>> error_message(ModuleNotFoundError("No module named 'torch'", name="torch"))
     'This needs the package torch; install it with: pip install "sight-har[train]"'
     """
     if isinstance(error, ModuleNotFoundError) and error.name:
@@ -79,20 +66,24 @@ def sentence(error: Exception) -> str:
         return f'This needs the package {package}; install it with: pip install "{wanted}"'
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"There is no file {error.filename!s}; check the path."
-    told = " ".join(str(error).split()) or type(error).__name__
-    # Python's own words for it name no remedy; no sentence of this package is of this class.
-    return f"{told}; SIGHT_DEBUG=1 shows where." if isinstance(error, ArithmeticError) else told
+    message = " ".join(str(error).split()) or type(error).__name__
+    # Messages of Python itself contain no remedy.
+    return f"{message}; SIGHT_DEBUG=1 shows where." if isinstance(error, ArithmeticError) else message
 
 
-def _escape(text: str) -> str:
-    return text.replace("[", r"\[")
+def close_stdout() -> None:
+    """Discard further output, so that Python does not fail while it flushes a closed pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Any]:
-    """Show a bar with time left, or lines where there is no terminal; gives a function that takes the number done."""
+    """Show a progress bar, or a line at every quarter without a terminal.
+
+    Yields a function that takes the number of finished items and an optional note.
+    """
     if not console.is_terminal:
-        yield _lines(label, total)
+        yield _quarterly_lines(label, total)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -106,21 +97,58 @@ def progress(label: str, total: int) -> Iterator[Any]:
         yield lambda done, note="": bar.update(task, completed=done, description=f"{label} {note}".rstrip())
 
 
-def _lines(label: str, total: int) -> Any:
-    """Print a line at every quarter, so that a log tells how far things are."""
-    told = 0
+def _quarterly_lines(label: str, total: int) -> Any:
+    printed = 0
 
     def show(done: int, note: str = "") -> None:
-        nonlocal told
-        if total and 4 * done // total > told:
-            told = 4 * done // total
+        nonlocal printed
+        if total and 4 * done // total > printed:
+            printed = 4 * done // total
             console.print(f"{label}: {done} of {total} {note}".rstrip(), highlight=False)
 
     return show
 
 
+def print_warnings(name: str, facts: Any) -> None:
+    """Print the warnings of a recording."""
+    for warning in facts.get("warnings", ()):
+        errors.print(f"[yellow]{escape(name)}:[/] {escape(warning)}", highlight=False, soft_wrap=True)
+
+
+def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+    """Print a table of names and values."""
+    table = Table(title=title, show_header=False)
+    for key, value in facts.items():
+        table.add_row(key.replace("_", " "), escape(_fact_text(value)))
+    console.print(table)
+
+
+def _fact_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}: {_fact_text(entry)}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        text = ", ".join(str(item) for item in value[:12])
+        return text + (f", ... ({len(value)} in all)" if len(value) > 12 else "")
+    return str(value)
+
+
+def parse_pairs(texts: Iterable[str], expected: str) -> dict[str, str]:
+    """Parse KEY=VALUE texts.
+
+    Examples
+    --------
+    >>> parse_pairs(["x=ax", " y = ay"], "x=...")
+    {'x': 'ax', 'y': 'ay'}
+    """
+    pairs = [text.partition("=") for text in texts]
+    for key, equals, value in pairs:
+        if not equals:
+            raise ValueError(f"Expected {expected}, got {key + value!r}.")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
 def make_adapter(name: str, assignments: list[str] | None = None, preset: str | None = None) -> Any:
-    """Make a method from its name, a preset and ``--set`` texts."""
+    """Return a method by name, with a preset and the values of ``--set``."""
     from sight import params, registry
 
     return registry.method(name, preset, **params.parse(registry.get("methods", name), assignments or []))

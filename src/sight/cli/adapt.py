@@ -1,4 +1,4 @@
-"""``sight adapt``: recordings through a model and a method, into files that people can use."""
+"""``sight adapt``: run recordings through a model and a method, and write result files."""
 
 from __future__ import annotations
 
@@ -8,38 +8,33 @@ from typing import Annotated, Any
 import typer
 
 from sight import registry
-from sight.cli._inputs import Input, find, read
-from sight.cli._reading import Reading, with_reading
-from sight.cli._shared import console, errors, make_adapter, progress, sentence
+from sight.card import ModelCard
+from sight.cli import _options as opt
+from sight.cli._shared import console, error_message, errors, make_adapter, print_warnings, progress
+from sight.reading import RecordingRef, find_recordings, read_windows
 from sight.types import Result, Windows
 
-Target = Annotated[
-    str, typer.Argument(help="A recording, a folder of them, or a person of a dataset such as synthetic:W12.")
-]
-Model = Annotated[Path, typer.Option("--model", "-m", help="A model file: .safetensors or .onnx.")]
-Method = Annotated[str, typer.Option(help="Adaptation method; see: sight methods.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="Setting of the method, KEY=VALUE; repeatable.")]
-Preset = Annotated[str | None, typer.Option(help="Named settings of the method: authors or sight-paper; --set wins.")]
-Lag = Annotated[
-    float, typer.Option(min=0, help="Windows that an answer may wait for; inf for the whole recording (keel).")
-]
 
-
-@with_reading
 def adapt(
-    target: Target,
-    model: Model,
+    target: opt.Target,
+    model: opt.Model,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
-    method: Method = registry.RECOMMENDED,
-    settings: Settings = None,
-    preset: Preset = None,
-    lag: Lag = 0.0,
-    *,
-    reading: Reading,
+    method: opt.Method = registry.RECOMMENDED,
+    params: opt.Params = None,
+    preset: opt.Preset = None,
+    lag: opt.Lag = 0.0,
+    columns: opt.Columns = None,
+    unit: opt.Unit = "g",
+    tz: opt.TimeZone = None,
+    rate: opt.Rate = None,
+    max_gap: opt.MaxGap = 0.5,
+    calibrate: opt.Calibrate = False,
+    option: opt.DatasetOptions = None,
 ) -> None:
     """Recognise activities in a recording while adapting to its wearer.
 
-    Writes info.json, windows.parquet, segments.csv, daily.csv and report.html; for a folder, one set each.
+    Writes info.json, windows.parquet, segments.csv, daily.csv and report.html. A folder of recordings gives one
+    folder of results for each.
 
     [bold]Examples[/]
 
@@ -49,64 +44,60 @@ def adapt(
 
       sight adapt hapt:5 -m hapt.safetensors --method sticky
     """
+    from sight.outputs import write_outputs
     from sight.sources import load
 
-    source = load(model)
-    adapter = make_adapter(method, settings, preset).bind(source)
-    found = find(target)
+    source: Any = load(model)
+    adapter = make_adapter(method, params, preset).bind(source)
+    refs = find_recordings(target)
+    options = opt.read_options(columns, unit, tz, rate, max_gap, calibrate, option)
     failed = 0
-    for item in found:
-        folder = out if len(found) == 1 else out / item.name
+    for ref in refs:
         try:
-            _one(item, adapter.reset(), source, reading, folder, model, lag)
+            windows = read_recording(ref, source, options)
+            result = run_with_progress(adapter.reset(), windows, ref.name, lag)
+            folder = out if len(refs) == 1 else out / ref.name
+            written = write_outputs(result, folder, info=describe_run(ref, source.card, model, windows))
         except (ValueError, OSError) as error:
-            if len(found) == 1:
+            if len(refs) == 1:
                 raise
             failed += 1
-            errors.print(f"[yellow]{item.name} was left out:[/] {sentence(error)}", highlight=False)
+            errors.print(f"[yellow]{ref.name} was skipped:[/] {error_message(error)}", highlight=False)
+            continue
+        changed = float((result.p.argmax(axis=1) != result.q.argmax(axis=1)).mean())
+        console.print(
+            f"[bold]{ref.name}[/]: {len(windows)} windows, {changed:.1%} of predictions differ from the model alone; "
+            f"report: {written['report.html']}",
+            soft_wrap=True,
+        )
     if failed:
-        rest = f"the others are in {out}" if failed < len(found) else "each is named above"
-        raise ValueError(f"{failed} of {len(found)} recordings could not be read; {rest}.")
+        others = f"results of the others are in {out}" if failed < len(refs) else "each is named above"
+        raise ValueError(f"{failed} of {len(refs)} recordings could not be read; {others}.")
 
 
-def _one(item: Input, adapter: Any, source: Any, reading: Reading, folder: Path, model: Path, lag: float) -> None:
-    from sight.outputs import write_outputs
+def read_recording(ref: RecordingRef, source: Any, options: Any) -> Windows:
+    """Read windows for a source model and print their warnings."""
+    from sight.card import require_card
 
-    windows = read(item, source, reading)
-    result = run_shown(adapter, windows, item.name, lag)
-    written = write_outputs(result, folder, info=info(item, source, model, windows))
-    changed = float((result.p.argmax(axis=1) != result.q.argmax(axis=1)).mean())
-    console.print(
-        f"[bold]{item.name}[/]: {len(windows)} windows, {changed:.1%} answered otherwise than by the model alone; "
-        f"report: {written['report.html']}",
-        soft_wrap=True,
-    )
+    windows = read_windows(ref, require_card(source), options)
+    print_warnings(ref.name, windows.facts)
+    return windows
 
 
-def run_shown(adapter: Any, windows: Windows, label: str, lag: float = 0.0) -> Result:
-    """Run the loop with a progress bar."""
+def run_with_progress(adapter: Any, windows: Windows, label: str, lag: float = 0.0) -> Result:
+    """Run an adapter over windows with a progress bar."""
     from sight.evaluate import run
 
     with progress(label, len(windows)) as show:
         return run(adapter, windows, on_predictions=lambda done, *_: show(done), lag=lag)
 
 
-def info(item: Input, source: Any, model: Path, windows: Windows) -> dict[str, Any]:
-    """Gather what info.json tells of the input and the model."""
-    card = source.card
+def describe_run(ref: RecordingRef, card: ModelCard, model: Path, windows: Windows) -> dict[str, Any]:
+    """Return what info.json contains about the input and the model."""
+    fields = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
+    file = ref.path.name if ref.path else ""
     return {
-        "subject": item.subject or item.name,
-        "input": {"name": item.name, "file": item.path.name if item.path else "", "dataset": item.dataset}
-        | dict(windows.facts),
-        "model": {
-            "file": model.name,
-            "encoder": card.encoder,
-            "dataset": card.dataset,
-            "rate_hz": card.rate_hz,
-            "window_s": card.window_s,
-            "stride_s": card.stride_s,
-            "channels": list(card.channels),
-            "units": list(card.units),
-            "sight_version": card.sight_version,
-        },
+        "subject": ref.subject or ref.name,
+        "input": {"name": ref.name, "file": file, "dataset": ref.dataset, **windows.facts},
+        "model": {"file": model.name, **{name: getattr(card, name) for name in fields}},
     }

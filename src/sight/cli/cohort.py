@@ -1,52 +1,56 @@
-"""``sight cohort``: thousands of recordings through one model, tables and a page over all of them."""
+"""``sight cohort``: run many recordings through one model, and query the results."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from sight import registry
-from sight.cli._inputs import Input, dataset_of, find, read
-from sight.cli._reading import Reading, with_reading
+from sight.cli import _options as opt
 from sight.cli._shared import console, errors, make_adapter, progress
-from sight.cli.adapt import Method, Model, Preset, Settings
-from sight.types import Windows
+from sight.reading import RecordingRef, dataset_recordings, find_recordings
 
-app = typer.Typer(no_args_is_help=True, help="Run a cohort of recordings, look at one of them, ask about all of them.")
+app = typer.Typer(no_args_is_help=True, help="Run a folder of recordings and query the results.")
 
-Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder that sight cohort run wrote.")]
+Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder written by sight cohort run.")]
 
 
 @app.command()
-@with_reading
 def run(
     target: Annotated[
         str,
-        typer.Argument(metavar="FOLDER", help="Folder of recordings, or a dataset such as hapt, one person each."),
+        typer.Argument(
+            metavar="FOLDER", help="Folder of recordings, or a dataset such as hapt: one recording a subject."
+        ),
     ],
-    model: Model,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results; the same folder resumes.")],
-    method: Method = registry.RECOMMENDED,
-    settings: Settings = None,
-    preset: Preset = None,
-    engine: Annotated[str, typer.Option(help="loky, serial, dask:local:N or dask:ADDRESS.")] = "loky",
-    jobs: Annotated[int | None, typer.Option(help="Processes of loky; all cores by default.", min=1)] = None,
+    model: opt.Model,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results; the same folder resumes a run.")],
+    method: opt.Method = registry.RECOMMENDED,
+    params: opt.Params = None,
+    preset: opt.Preset = None,
+    engine: opt.Engine = "loky",
+    jobs: opt.Jobs = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="Memory recordings may need together, such as 16GB; most of what is free by default."),
+        typer.Option(
+            help="Memory that all recordings together may use, such as 16GB; most of what is free by default."
+        ),
     ] = None,
-    *,
-    reading: Reading,
+    columns: opt.Columns = None,
+    unit: opt.Unit = "g",
+    tz: opt.TimeZone = None,
+    rate: opt.Rate = None,
+    max_gap: opt.MaxGap = 0.5,
+    calibrate: opt.Calibrate = False,
+    option: opt.DatasetOptions = None,
 ) -> None:
-    """Recognise activities in every recording of a folder; what is finished is kept and never run twice.
+    """Recognise activities in every recording of a folder; finished recordings are not run again.
 
-    Writes windows/NAME.parquet and facts/NAME.json for each, tables over all in summary/, and overview.html. A file
-    that cannot be read is named in failures.csv, and the exit code is 1.
+    Writes windows/NAME.parquet and facts/NAME.json for each recording, tables over all of them in summary/, and
+    overview.html. A file that cannot be read is listed in failures.csv, and the exit code is 1.
 
     [bold]Examples[/]
 
@@ -54,67 +58,54 @@ def run(
 
       sight cohort run recordings/ -m model.onnx -o results/ --engine dask:local:8 --memory 48GB
     """
-    from sight.cohort.memory_budget import parse
-    from sight.cohort.run import run as run_all
+    from sight.cohort.memory_budget import parse_bytes
+    from sight.cohort.run import run as run_cohort
 
-    streams = _streams(target, list(reading.options))
+    options = opt.read_options(columns, unit, tz, rate, max_gap, calibrate, option)
+    recordings = _recordings(target, options.dataset_options)
     try:
-        with progress("recordings", len(streams)) as show:
-            outcome = run_all(
-                streams,
+        with progress("recordings", len(recordings)) as show:
+            outcome = run_cohort(
+                recordings,
                 model,
-                make_adapter(method, settings, preset),
+                make_adapter(method, params, preset),
                 out,
-                read=read_quietly,
-                reading=reading,
+                options=options,
                 engine=engine,
                 jobs=jobs,
-                budget=None if memory is None else parse(memory),
+                budget=None if memory is None else parse_bytes(memory),
                 on_done=show,
             )
     except KeyboardInterrupt:
-        errors.print("Interrupted; what is finished is kept, and the same command does the rest.")
+        errors.print("Interrupted; finished recordings are kept, and the same command runs the remaining ones.")
         raise typer.Exit(130) from None
-    kept = f", {outcome.kept} of them from before" if outcome.kept else ""
-    console.print(f"{len(outcome.finished)} recordings in {out}{kept}; open {out / 'overview.html'}", soft_wrap=True)
-    _tell(outcome.failures, out)
+    reused = f", {outcome.reused} of them from an earlier run" if outcome.reused else ""
+    console.print(f"{len(outcome.finished)} recordings in {out}{reused}; open {out / 'overview.html'}", soft_wrap=True)
+    if outcome.failures:
+        _report_failures(outcome.failures, out)
 
 
-def _streams(target: str, options: list[str]) -> list[Input]:
-    """List what to run: the files of a folder, or the people of a dataset."""
-    if Path(target).exists() or ":" in target or target.lower() not in registry.names("datasets"):
-        return find(target)
-    dataset, _ = dataset_of(target, options)
-    name = target.lower()
-    return [Input(name=f"{name}-{who}", dataset=name, subject=who) for who in dataset.subjects()]
+def _recordings(target: str, options: Any) -> list[RecordingRef]:
+    """List the files of a folder, or the subjects of a dataset."""
+    is_dataset = not Path(target).exists() and target.lower() in registry.names("datasets")
+    return dataset_recordings(target, options) if is_dataset else find_recordings(target)
 
 
-def read_quietly(item: Input, source: Any, reading: Reading) -> Windows:
-    """Read a stream as `sight adapt` does; remarks go to its facts instead of the terminal."""
-    with errors.capture() as said:
-        windows = read(item, source, reading)
-    remarks = Text.from_ansi(said.get()).plain.splitlines()
-    return replace(
-        windows, facts={**windows.facts, "warnings": [line.removeprefix(f"{item.name}: ") for line in remarks]}
-    )
-
-
-def _tell(failures: list[tuple[str, str, str]], out: Path) -> None:
+def _report_failures(failures: list[tuple[str, str, str]], out: Path) -> None:
     for name, _, error in failures[:5]:
-        errors.print(f"{name} was left out: {error}", markup=False, highlight=False, soft_wrap=True)
-    if failures:
-        errors.print(
-            f"{len(failures)} recordings could not be read, all named in {out / 'failures.csv'}; mend or remove them, "
-            f"and the same command does the rest.",
-            soft_wrap=True,
-        )
-        raise typer.Exit(1)
+        errors.print(f"{name} was skipped: {error}", markup=False, highlight=False, soft_wrap=True)
+    errors.print(
+        f"{len(failures)} recordings could not be read; see {out / 'failures.csv'}. Fix or remove them and run the "
+        f"same command again.",
+        soft_wrap=True,
+    )
+    raise typer.Exit(1)
 
 
 @app.command()
 def page(
     out: Folder,
-    name: Annotated[str, typer.Argument(help="Name of the recording, as the overview shows it.")],
+    name: Annotated[str, typer.Argument(help="Name of the recording, as in the overview.")],
     show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write the full report of one recording from its stored windows.
@@ -123,9 +114,9 @@ def page(
 
       sight cohort page results/ P012 --open
     """
-    from sight.cohort.recording_page import write_page
+    from sight.cohort.recording_page import write_recording_page
 
-    written = write_page(out, name)
+    written = write_recording_page(out, name)
     console.print(f"Wrote {written}", soft_wrap=True)
     if show:
         typer.launch(written.resolve().as_uri())
@@ -134,28 +125,30 @@ def page(
 @app.command()
 def query(
     out: Folder,
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="Over windows, days, recordings, transitions, time_use.")],
-    csv: Annotated[Path | None, typer.Option("--csv", help="Write the answer to this file instead.")] = None,
-    limit: Annotated[int, typer.Option(help="Rows to show in the terminal.", min=1)] = 40,
+    sql: Annotated[
+        str, typer.Argument(metavar="SQL", help="Query over windows, days, recordings, transitions and time_use.")
+    ],
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write the rows to this file instead.")] = None,
+    limit: Annotated[int, typer.Option(help="Rows to print.", min=1)] = 40,
 ) -> None:
-    """Ask anything about a cohort in SQL (DuckDB).
+    """Query the results of a cohort in SQL (DuckDB).
 
     [bold]Examples[/]
 
       sight cohort query results/ "SELECT class, avg(minutes) FROM days GROUP BY class"
 
-      sight cohort query results/ "FROM recordings WHERE flags <> ''" --csv look.csv
+      sight cohort query results/ "FROM recordings WHERE flags <> ''" --csv flagged.csv
     """
-    from sight.cohort.sql_query import ask
+    from sight.cohort.results_folder import ResultsFolder
+    from sight.cohort.summary_tables import run_query
 
+    names, rows = run_query(ResultsFolder(out), sql, csv)
     if csv is not None:
-        ask(out, sql, csv)
         console.print(f"Wrote {csv}", soft_wrap=True)
         return
-    names, rows = ask(out, sql)
     table = Table(*names)
     for row in rows[:limit]:
         table.add_row(*("" if value is None else str(value) for value in row))
     console.print(table, markup=False)
     if len(rows) > limit:
-        console.print(f"{len(rows) - limit} more rows; see them with --limit or --csv.")
+        console.print(f"{len(rows) - limit} more rows; print them with --limit or write them with --csv.")

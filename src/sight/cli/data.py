@@ -1,4 +1,4 @@
-"""``sight data list | fetch | info | remove``: datasets on this machine."""
+"""``sight data``: list, download, describe and uncache datasets."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ import typer
 from rich.table import Table
 
 from sight import registry
-from sight.cli._inputs import dataset_of
-from sight.cli._shared import console, progress
+from sight.cli import _options as opt
+from sight.cli._shared import console, parse_pairs, progress
+from sight.reading import open_dataset
 
-app = typer.Typer(no_args_is_help=True, help="Datasets: what there is, where it lies, what is in it.")
+app = typer.Typer(no_args_is_help=True, help="List, download and describe datasets.")
 
-Name = Annotated[str, typer.Argument(help="A dataset's name (see: sight data list).")]
+Name = Annotated[str, typer.Argument(help="Name of the dataset (see: sight data list).")]
 
 
 @app.command("list")
 def list_() -> None:
-    """List datasets and say which are on this machine."""
+    """List datasets and which of them are on this machine."""
     table = Table(title="Datasets")
-    for column in ("name", "here", "what", "licence"):
+    for column in ("name", "on this machine", "title", "licence"):
         table.add_column(column, overflow="fold", no_wrap=column == "name")
     for name in registry.names("datasets"):
         cls = registry.get("datasets", name)
         try:
-            here = f"{len(cls().subjects())} people"
+            local = f"{len(cls().subjects())} subjects"
         except ValueError:
-            here = "-"
-        table.add_row(f"[bold]{name}[/]", here, getattr(cls, "title", ""), cls.licence)
+            local = "-"
+        table.add_row(f"[bold]{name}[/]", local, getattr(cls, "title", ""), cls.licence)
     console.print(table)
 
 
@@ -38,10 +39,10 @@ def list_() -> None:
 def fetch(
     name: Name,
     folder: Annotated[
-        Path | None, typer.Option(help="Where to put it; SIGHT_DATA or ../shared/data by default.")
+        Path | None, typer.Option(help="Folder to download to; SIGHT_DATA or ../shared/data by default.")
     ] = None,
 ) -> None:
-    """Download a dataset from its official place, hash checked, resumed if broken off.
+    """Download a dataset from its official site; checks the hash and resumes interrupted downloads.
 
     [bold]Example[/]
 
@@ -49,18 +50,18 @@ def fetch(
     """
     from sight.datasets.fetch import fetch as download
 
-    for path in download(name, folder, say=console.print):
+    for path in download(name, folder, echo=console.print):
         console.print(f"[bold]{path}[/]")
 
 
 @app.command()
 def info(
     name: Name,
-    option: Annotated[list[str] | None, typer.Option(help="Option of the dataset, KEY=VALUE; repeatable.")] = None,
+    option: opt.DatasetOptions = None,
     root: Annotated[Path | None, typer.Option(help="Folder or zip with its files.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write all facts as JSON.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write all facts to this JSON file.")] = None,
 ) -> None:
-    """Count windows and labels of each person, with what the reading found.
+    """Count windows and labels of each subject, and report gaps and recorded hours.
 
     [bold]Examples[/]
 
@@ -70,28 +71,28 @@ def info(
     """
     from sight.datasets import info as describe
 
-    dataset, _ = dataset_of(name, [*(option or []), *([f"root={root}"] if root else [])])
-    people, began = dataset.subjects(), time.perf_counter()
-    with progress(name, len(people)) as show:
+    options: dict[str, Any] = {**parse_pairs(option or (), "--option KEY=VALUE"), **({"root": root} if root else {})}
+    dataset, began = open_dataset(name, options), time.perf_counter()
+    with progress(name, len(dataset.subjects())) as show:
         rows = list(describe(dataset, on_subject=show))
-    _print(dataset, rows)
-    console.print(f"Read in {time.perf_counter() - began:.1f} s; windows are cached, the next time is quicker.")
+    _print_table(dataset, rows)
+    console.print(f"Read in {time.perf_counter() - began:.1f} s; windows are cached, the next run is faster.")
     if out:
-        from sight.outputs import write_json
+        from sight.atomic import write_json
 
         console.print(f"Facts: [bold]{write_json(out, rows)}[/]")
 
 
 @app.command()
 def remove(
-    name: Annotated[str | None, typer.Argument(help="A dataset's name; its cached windows are removed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Dataset whose cached windows are removed.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Remove the whole cache.")] = False,
 ) -> None:
-    """Remove cached windows; the recordings themselves are never touched."""
+    """Remove cached windows; the recordings themselves are kept."""
     from sight.datasets import window_cache
 
     if name is None and not everything:
-        raise ValueError(f"Say which dataset's windows to remove, or --all; the cache holds {_size()}.")
+        raise ValueError(f"Expected the name of a dataset or --all, got neither; the cache holds {_size()}.")
     freed = window_cache.remove(None if everything else registry.get("datasets", str(name)).name)
     console.print(f"Removed {freed / 1e6:.1f} MB of windows; the cache holds {_size()}.")
 
@@ -102,13 +103,13 @@ def _size() -> str:
     return f"{window_cache.size() / 1e6:.1f} MB"
 
 
-def _print(dataset: Any, rows: list[dict[str, Any]]) -> None:
+def _print_table(dataset: Any, rows: list[dict[str, Any]]) -> None:
     table = Table(
-        title=f"{dataset.name}: {len(rows)} people, windows of {dataset.window_s:g} s every {dataset.stride_s:g} s",
+        title=f"{dataset.name}: {len(rows)} subjects, windows of {dataset.window_s:g} s every {dataset.stride_s:g} s",
         show_footer=True,
     )
     totals = {label: sum(row["labels"][label] for row in rows) for label in dataset.classes}
-    table.add_column("person", footer="all", no_wrap=True)
+    table.add_column("subject", footer="all", no_wrap=True)
     for heading, entry in (("windows", "windows"), ("no label", "unlabelled"), ("gaps", "gaps"), ("hours", "seconds")):
         total = sum(row[entry] for row in rows)
         table.add_column(heading, justify="right", no_wrap=True, footer=_figure(entry, total))

@@ -1,4 +1,4 @@
-"""``sight evaluate``: raw against refined, on a user's own annotation or a dataset's."""
+"""``sight evaluate``: score a model alone and with methods on labelled recordings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import typer
 from rich.table import Table
 
 from sight import registry
-from sight.cli._inputs import find, read
-from sight.cli._reading import Reading, with_reading
+from sight.cli import _options as opt
 from sight.cli._shared import console, make_adapter
-from sight.cli.adapt import Lag, Method, Model, Preset, Settings, info, run_shown
+from sight.cli.adapt import describe_run, read_recording, run_with_progress
+from sight.reading import find_recording
 
-#: What the table shows, with the direction that is better.
-SHOWN = (
+#: Metrics in the printed table: key, heading, scale. Higher is better for the first three, lower for the others.
+METRICS = (
     ("macro_f1_union", "macro-F1", 100),
     ("accuracy", "accuracy", 100),
     ("balanced_accuracy", "balanced acc.", 100),
@@ -27,23 +27,31 @@ SHOWN = (
 )
 
 
-@with_reading
 def evaluate(
-    target: Annotated[str, typer.Argument(help="A recording, or a person of a dataset such as synthetic:W12.")],
-    model: Model,
+    target: Annotated[str, typer.Argument(help="A recording, or a subject of a dataset such as synthetic:W12.")],
+    model: opt.Model,
     labels: Annotated[Path | None, typer.Option(help="Diary: CSV with start, end, label, or time, label.")] = None,
-    names: Annotated[Path | None, typer.Option(help="TOML that maps the diary's words to the model's classes.")] = None,
+    names: Annotated[
+        Path | None, typer.Option(help="TOML that maps the diary's labels to the model's classes.")
+    ] = None,
     label_column: Annotated[str | None, typer.Option(help="Column of the file with the model's classes.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
-    method: Method = registry.RECOMMENDED,
-    settings: Settings = None,
-    preset: Preset = None,
-    lag: Lag = 0.0,
+    method: opt.Method = registry.RECOMMENDED,
+    params: opt.Params = None,
+    preset: opt.Preset = None,
+    lag: opt.Lag = 0.0,
     compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
-    *,
-    reading: Reading,
+    columns: opt.Columns = None,
+    unit: opt.Unit = "g",
+    tz: opt.TimeZone = None,
+    rate: opt.Rate = None,
+    max_gap: opt.MaxGap = 0.5,
+    calibrate: opt.Calibrate = False,
+    option: opt.DatasetOptions = None,
 ) -> None:
-    """Score a model alone against the model with a method, where the truth is known.
+    """Compare the model alone with adaptation methods on a labelled recording.
+
+    Writes the files of sight adapt, and scores.json.
 
     [bold]Examples[/]
 
@@ -54,59 +62,58 @@ def evaluate(
     from sight.smoothing import require_smoothable
     from sight.sources import load
 
-    source = load(model)
-    # Everything that can be refused is refused before anything has run.
+    source: Any = load(model)
+    # Check all arguments before anything runs.
     require_smoothable(method, lag)
-    others = [name for name in map(str.strip, compare.split(",")) if name and (name != method or lag)]
-    adapter = make_adapter(method, settings, preset).bind(source)
-    beside = [make_adapter(name).bind(source) for name in others]
-    found = find(target)
-    if len(found) != 1:
-        raise ValueError(f"Expected one recording to evaluate, got {len(found)} in {target}; name one of them.")
-    item = found[0]
-    windows = read(item, source, replace(reading, label_column=label_column))
+    adapter = make_adapter(method, params, preset).bind(source)
+    compared = [name for name in map(str.strip, compare.split(",")) if name and (name != method or lag)]
+    others = [make_adapter(name).bind(source) for name in compared]
+    ref = find_recording(target)
+    options = opt.read_options(columns, unit, tz, rate, max_gap, calibrate, option, label_column)
+    windows = read_recording(ref, source, options)
     if labels is not None:
-        from sight.annotations import diary_labels, read_names
+        from sight.annotations import label_windows, read_label_map
 
-        windows = replace(
-            windows, label=diary_labels(labels, windows, source.classes, read_names(names) if names else None)
-        )
+        classes = read_label_map(names) if names else None
+        windows = replace(windows, label=label_windows(labels, windows, source.classes, classes))
     if not (windows.label >= 0).any():
-        raise ValueError(f"{item.name} carries no labels; give them with --labels diary.csv or --label-column NAME.")
-    results = [run_shown(one, windows, one.name) for one in beside]
-    result = run_shown(adapter, windows, method, lag)
-    write_scores(result, results, out, info(item, source, model, windows), title=f"{item.name}: raw against refined")
+        raise ValueError(f"{ref.name} has no labels; give them with --labels diary.csv or --label-column NAME.")
+    results = [run_with_progress(other, windows, other.name) for other in others]
+    result = run_with_progress(adapter, windows, method, lag)
+    info = describe_run(ref, source.card, model, windows)
+    write_scores(result, results, out, info, title=f"{ref.name}: raw against refined")
 
 
 def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any], title: str) -> None:
-    """Print the table, and write all files and the scores beside them."""
+    """Print the table of scores, and write the result files and scores.json."""
+    from sight.atomic import write_json
     from sight.metrics import score_result
-    from sight.outputs import write_json, write_outputs
-    from sight.report.fact_tables import WAITED
+    from sight.outputs import write_outputs
+    from sight.report.score_table import LAG_NOTE
 
-    scored = {one.name: score_result(one) for one in (*others, result)}
-    rows = {"none": scored[result.name]["raw"]} | {name: found["refined"] for name, found in scored.items()}
-    print_scores(rows, title, {one.name: one.label for one in (*others, result)})
+    scored = {each.name: score_result(each) for each in (*others, result)}
+    rows = {"none": scored[result.name]["raw"]} | {name: scores["refined"] for name, scores in scored.items()}
+    print_scores(rows, title, {each.name: each.label for each in (*others, result)})
     if result.lag:
-        console.print(WAITED, style="dim", highlight=False)
+        console.print(LAG_NOTE, style="dim", highlight=False)
     written = write_outputs(result, out, info=facts | {"title": title}, others=others)
     scores = write_json(out / "scores.json", rows)
     console.print(f"Report: [bold]{written['report.html']}[/]  scores: {scores}", soft_wrap=True)
 
 
 def print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str, str]) -> None:
-    """Print one line a method; the best of each column is bold."""
+    """Print one row for each method; the best value of each column is bold."""
     table = Table(title=title, caption="higher is better up to balanced accuracy, lower after; min/day: time-use error")
     table.add_column("method", no_wrap=True)
-    for _, heading, _ in SHOWN:
+    for _, heading, _ in METRICS:
         table.add_column(heading, justify="right")
     best = {
         key: (max if index < 3 else min)((row[key] for row in rows.values() if not math.isnan(row[key])), default=None)
-        for index, (key, _, _) in enumerate(SHOWN)
+        for index, (key, _, _) in enumerate(METRICS)
     }
     for name, row in rows.items():
         label = "source-only" if name == "none" else labels[name]
-        cells = [_cell(scale * row[key], row[key] == best[key]) for key, _, scale in SHOWN]
+        cells = [_cell(scale * row[key], row[key] == best[key]) for key, _, scale in METRICS]
         table.add_row(label, *cells)
     console.print(table)
 

@@ -1,4 +1,4 @@
-"""``sight export``: a checkpoint as ONNX, to run where torch does not."""
+"""``sight export``: write a checkpoint as ONNX, which runs without torch."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Annotated, Any
 import typer
 
 from sight import registry
-from sight.cli._inputs import find, read
-from sight.cli._reading import Options, Reading
+from sight.cli import _options as opt
 from sight.cli._shared import console, make_adapter
-from sight.cli.adapt import Settings
+from sight.cli.adapt import read_recording
+from sight.reading import find_recordings
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A checkpoint of sight (.safetensors).")],
+    model: Annotated[Path, typer.Argument(help="Checkpoint (.safetensors).")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The .onnx file; beside the checkpoint by default.")
+        Path | None, typer.Option("--out", "-o", help="ONNX file to write; beside the checkpoint by default.")
     ] = None,
     fused: Annotated[
-        bool, typer.Option("--fused", help="Put a method into the graph too: (window, state) to (answer, state).")
+        bool, typer.Option("--fused", help="Include a method in the graph: (window, state) to (probabilities, state).")
     ] = False,
     method: Annotated[str, typer.Option(help="Method of a fused graph: keel or sight.")] = registry.RECOMMENDED,
-    settings: Settings = None,
+    params: opt.Params = None,
     int8: Annotated[
         str | None,
-        typer.Option(help="Quantise the encoder to 8 bits; a recording or dataset:subject to calibrate it on."),
+        typer.Option(help="Quantise the encoder to int8; calibrated on this recording or dataset:subject."),
     ] = None,
-    option: Options = None,
+    option: opt.DatasetOptions = None,
 ) -> None:
-    """Write a model as ONNX: windows in, features, logits and probabilities out, its card inside.
+    """Write a model as ONNX with its card: windows in; features, logits and probabilities out.
 
     [bold]Examples[/]
 
@@ -50,16 +50,16 @@ def export(
         raise ValueError(f"Expected an output that ends with .onnx, got {out.name!r}; rename it.")
     if model.suffix == ".onnx":
         raise ValueError(
-            f"Expected a checkpoint (.safetensors), got {model.name}, which is exported already; give the .safetensors "
+            f"Expected a checkpoint (.safetensors), got {model.name}, which is already exported; give the .safetensors "
             f"it was exported from."
         )
     source = TorchSource.load(model)
     if fused:
         from sight.sources.fused_export import export_fused
 
-        export_fused(source, out, make_adapter(method, settings))
+        export_fused(source, out, make_adapter(method, params))
     elif int8:
-        _small(source, out, int8, tuple(option or ()))
+        _export_int8(source, out, int8, option)
     else:
         from sight.sources.onnx_export import export_onnx
 
@@ -67,15 +67,17 @@ def export(
     console.print(f"Wrote [bold]{out}[/] ({out.stat().st_size / 1024:.0f} KB).")
 
 
-def _small(source: Any, out: Path, target: str, options: tuple[str, ...]) -> None:
-    """Quantise on the windows of a recording, and say how often the small model answers as the large one."""
+def _export_int8(source: Any, out: Path, target: str, option: list[str] | None) -> None:
+    """Quantise on the windows of a recording, and print how often both models predict the same class."""
     from sight.sources import load
     from sight.sources.onnx_export import export_onnx
     from sight.sources.quantise import quantise
 
-    windows = read(find(target)[0], source, Reading(options=options))
+    windows = read_recording(find_recordings(target)[0], source, opt.read_options(option=option))
     with tempfile.TemporaryDirectory() as folder:
-        whole = export_onnx(source, Path(folder) / "whole.onnx")
-        quantise(whole, out, windows.x[:: max(1, len(windows) // 512)])
-    large, small = (one.encode(windows.x)[1].argmax(axis=1) for one in (source, load(out)))
-    console.print(f"In 8 bits {(large == small).mean():.1%} of {len(windows)} windows are answered alike.")
+        float32 = export_onnx(source, Path(folder) / "float32.onnx")
+        quantise(float32, out, windows.x[:: max(1, len(windows) // 512)])
+    before, after = (model.encode(windows.x)[1].argmax(axis=1) for model in (source, load(out)))
+    console.print(
+        f"int8 and float32 predict the same class in {(before == after).mean():.1%} of {len(windows)} windows."
+    )

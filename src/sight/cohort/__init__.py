@@ -1,1 +1,1 @@
-"""Many people at once: cohorts of recordings on one machine or a cluster, fleets of live wearers on Spark."""
+"""Cohorts: many recordings through one model, on one machine or a cluster, with tables and pages over all of them."""

@@ -1,4 +1,4 @@
-"""How much memory a recording will need, told from its file alone, and how much there is."""
+"""Estimated memory of a recording, from its file alone, and available memory of this machine."""
 
 from __future__ import annotations
 
@@ -7,73 +7,73 @@ import re
 import zipfile
 from pathlib import Path
 
-#: What a process needs for itself: packages, a model, what the recording before left in its heap.
-BASE = 350 << 20
-#: Peak bytes beyond that for each byte of a file, measured at recordings of a day and more and rounded up.
-FACTORS = {".csv": 3.0, ".cwa": 14.0, ".gt3x": 30.0, ".bin": 8.0}
-#: The same for each byte that the arrays of an .npz unpack to, and for each cell of a Parquet file.
-ARRAY, CELL = 4.2, 32
-#: How far gzip packs such files, as a rule.
-PACKED = {".csv": 5.0, ".cwa": 3.0, ".gt3x": 1.0, ".bin": 4.0}
-#: How much of the peak is windows that do not overlap; those that do take that much more.
-WINDOWS = 0.25
-#: For a person of a dataset, whose files nobody looks at beforehand.
-UNKNOWN = 1 << 30
-#: Share of the memory of this machine that is used where nobody says otherwise.
-SHARE = 0.8
+#: Bytes of a process without a recording: packages, model, heap left by the previous recording.
+PROCESS_BYTES = 350 << 20
+#: Peak bytes for each byte of a file, measured on recordings of a day and longer and rounded up.
+FILE_FACTORS = {".csv": 3.0, ".cwa": 14.0, ".gt3x": 30.0, ".bin": 8.0}
+#: Peak bytes for each unpacked byte of an .npz file, and for each cell of a Parquet file.
+NPZ_FACTOR, CELL_BYTES = 4.2, 32
+#: Usual compression ratio of gzipped files.
+GZIP_RATIOS = {".csv": 5.0, ".cwa": 3.0, ".gt3x": 1.0, ".bin": 4.0}
+#: Share of the peak that is due to windows, if they do not overlap.
+WINDOWS_SHARE = 0.25
+#: Estimate for a subject of a dataset, whose files are not examined.
+SUBJECT_BYTES = 1 << 30
+#: Share of the free memory that is used by default.
+FREE_SHARE = 0.8
 
 
-def needed(path: Path | None, overlap: float = 1.0) -> int:
-    """Estimate the bytes that a process needs at most while it works on a recording.
+def estimate_bytes(path: Path | None, overlap: float = 1.0) -> int:
+    """Return the estimated peak memory of a process that runs a recording.
 
     Parameters
     ----------
     path
-        Its file; None for a person of a dataset.
+        File of the recording; None for a subject of a dataset.
     overlap
-        How many windows hold each sample.
+        Number of windows that contain each sample.
 
     Examples
     --------
-    >>> needed(None) == UNKNOWN
+    >>> estimate_bytes(None) == SUBJECT_BYTES
     True
     """
     if path is None:
-        return UNKNOWN
+        return SUBJECT_BYTES
     try:
-        return BASE + int(_content(path, 1 + WINDOWS * (max(overlap, 1.0) - 1)))
+        return PROCESS_BYTES + int(_file_bytes(path, 1 + WINDOWS_SHARE * (max(overlap, 1.0) - 1)))
     except (OSError, ValueError, zipfile.BadZipFile):
-        return BASE  # reading it will tell what is wrong
+        return PROCESS_BYTES  # reading the file will raise the error
 
 
-def _content(path: Path, windows: float) -> float:
+def _file_bytes(path: Path, windows_factor: float) -> float:
     name = path.name.lower()
     plain = name.removesuffix(".gz")
-    ending = Path(plain).suffix
-    if ending == ".npz":
+    suffix = Path(plain).suffix
+    if suffix == ".npz":
         with zipfile.ZipFile(path) as archive:
-            return ARRAY * sum(entry.file_size for entry in archive.infolist())
-    if ending == ".parquet":
+            return NPZ_FACTOR * sum(entry.file_size for entry in archive.infolist())
+    if suffix == ".parquet":
         import pyarrow.parquet as pq
 
-        about = pq.read_metadata(path)
-        return float(CELL * about.num_rows * about.num_columns) * windows
-    packed = 1.0 if plain == name else PACKED[ending]
-    return path.stat().st_size * packed * FACTORS[ending] * windows
+        metadata = pq.read_metadata(path)
+        return float(CELL_BYTES * metadata.num_rows * metadata.num_columns) * windows_factor
+    unpacked = path.stat().st_size * (1.0 if plain == name else GZIP_RATIOS[suffix])
+    return unpacked * FILE_FACTORS[suffix] * windows_factor
 
 
-def available() -> int:
-    """Return the bytes that may be used on this machine: most of what is free now."""
+def available_bytes() -> int:
+    """Return the memory to use on this machine by default: most of what is free."""
     try:
         text = Path("/proc/meminfo").read_text("ascii")
         free = int(text.partition("MemAvailable:")[2].split()[0]) << 10
     except (OSError, IndexError, ValueError):
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return int(SHARE * min(free, _container()))
+    return int(FREE_SHARE * min(free, _container_bytes()))
 
 
-def _container() -> int:
-    """Return what the control group of this process grants beyond what it uses; without one, no bound."""
+def _container_bytes() -> int:
+    """Return the free memory of this process's control group; without one, a number larger than any memory."""
     try:
         group = Path("/sys/fs/cgroup")
         limit = int((group / "memory.max").read_text("ascii"))
@@ -82,16 +82,16 @@ def _container() -> int:
         return 1 << 62
 
 
-def parse(text: str) -> int:
-    """Read an amount of memory.
+def parse_bytes(text: str) -> int:
+    """Parse an amount of memory.
 
     Examples
     --------
-    >>> parse("8GB"), parse("512 MiB"), parse("1000000")
+    >>> parse_bytes("8GB"), parse_bytes("512 MiB"), parse_bytes("1000000")
     (8000000000, 536870912, 1000000)
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
-    if found is None or not float(found[1]):
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
+    if match is None or not float(match[1]):
         raise ValueError(f"Expected an amount of memory such as 8GB or 512MiB, got {text!r}.")
-    number, unit, binary = found.groups()
+    number, unit, binary = match.groups()
     return int(float(number) * (1024 if binary else 1000) ** " kmgt".index(unit or " "))

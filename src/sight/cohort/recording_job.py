@@ -1,154 +1,109 @@
-"""What a process of a cohort does: reads one recording, answers it, and leaves its windows and facts."""
+"""Processing of one recording of a cohort: read it, run the method, store windows and facts."""
 
 from __future__ import annotations
 
 import json
 import platform
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from sight._version import __version__
 from sight.base import Adapter, Source
-from sight.cohort.results_folder import Store, stamp
+from sight.card import require_card
+from sight.cohort.results_folder import ResultsFolder, file_stamp
 from sight.cohort.thumbnail import thumbnail
 from sight.cohort.window_table import LAYOUT, write_windows
 from sight.datasets.window_cache import file_hash
 from sight.outputs import info_facts
+from sight.reading import ReadOptions, RecordingRef, read_windows
 from sight.report import ResultSummary
-from sight.types import Windows
-
-
-class Stream(Protocol):
-    """A recording to be read: a file, or a person of a dataset."""
-
-    @property
-    def name(self) -> str:
-        """Name of its results."""
-
-    @property
-    def path(self) -> Path | None:
-        """The file, if it is one."""
-
-    @property
-    def dataset(self) -> str:
-        """The dataset, if it is a person of one."""
-
-    @property
-    def subject(self) -> str:
-        """Who wore the sensor, if known."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """What all recordings of a run share.
+class RunConfig:
+    """What all recordings of a run share."""
 
-    Parameters
-    ----------
-    out
-        Folder of the results.
-    model, model_hash
-        The model file that every process loads, and the hash of the one the user gave.
-    adapter, code
-        The method with its settings, not bound yet, and the hash of its code; methods of others change on their own.
-    read
-        Reads a stream as windows for a source: called with stream, source and `reading`.
-    reading
-        How to read; a dataclass.
-    overlap
-        How many windows hold each sample.
-    """
-
-    out: Path
-    model: Path
-    model_hash: str
-    adapter: Adapter
-    code: str
-    read: Callable[[Any, Any, Any], Windows]
-    reading: Any
-    overlap: float = 1.0
+    out: Path  # folder of the results
+    model: Path  # file that every process loads
+    model_hash: str  # of the file that the user gave
+    adapter: Adapter  # unbound, with its hyper-parameters
+    method_hash: str  # of the method's code
+    options: ReadOptions
+    overlap: float = 1.0  # number of windows that contain each sample
 
     def key(self, content: str) -> str:
-        """Hash all that decides the results of a recording with this content."""
-        reading = asdict(self.reading) if is_dataclass(self.reading) else self.reading  # type: ignore[arg-type]
-        method = (self.adapter.name, self.adapter.params(), self.code)
-        parts = (content, self.model_hash, method, reading, LAYOUT, __version__)
+        """Return the hash of everything that determines the results of a recording with this content hash."""
+        method = (self.adapter.name, self.adapter.params(), self.method_hash)
+        parts = (content, self.model_hash, method, asdict(self.options), LAYOUT, __version__)
         return blake2b(json.dumps(parts, sort_keys=True, default=str).encode(), digest_size=20).hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Done:
-    """What became of a recording; the part beyond the error is for the log alone."""
-
-    name: str
-    content: str = ""
-    error: str = ""
-    kept: bool = False
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    peak_bytes: int = 0
-    host: str = ""
-    stamp: list[Any] | None = None
+#: Fields of a log entry beside "recording" and "finished".
+LOG_FIELDS: dict[str, Any] = {
+    **{"content": "", "stamp": None, "error": "", "reused": False},
+    **{"seconds": 0.0, "cpu_seconds": 0.0, "peak_bytes": 0, "host": ""},
+}
 
 
-def process(stream: Stream, job: Job) -> Done:
-    """Answer a recording, unless its results are there already; whatever is wrong with it is told, not raised."""
+def process_recording(ref: RecordingRef, config: RunConfig) -> dict[str, Any]:
+    """Run a recording unless its results exist already, and return its entry in the log.
+
+    Errors are not raised but returned as ``entry["error"]``, which is empty if the recording is finished.
+    """
     began, cpu, now_ns = time.perf_counter(), time.process_time(), time.time_ns()
-    content, seen, kept, error = "", None, False, ""
+    entry = {"recording": ref.name, **LOG_FIELDS}
     try:
-        seen = stamp(stream.path, now_ns)
-        content, kept = _answer(stream, job)
-    except Exception as problem:  # a file may be broken in ways nobody thought of; the others go on
-        Store(job.out).forget(stream.name)
-        error = _sentence(problem, stream)
-    return Done(
-        name=stream.name,
-        content=content,
-        error=error,
-        kept=kept,
-        seconds=time.perf_counter() - began,
-        cpu_seconds=time.process_time() - cpu,
-        peak_bytes=_peak_bytes(),
-        host=platform.node(),
-        stamp=seen,
-    )
+        entry["stamp"] = file_stamp(ref.path, now_ns)
+        entry["content"], entry["reused"] = _run(ref, config)
+    except Exception as exception:  # a broken file may raise anything; the other recordings continue
+        ResultsFolder(config.out).remove(ref.name)
+        entry["error"] = _error_text(exception, ref)
+    return entry | {
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - cpu,
+        "peak_bytes": _peak_bytes(),
+        "host": platform.node(),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
 
 
-def _answer(stream: Stream, job: Job) -> tuple[str, bool]:
-    """Return the hash of the content, and whether results of it were there."""
+def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool]:
+    """Return the content hash, and whether results for it existed already."""
     from sight.evaluate import run
 
-    store, source = Store(job.out), _source(job.model, job.model_hash)
-    windows = job.read(stream, source, job.reading) if stream.path is None else None
-    content = _content(windows) if windows is not None else file_hash(Path(str(stream.path)))
-    key = job.key(content)
-    earlier = store.read_facts(stream.name)
+    folder, source = ResultsFolder(config.out), _load_source(config.model, config.model_hash)
+    card = require_card(source)
+    windows = None if ref.path else read_windows(ref, card, config.options)
+    content = file_hash(ref.path) if ref.path else _windows_hash(windows)
+    key = config.key(content)
+    earlier = folder.read_facts(ref.name)
     if earlier is not None and earlier["key"] == key:
         return content, True
-    store.forget(stream.name)
-    windows = windows if windows is not None else job.read(stream, source, job.reading)
-    summary = ResultSummary(run(job.adapter.clone().bind(source), windows))
-    store.write(store.windows(stream.name), lambda draft: write_windows(draft, summary, stream.name))
-    store.write_json(store.facts(stream.name), _facts(summary, stream, key=key, content=content))
+    folder.remove(ref.name)
+    if windows is None:
+        windows = read_windows(ref, card, config.options)
+    summary = ResultSummary(run(config.adapter.clone().bind(source), windows))
+    folder.write(folder.windows(ref.name), lambda draft: write_windows(draft, summary, ref.name))
+    folder.write_json(folder.facts(ref.name), _facts(summary, ref, key=key, content=content))
     return content, False
 
 
-def _facts(summary: ResultSummary, stream: Stream, **hashes: str) -> dict[str, Any]:
-    """Tell about a recording what depends on it, the model and the settings alone."""
-    about = {
-        "recording": stream.name,
-        "subject": stream.subject or stream.name,
-        "file": stream.path.name if stream.path else "",
-        "dataset": stream.dataset,
+def _facts(summary: ResultSummary, ref: RecordingRef, **hashes: str) -> dict[str, Any]:
+    """Return the facts of a recording; they depend on recording, model and options alone, not on time or machine."""
+    info = {
+        "recording": ref.name,
+        "subject": ref.subject or ref.name,
+        "file": ref.path.name if ref.path else "",
+        "dataset": ref.dataset,
         **hashes,
     }
-    facts = info_facts(summary, about)
+    facts = info_facts(summary, info)
     start = summary.result.windows.start
     facts["stream"]["zone"] = getattr(start.tzinfo, "key", None) if start else None
     facts["sight_version"] = __version__
@@ -157,14 +112,14 @@ def _facts(summary: ResultSummary, stream: Stream, **hashes: str) -> dict[str, A
 
 
 @lru_cache(maxsize=1)
-def _source(model: Path, content: str) -> Source:  # noqa: ARG001 - another content, another source
+def _load_source(model: Path, content: str) -> Source:  # noqa: ARG001 - part of the cache key
     from sight.sources import load
 
     return load(model)
 
 
-def _content(windows: Windows) -> str:
-    """Hash windows that come from no single file."""
+def _windows_hash(windows: Any) -> str:
+    """Hash windows that do not come from a single file."""
     digest = blake2b(digest_size=20)
     digest.update(repr((windows.window_s, windows.stride_s, windows.start, windows.x.shape)).encode())
     for array in (windows.x, windows.time_s, windows.label, windows.gap_before_s, windows.wear):
@@ -172,20 +127,17 @@ def _content(windows: Windows) -> str:
     return digest.hexdigest()
 
 
-def _sentence(problem: Exception, stream: Stream) -> str:
-    """Say what was wrong; the place of the folder is not told, for it differs between machines."""
-    text = " ".join(str(problem).split())
-    if stream.path is not None:
-        text = text.replace(str(stream.path), stream.path.name)
-    expected = isinstance(problem, ValueError | OSError) and text
-    return text if expected else f"{type(problem).__name__}: {text}"
+def _error_text(exception: Exception, ref: RecordingRef) -> str:
+    """Return the message of an exception without the folder of the file, which differs between machines."""
+    text = " ".join(str(exception).split())
+    if ref.path is not None:
+        text = text.replace(str(ref.path), ref.path.name)
+    expected = isinstance(exception, ValueError | OSError) and text
+    return text if expected else f"{type(exception).__name__}: {text}"
 
 
 def _peak_bytes() -> int:
-    """Return the most memory this process ever held; 0 where the system does not tell.
-
-    `getrusage` would count what the parent held at the moment it started this process.
-    """
+    """Return the peak memory of this process, 0 if unknown; `getrusage` would include the parent's before the fork."""
     try:
         text = Path("/proc/self/status").read_text("ascii")
         return int(text.partition("VmHWM:")[2].split()[0]) << 10

@@ -1,79 +1,88 @@
-"""The folder of a cohort: where things lie, what is finished, and the log of who took how long.
+"""Folder of a cohort's results: paths, atomic writes, and the run log.
 
-Whatever is written under a name that counts is drafted in `.drafts` and moved there, so a file is whole or absent, and
-the next run sweeps up what a kill left. Only the log knows times and machines; everything else depends on the
-recordings, the model and the settings alone.
+Files are drafted in ``.drafts`` and moved into place, so a file is complete or absent, and the next run removes what a
+kill left behind. Only the log contains times and machines; all other files depend on the recordings, the model and
+the options alone.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from sight.atomic import write_json
 from sight.datasets.window_cache import SETTLED_NS
-from sight.outputs import write_json
+
+#: Recording, file and error of a recording that could not be read.
+Failure = tuple[str, str, str]
 
 
-@dataclass(frozen=True)
-class Store:
-    """A folder of results.
+class ResultsFolder:
+    """Folder of results.
 
     Parameters
     ----------
     root
-        Where it is.
+        Path of the folder.
+
+    Attributes
+    ----------
+    summary
+        Folder of tables over all recordings.
+    metadata
+        Model, method, hyper-parameters and reading options of the run (JSON).
+    log
+        One line for each processed recording: when, where, how long (JSON lines).
     """
 
-    root: Path
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+        self.summary = self.root / "summary"
+        self.metadata = self.root / "cohort.json"
+        self.log = self.root / "log.jsonl"
+        self._failures = self.root / "failures.csv"
+        self._drafts = self.root / ".drafts"
 
     def windows(self, name: str) -> Path:
-        """Windows of a recording."""
+        """Return the path of a recording's windows."""
         return self.root / "windows" / f"{name}.parquet"
 
     def facts(self, name: str) -> Path:
-        """Facts of a recording; written last, so a recording that has them is finished."""
+        """Return the path of a recording's facts; they are written last, so they mark it as finished."""
         return self.root / "facts" / f"{name}.json"
 
     def page(self, name: str) -> Path:
-        """Full report of a recording, where somebody has asked for it."""
+        """Return the path of a recording's full report, which exists only after `sight cohort page`."""
         return self.root / "pages" / f"{name}.html"
 
-    @property
-    def failures(self) -> Path:
-        """Recordings that could not be read; not there where all could."""
-        return self.root / "failures.csv"
+    def names(self) -> list[str]:
+        """Return the names of all finished recordings, sorted."""
+        return sorted(path.stem for path in (self.root / "facts").glob("*.json"))
 
-    @property
-    def summary(self) -> Path:
-        """Tables over all recordings."""
-        return self.root / "summary"
+    def read_facts(self, name: str) -> dict[str, Any] | None:
+        """Return the facts of a finished recording, or None."""
+        return _read_json(self.facts(name)) if self.windows(name).is_file() else None
 
-    @property
-    def settings(self) -> Path:
-        """What all recordings share: model, method, settings."""
-        return self.root / "cohort.json"
+    def read_metadata(self) -> dict[str, Any]:
+        """Return the metadata of the run, empty if there are none."""
+        return _read_json(self.metadata) or {}
 
-    @property
-    def log(self) -> Path:
-        """One line for each recording that was worked on: when, where, how long."""
-        return self.root / "log.jsonl"
-
-    @property
-    def drafts(self) -> Path:
-        """Files that are not finished."""
-        return self.root / ".drafts"
+    def remove(self, name: str) -> None:
+        """Remove the results of a recording."""
+        for path in (self.facts(name), self.windows(name), self.page(name)):
+            path.unlink(missing_ok=True)
 
     def write(self, path: Path, write: Callable[[Path], object]) -> None:
-        """Have a file drafted, then move it into place."""
-        self.drafts.mkdir(parents=True, exist_ok=True)
+        """Call `write` with a draft path, then move the draft into place."""
+        self._drafts.mkdir(parents=True, exist_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.drafts / f"{uuid.uuid4().hex}{path.suffix}"
+        draft = self._drafts / f"{uuid.uuid4().hex}{path.suffix}"
         try:
             write(draft)
             draft.replace(path)
@@ -81,87 +90,95 @@ class Store:
             draft.unlink(missing_ok=True)
 
     def write_json(self, path: Path, content: Any) -> None:
-        """Write JSON, whole or not at all."""
+        """Write JSON atomically."""
         self.write(path, lambda draft: write_json(draft, content))
 
-    def read_facts(self, name: str) -> dict[str, Any] | None:
-        """Return the facts of a finished recording, or None."""
-        try:
-            found: dict[str, Any] = json.loads(self.facts(name).read_text("utf-8"))
-        except (OSError, ValueError):
-            return None
-        return found if self.windows(name).is_file() else None
+    def write_failures(self, failures: Sequence[Failure]) -> None:
+        """Write failures.csv, or remove it if there are no failures."""
+        if not failures:
+            self._failures.unlink(missing_ok=True)
+            return
 
-    def names(self) -> list[str]:
-        """Return the names of all finished recordings, sorted."""
-        return sorted(path.stem for path in (self.root / "facts").glob("*.json"))
+        def write(draft: Path) -> None:
+            with draft.open("w", encoding="utf-8", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows([("recording", "file", "error"), *failures])
 
-    def forget(self, name: str) -> None:
-        """Remove what an earlier content of a recording left."""
-        self.facts(name).unlink(missing_ok=True)
-        self.windows(name).unlink(missing_ok=True)
-        self.page(name).unlink(missing_ok=True)
+        self.write(self._failures, write)
+
+    def read_failures(self) -> list[Failure]:
+        """Return the rows of failures.csv."""
+        if not self._failures.exists():
+            return []
+        with self._failures.open(encoding="utf-8", newline="") as file:
+            _, *rows = csv.reader(file)
+        return [(name, path, error) for name, path, error in rows]
 
     @contextmanager
-    def opened(self) -> Iterator[IO[str]]:
-        """Open the log for one run at a time, and clear drafts before and after it."""
+    def locked(self) -> Iterator[IO[str]]:
+        """Open the log, locked against other runs; drafts are removed before and after."""
         self.root.mkdir(parents=True, exist_ok=True)
         with self.log.open("a", encoding="utf-8") as log:
             _lock(log, self.root)
-            shutil.rmtree(self.drafts, ignore_errors=True)
+            shutil.rmtree(self._drafts, ignore_errors=True)
             try:
                 yield log
             finally:
-                shutil.rmtree(self.drafts, ignore_errors=True)
+                shutil.rmtree(self._drafts, ignore_errors=True)
 
-    def stamps(self) -> dict[str, tuple[list[Any], str]]:
-        """Return, by name, how each file looked when its content was last hashed, and the hash."""
-        found: dict[str, tuple[list[Any], str]] = {}
+    def logged_stamps(self) -> dict[str, tuple[list[Any], str]]:
+        """Return the latest logged stamp and content hash of each recording's file."""
+        stamps: dict[str, tuple[list[Any], str]] = {}
         if self.log.is_file():
             for line in self.log.read_text("utf-8", errors="replace").splitlines():
                 try:
                     entry = json.loads(line)
-                    found[entry["recording"]] = entry["stamp"], entry["content"]
+                    stamps[entry["recording"]] = entry["stamp"], entry["content"]
                 except (ValueError, KeyError, TypeError):
                     continue  # a line cut short by a kill
-        return found
+        return stamps
 
 
-def stamp(path: Path | None, now_ns: int) -> list[Any] | None:
-    """Tell how a file looks without reading it; None where that would not show a change of its content.
+def file_stamp(path: Path | None, now_ns: int) -> list[Any] | None:
+    """Return path, inode, size and times of a file, which change with its content; None if they may not show it.
 
-    Changing a file changes the time of its inode, which no program can set; a file changed a moment ago may change once
-    more within the grain of that time.
+    A change of a file changes the time of its inode, which programs cannot set. A file changed a moment ago may change
+    again within the resolution of that time.
     """
     if path is None:
         return None
     state = path.stat()
-    seen = [str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
-    return seen if now_ns - max(state.st_mtime_ns, state.st_ctime_ns) > SETTLED_NS else None
+    stamp = [str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
+    return stamp if now_ns - max(state.st_mtime_ns, state.st_ctime_ns) > SETTLED_NS else None
 
 
-def unchanged(path: Path | None, seen: list[Any] | None) -> bool:
-    """Return whether a file looks as it did."""
+def is_unchanged(path: Path | None, stamp: list[Any] | None) -> bool:
+    """Return whether a file still has this stamp."""
     try:
-        return path is not None and seen is not None and stamp(path, 1 << 62) == seen
+        return path is not None and stamp is not None and file_stamp(path, 1 << 62) == stamp
     except OSError:
         return False
 
 
-def append(log: IO[str], entry: Mapping[str, Any]) -> None:
-    """Add a line at once, so that a kill loses one line at most."""
+def append_log(log: IO[str], entry: Mapping[str, Any]) -> None:
+    """Append a line and flush it, so that a kill loses at most one line."""
     log.write(json.dumps(entry) + "\n")
     log.flush()
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content
 
 
 def _lock(log: IO[str], root: Path) -> None:
     try:
         import fcntl
-    except ModuleNotFoundError:  # not on Windows
+    except ModuleNotFoundError:  # Windows
         return
     try:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ValueError(
-            f"Another run works in {root} at the moment; wait for it to end, or name another folder."
-        ) from None
+        raise ValueError(f"Another run is using {root}; wait until it ends, or choose another folder.") from None

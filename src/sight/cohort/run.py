@@ -1,9 +1,7 @@
-"""Runs a cohort: every recording through one model and one method, then tables and a page over all of them."""
+"""Run of a cohort: every recording through one model and one method, then tables and a page over all of them."""
 
 from __future__ import annotations
 
-import csv
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,233 +12,189 @@ from typing import Any
 from sight._version import __version__
 from sight.base import Adapter, OutputAdapter
 from sight.card import require_card
-from sight.cohort.memory_budget import available, needed
+from sight.cohort.memory_budget import available_bytes, estimate_bytes
 from sight.cohort.overview_page import write_overview
-from sight.cohort.recording_job import Done, Job, Stream, process
-from sight.cohort.results_folder import Store, append, unchanged
-from sight.cohort.summary_tables import summarise
+from sight.cohort.recording_job import LOG_FIELDS, RunConfig, process_recording
+from sight.cohort.results_folder import Failure, ResultsFolder, append_log, is_unchanged
+from sight.cohort.summary_tables import write_summary
 from sight.datasets.window_cache import file_hash
 from sight.fingerprint import class_fingerprint
-from sight.parallel import map_unordered
-from sight.types import Windows
+from sight.parallel import is_local, map_unordered
+from sight.reading import ReadOptions, RecordingRef
 
-#: Called with the number of recordings finished, and how long the rest may take.
+#: Called with the number of finished recordings and the estimated time left.
 OnDone = Callable[[int, str], None]
 
-DIED = (
-    "Its worker process died whenever it was tried, perhaps for lack of memory; run it alone with more --memory, or "
-    "take it out of the folder."
+WORKER_DIED = (
+    "Its worker process died every time, perhaps for lack of memory; run it alone with more --memory, or remove it."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What became of a cohort.
+class CohortOutcome:
+    """Result of a cohort run."""
 
-    Parameters
-    ----------
-    finished
-        Names of the recordings that have results, sorted.
-    kept
-        How many of them had results before.
-    failures
-        Recording, file and what was wrong with it.
-    """
-
-    finished: list[str]
-    kept: int
-    failures: list[tuple[str, str, str]]
+    finished: list[str]  # names of the recordings that have results, sorted
+    reused: int  # number of those that had results before
+    failures: list[Failure]  # sorted
 
 
 def run(
-    streams: Sequence[Stream],
+    recordings: Sequence[RecordingRef],
     model: Path,
     adapter: Adapter,
     out: Path,
     *,
-    read: Callable[[Any, Any, Any], Windows],
-    reading: Any,
+    options: ReadOptions | None = None,
     engine: str = "loky",
     jobs: int | None = None,
     budget: int | None = None,
     on_done: OnDone | None = None,
-) -> Outcome:
-    """Answer every recording that has no results yet, and write tables and a page over all of them.
+) -> CohortOutcome:
+    """Run every recording that has no results yet, and write tables and a page over all of them.
 
     Parameters
     ----------
-    streams
-        The recordings.
+    recordings
+        Recordings, as `sight.reading.find_recordings` lists them.
     model
-        A model file; a checkpoint is exported to ONNX once where the method allows.
+        A model file; a checkpoint is exported to ONNX once if the method allows it.
     adapter
-        The method with its settings, not bound yet.
+        The unbound method with its hyper-parameters.
     out
-        Folder of the results; the same folder goes on where a run ended.
-    read, reading
-        How a recording becomes windows, as in `sight.cohort.recording_job.Job`.
+        Folder of the results; a run in the same folder resumes the earlier one.
+    options
+        How recordings are read.
     engine, jobs
-        As in `sight.parallel.spread`.
+        As in `sight.parallel.map_unordered`.
     budget
-        Bytes that recordings may need together; most of what is free by default.
+        Bytes that recordings may use together; most of the free memory by default.
     on_done
         Called after each recording.
     """
-    store = Store(Path(out).resolve())
-    wanted, refused = _told_apart(streams, store)
-    broken: dict[str, str] = {}
-    with store.opened() as log:
-        job = _job(Path(model), adapter, store, read, reading)
-        todo = _unfinished(wanted, job, store)
-        files = {stream.name: stream.path.name if stream.path else "" for stream in todo}
-        kept = len(wanted) - len(todo)
-        for done in _spread(todo, job, engine, jobs, budget, kept, on_done):
-            append(log, _entry(done))
-            kept += done.kept
-            if done.error:
-                broken[done.name] = done.error
-        failures = sorted([*refused, *((name, files[name], error) for name, error in broken.items())])
-        finished = sorted(stream.name for stream in wanted if stream.name not in broken)
-        _write_failures(store, failures)
-        summarise(store, finished)
-        write_overview(store, finished, failures)
-    return Outcome(finished=finished, kept=kept, failures=failures)
+    folder = ResultsFolder(Path(out).resolve())
+    wanted, failures = _check_names(recordings, folder)
+    with folder.locked() as log:
+        config = _prepare(Path(model), adapter, folder, options or ReadOptions())
+        todo = _unfinished(wanted, config, folder)
+        files = {ref.name: ref.path.name if ref.path else "" for ref in todo}
+        reused, failed = len(wanted) - len(todo), set()
+        for entry in _process(todo, config, engine, jobs, budget, reused, on_done):
+            append_log(log, entry)
+            name = entry["recording"]
+            reused += entry["reused"]
+            if entry["error"]:
+                failed.add(name)
+                failures.append((name, files[name], entry["error"]))
+        finished = sorted(ref.name for ref in wanted if ref.name not in failed)
+        failures.sort()
+        folder.write_failures(failures)
+        write_summary(folder, finished)
+        write_overview(folder, finished, failures)
+    return CohortOutcome(finished=finished, reused=reused, failures=failures)
 
 
-def _told_apart(streams: Iterable[Stream], store: Store) -> tuple[list[Stream], list[tuple[str, str, str]]]:
-    """Leave out our own results, and refuse a second recording of one name."""
-    wanted: dict[str, Stream] = {}
-    refused = []
-    for stream in streams:
-        if stream.path is not None and stream.path.resolve().is_relative_to(store.root):
+def _check_names(recordings: Iterable[RecordingRef], folder: ResultsFolder) -> tuple[list[RecordingRef], list[Failure]]:
+    """Drop files inside the results folder, and report recordings whose name is taken as failures."""
+    wanted: dict[str, RecordingRef] = {}
+    failures = []
+    for ref in recordings:
+        if ref.path is not None and ref.path.resolve().is_relative_to(folder.root):
             continue
-        if stream.name in wanted:
-            file = stream.path.name if stream.path else ""
-            refused.append((stream.name, file, "Another recording has this name too; rename one of them."))
+        if ref.name in wanted:
+            file = ref.path.name if ref.path else ""
+            failures.append((ref.name, file, "Another recording has the same name; rename one of them."))
         else:
-            wanted[stream.name] = stream
+            wanted[ref.name] = ref
     if not wanted:
-        raise ValueError("There is no recording outside the folder of results; name another --out.")
-    return list(wanted.values()), refused
+        raise ValueError("There is no recording outside the folder of results; choose another --out.")
+    return list(wanted.values()), failures
 
 
-def _job(model: Path, adapter: Adapter, store: Store, read: Callable[[Any, Any, Any], Windows], reading: Any) -> Job:
-    """Bring the model into the folder in the form that processes load, and say what the folder is about."""
+def _prepare(model: Path, adapter: Adapter, folder: ResultsFolder, options: ReadOptions) -> RunConfig:
+    """Copy or export the model into the folder, check that the method accepts it, and write the metadata."""
     content = file_hash(model)
-    form = ".onnx" if isinstance(adapter, OutputAdapter) else model.suffix
-    ready = store.root / f"model{form}"
-    about = _settings(store)
-    if not ready.is_file() or about.get("model", {}).get("content") != content:
-        if model.suffix == form:
-            store.write(ready, lambda draft: shutil.copyfile(model, draft))
+    suffix = ".onnx" if isinstance(adapter, OutputAdapter) else model.suffix
+    stored = folder.root / f"model{suffix}"
+    if not stored.is_file() or folder.read_metadata().get("model", {}).get("content") != content:
+        if model.suffix == suffix:
+            folder.write(stored, lambda draft: shutil.copyfile(model, draft))
         else:
             from sight.sources.onnx_export import export_onnx
             from sight.sources.torch import TorchSource
 
-            store.write(ready, lambda draft: export_onnx(TorchSource.load(model), draft))
+            folder.write(stored, lambda draft: export_onnx(TorchSource.load(model), draft))
     from sight.sources import load
 
-    source: Any = load(ready)
+    source: Any = load(stored)
     card = require_card(source, model)
-    adapter.clone().bind(source)  # what the method cannot work with is told once, not for every recording
-    facts = {"file": model.name, "content": content, **_card(source)}
-    method = {"method": adapter.name, "params": adapter.params()}
-    store.write_json(
-        store.settings,
-        {"model": facts, **method, "classes": source.classes, "reading": asdict(reading), "sight_version": __version__},
-    )
-    return Job(
-        out=store.root,
-        model=ready,
+    adapter.clone().bind(source)  # a method that does not fit raises here, once, and not for every recording
+    fields = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units")
+    metadata = {
+        "model": {"file": model.name, "content": content, **{name: getattr(card, name) for name in fields}},
+        "method": adapter.name,
+        "params": adapter.params(),
+        "classes": source.classes,
+        "reading": asdict(options),
+        "sight_version": __version__,
+    }
+    folder.write_json(folder.metadata, metadata)
+    return RunConfig(
+        out=folder.root,
+        model=stored,
         model_hash=content,
         adapter=adapter,
-        code=class_fingerprint(type(adapter)),
-        read=read,
-        reading=reading,
+        method_hash=class_fingerprint(type(adapter)),
+        options=options,
         overlap=card.window_s / card.stride_s,
     )
 
 
-def _card(source: Any) -> dict[str, Any]:
-    keys = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units")
-    return {key: getattr(source.card, key) for key in keys}
+def _unfinished(recordings: Sequence[RecordingRef], config: RunConfig, folder: ResultsFolder) -> list[RecordingRef]:
+    """Return the recordings that must be opened: without results, or with a file that may have changed."""
+    stamps = folder.logged_stamps()
+
+    def is_finished(ref: RecordingRef) -> bool:
+        stamp, content = stamps.get(ref.name, (None, ""))
+        facts = folder.read_facts(ref.name) if is_unchanged(ref.path, stamp) else None
+        return facts is not None and facts["key"] == config.key(content)
+
+    return [ref for ref in recordings if not is_finished(ref)]
 
 
-def _settings(store: Store) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(store.settings.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found
-
-
-def _unfinished(streams: Sequence[Stream], job: Job, store: Store) -> list[Stream]:
-    """Leave out recordings whose file has not changed since its results were written, without reading it."""
-    stamps = store.stamps()
-
-    def finished(stream: Stream) -> bool:
-        seen, content = stamps.get(stream.name, (None, ""))
-        facts = store.read_facts(stream.name) if unchanged(stream.path, seen) else None
-        return facts is not None and facts["key"] == job.key(content)
-
-    return [stream for stream in streams if not finished(stream)]
-
-
-def _spread(
-    todo: Sequence[Stream],
-    job: Job,
+def _process(
+    todo: Sequence[RecordingRef],
+    config: RunConfig,
     engine: str,
     jobs: int | None,
     budget: int | None,
-    before: int,
+    finished: int,
     on_done: OnDone | None,
-) -> Iterable[Done]:
+) -> Iterable[dict[str, Any]]:
     if not todo:
         return
-    sizes = [needed(stream.path, job.overlap) for stream in todo]
-    # A cluster grants each worker memory of its own; only here does this machine's bound everything.
-    here = engine in ("serial", "loky") or engine.startswith("dask:local:")
-    budget = budget or (available() if here else None)
-    began, did = time.monotonic(), 0
-    for count, (at, done) in enumerate(
-        map_unordered(
-            process,
-            [(stream, job) for stream in todo],
-            engine,
-            jobs,
-            memory=sizes,
-            budget=budget,
-            lost=lambda at: Done(name=todo[at].name, error=DIED),
-        ),
-        start=1,
-    ):
-        did += sizes[at]
-        yield done
+    sizes = [estimate_bytes(ref.path, config.overlap) for ref in todo]
+    entries = map_unordered(
+        process_recording,
+        [(ref, config) for ref in todo],
+        engine,
+        jobs,
+        memory=sizes,
+        # The workers of a cluster have memory of their own; only local ones share that of this machine.
+        budget=budget or (available_bytes() if is_local(engine) else None),
+        on_lost=lambda index: {"recording": todo[index].name, **LOG_FIELDS, "error": WORKER_DIED},
+    )
+    began, done_bytes = time.monotonic(), 0
+    for count, (index, entry) in enumerate(entries, start=finished + 1):
+        done_bytes += sizes[index]
+        yield entry
         if on_done:
-            on_done(before + count, _left((time.monotonic() - began) * (sum(sizes) - did) / did))
+            on_done(count, _time_left((time.monotonic() - began) * (sum(sizes) - done_bytes) / done_bytes))
 
 
-def _left(seconds: float) -> str:
+def _time_left(seconds: float) -> str:
     if seconds < 1:
         return ""
     minutes, hours = seconds / 60, seconds / 3600
-    about = f"{hours:.1f} h" if hours >= 2 else f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"
-    return f"about {about} left"
-
-
-def _entry(done: Done) -> dict[str, Any]:
-    entry = asdict(done)
-    return {"recording": entry.pop("name"), **entry, "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-
-
-def _write_failures(store: Store, failures: Sequence[tuple[str, str, str]]) -> None:
-    if not failures:
-        store.failures.unlink(missing_ok=True)
-        return
-
-    def write(draft: Path) -> None:
-        with draft.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerows([("recording", "file", "error"), *failures])
-
-    store.write(store.failures, write)
+    time_left = f"{hours:.1f} h" if hours >= 2 else f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"
+    return f"about {time_left} left"

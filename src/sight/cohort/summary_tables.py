@@ -1,6 +1,6 @@
-"""Tables over a cohort, made by DuckDB from the Parquet files of its recordings.
+"""Tables over all recordings of a cohort, computed by DuckDB from their Parquet files.
 
-Times are added as whole milliseconds, so sums are the same to the bit however many threads add them.
+Times are summed as whole milliseconds, so that sums do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import glob
 import shutil
 from collections.abc import Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-from sight.cohort.results_folder import Store
+from sight.cohort.results_folder import ResultsFolder
 
-#: Marks of a recording that deserves a look, each with the condition on its row in `recordings`.
+#: Flags of a recording that should be inspected, each with the condition on its row in `recordings`.
 FLAGS = {
     "short": "recorded_hours < 24",
     "little_wear": "wear_hours < 0.5 * recorded_hours",
@@ -24,7 +25,7 @@ FLAGS = {
     "warnings": "warnings > 0",
 }
 
-_MARKS = ", ".join(f"CASE WHEN {condition} THEN '{flag}' END" for flag, condition in FLAGS.items())
+_FLAG_CASES = ", ".join(f"CASE WHEN {condition} THEN '{flag}' END" for flag, condition in FLAGS.items())
 
 DAYS = """
 WITH of_day AS (
@@ -68,14 +69,14 @@ WITH totals AS (
         round(count(*) FILTER (low_confidence) / count(*), 4) AS low_confidence_share
     FROM timed GROUP BY recording
 ),
-told AS (
+described AS (
     SELECT recording, subject, file, stream.start AS start,
         coalesce(stream.facts.saturated_share, 0) AS saturated_share,
         coalesce(len(stream.facts.warnings), 0) AS warnings
     FROM facts
 ),
-whole AS (SELECT * FROM told JOIN totals USING (recording))
-SELECT *, concat_ws(' ', {_MARKS}) AS flags
+whole AS (SELECT * FROM described JOIN totals USING (recording))
+SELECT *, concat_ws(' ', {_FLAG_CASES}) AS flags
 FROM whole ORDER BY recording
 """
 
@@ -93,7 +94,7 @@ SELECT class, count(*) FILTER (minutes > 0) AS recordings,
 FROM used JOIN classes USING (class) GROUP BY class, place ORDER BY place
 """
 
-#: Name to query; a later one may use an earlier.
+#: Table name to query; a query may use earlier tables.
 TABLES = {"days": DAYS, "transitions": TRANSITIONS, "recordings": RECORDINGS, "time_use": TIME_USE}
 
 _FACTS = {
@@ -105,21 +106,13 @@ _FACTS = {
 }
 
 
-def summarise(store: Store, names: Sequence[str]) -> None:
-    """Write every table as Parquet and CSV over these recordings; without any there is no summary.
-
-    Parameters
-    ----------
-    store
-        Folder of the cohort.
-    names
-        Finished recordings.
-    """
+def write_summary(folder: ResultsFolder, names: Sequence[str]) -> None:
+    """Write every table over these recordings as Parquet and CSV; remove the tables if there are no recordings."""
     if not names:
-        shutil.rmtree(store.summary, ignore_errors=True)
+        shutil.rmtree(folder.summary, ignore_errors=True)
         return
-    with closing(_over(store, names)) as connection:
-        connection.read_json([_literal(store.facts(name)) for name in names], columns=_FACTS).create_view("facts")
+    with closing(_windows_view(folder, names)) as connection:
+        connection.read_json([_literal(folder.facts(name)) for name in names], columns=_FACTS).create_view("facts")
         for statement in (
             "CREATE MACRO minutes(ms) AS round(coalesce(ms, 0) / 60000, 3)",
             "CREATE MACRO hours(ms) AS round(coalesce(ms, 0) / 3600000, 4)",
@@ -132,29 +125,48 @@ def summarise(store: Store, names: Sequence[str]) -> None:
         for table, query in TABLES.items():
             connection.execute(f"CREATE TABLE {table} AS {query}")
             for form in ("parquet", "csv"):
-                store.write(store.summary / f"{table}.{form}", lambda draft, t=table: _copy(connection, t, draft))  # type: ignore[misc]
+                folder.write(folder.summary / f"{table}.{form}", lambda draft, t=table: _copy(connection, t, draft))  # type: ignore[misc]
 
 
-def views(store: Store) -> Any:
-    """Open a database with a view of the windows of all recordings and of each table of the summary."""
-    if not (store.summary / "recordings.parquet").is_file():
-        raise ValueError(f"There is no summary in {store.root}; run: sight cohort run FOLDER --out {store.root}")
+def run_query(folder: ResultsFolder, sql: str, csv: Path | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return column names and rows of a DuckDB query over `windows` and the tables of the summary.
+
+    If `csv` is given, the rows are written to this file and not returned.
+    """
+    import duckdb
+
+    with closing(_connect(folder)) as connection:
+        try:
+            relation = connection.sql(sql)
+            if relation is None:
+                raise ValueError(f"Expected a query that returns rows, got {sql!r}.")
+            if csv is not None:
+                relation.write_csv(str(csv))
+            return list(relation.columns), [] if csv else relation.fetchall()
+        except duckdb.Error as error:
+            raise ValueError(f"DuckDB cannot run the query: {error}") from None
+
+
+def _connect(folder: ResultsFolder) -> Any:
+    """Return a connection with views of all windows and of each table."""
+    if not (folder.summary / "recordings.parquet").is_file():
+        raise ValueError(f"There is no summary in {folder.root}; run: sight cohort run FOLDER --out {folder.root}")
     import duckdb
 
     with closing(duckdb.connect()) as reader:
-        path = _literal(store.summary / "recordings.parquet")
+        path = _literal(folder.summary / "recordings.parquet")
         names = [name for (name,) in reader.read_parquet(path).project("recording").fetchall()]
-    connection = _over(store, names)
+    connection = _windows_view(folder, names)
     for table in TABLES:
-        connection.read_parquet(_literal(store.summary / f"{table}.parquet")).create_view(table)
+        connection.read_parquet(_literal(folder.summary / f"{table}.parquet")).create_view(table)
     return connection
 
 
-def _over(store: Store, names: Sequence[str]) -> Any:
+def _windows_view(folder: ResultsFolder, names: Sequence[str]) -> Any:
     import duckdb
 
     connection = duckdb.connect()
-    connection.read_parquet([_literal(store.windows(name)) for name in names]).create_view("windows")
+    connection.read_parquet([_literal(folder.windows(name)) for name in names]).create_view("windows")
     return connection
 
 
@@ -165,5 +177,5 @@ def _copy(connection: Any, table: str, draft: Any) -> None:
 
 
 def _literal(path: Any) -> str:
-    """Write a path so that none of its characters stands for others."""
+    """Escape wildcards in a path."""
     return glob.escape(str(path))

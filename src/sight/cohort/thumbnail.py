@@ -1,4 +1,4 @@
-"""A recording as a drawing the size of a line of text: its refined classes over time."""
+"""Thumbnail of a recording: its refined classes over time as SVG paths."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import numpy as np
 from sight.report import ResultSummary
 from sight.report.lanes import runs, strokes
 
-#: Moments that are drawn, evenly over a recording.
+#: Moments drawn, evenly spaced over a recording.
 COLUMNS = 240
 
 
 def thumbnail(summary: ResultSummary) -> dict[str, str]:
-    """Give the strokes of each class that is seen: its CSS class ("k3", "k3 off" where not worn) to an SVG path.
+    """Return the SVG path of each class that occurs, by CSS class ("k3"; "k3 off" while not worn).
 
     Examples
     --------
@@ -27,9 +27,9 @@ def thumbnail(summary: ResultSummary) -> dict[str, str]:
     first, last = summary.start_s[0], summary.end_s[-1]
     moment = first + (np.arange(COLUMNS) + 0.5) * (last - first) / COLUMNS
     window = np.searchsorted(summary.start_s, moment, side="right") - 1
-    seen = np.flatnonzero(moment < summary.end_s[window])
-    keys = (2 * summary.refined + ~summary.worn)[window[seen]]
-    key, start, end = runs(keys, seen, seen + 1)
+    recorded = np.flatnonzero(moment < summary.end_s[window])
+    keys = (2 * summary.refined + ~summary.worn)[window[recorded]]
+    key, start, end = runs(keys, recorded, recorded + 1)
     return {
         f"k{k // 2}{' off' if k % 2 else ''}": strokes(start[key == k], end[key == k]) for k in np.unique(key).tolist()
     }

@@ -1,4 +1,4 @@
-"""The files of a corpus, in a folder or in a zip that nobody unpacked, and tables read from them."""
+"""Files of a dataset, in a folder or inside a zip, and tables read from them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
-#: What a file or stream that breaks off raises, depending on who notices first.
+#: Errors that reading a truncated or damaged file may raise.
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
 
 
 def data_folder() -> Path:
-    """Return the folder of real data: `SIGHT_DATA`, or ``../shared/data`` beside the current folder."""
+    """Return the folder of downloaded datasets: `SIGHT_DATA`, or ``../shared/data`` from the current folder."""
     return Path(os.environ.get("SIGHT_DATA", Path("..") / "shared" / "data")).resolve()
 
 
@@ -33,14 +33,13 @@ def natural(name: str) -> list[Any]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
 
 
-class Store:
-    """Files under one root by their names, whether the root is a folder or a zip.
+def first_words(error: Exception) -> str:
+    """Return the beginning of an error message on one line."""
+    return " ".join(str(error).split())[:120]
 
-    Parameters
-    ----------
-    root
-        A folder or a ``.zip``; members of the zip are read as streams, never unpacked.
-    """
+
+class FileStore:
+    """Files of a folder or a zip, by relative name; members of a zip are read as streams, never unpacked."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -48,7 +47,7 @@ class Store:
             raise ValueError(f"Expected a folder or a zip at {root}, found something else; is the file complete?")
 
     def __getstate__(self) -> dict[str, Path]:
-        return {"root": self.root}  # the open zip stays here when a dataset travels to another process
+        return {"root": self.root}  # an open zip cannot be pickled
 
     @cached_property
     def _zip(self) -> zipfile.ZipFile | None:
@@ -58,23 +57,30 @@ class Store:
     def names(self) -> tuple[str, ...]:
         """Relative names of all files, with forward slashes, in natural order."""
         if self._zip is not None:
-            found = [info.filename for info in self._zip.infolist() if not info.is_dir()]
+            names = [info.filename for info in self._zip.infolist() if not info.is_dir()]
         else:
-            found = [path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file()]
-        return tuple(sorted((name for name in found if not name.startswith("__MACOSX/")), key=natural))
+            names = [path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file()]
+        return tuple(sorted((name for name in names if not name.startswith("__MACOSX/")), key=natural))
 
     def find(self, ending: str) -> str | None:
-        """Return the first name that is `ending` or lies deeper and ends with it."""
+        """Return the first file whose path is `ending` or ends with it; None if there is none."""
         return next((name for name in self.names if name == ending or name.endswith("/" + ending)), None)
 
+    def require(self, ending: str) -> str:
+        """Return the first file whose path is `ending` or ends with it; raise ValueError if there is none."""
+        name = self.find(ending)
+        if name is None:
+            raise ValueError(f"{self.where(ending)} is missing; download or copy all official files.")
+        return name
+
     def where(self, name: str) -> str:
-        """Name a file for people."""
+        """Return the location of a file for messages."""
         return f"{self.root / name}" if self._zip is None else f"{name} in {self.root}"
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a file to read; ``.gz`` is decompressed on the way, and one that breaks off is told in a sentence."""
-        self._require([name])
+        """Open a file to read, ``.gz`` decompressed; raise ValueError if it is truncated or damaged."""
+        self._check(name)
         try:
             with self._zip.open(name) if self._zip is not None else (self.root / name).open("rb") as raw:
                 if name.endswith(".gz"):
@@ -84,68 +90,49 @@ class Store:
                     yield raw
         except BROKEN as error:
             raise ValueError(
-                f"{self.where(name)} breaks off or is damaged ({error}); fetch or copy it again."
+                f"{self.where(name)} is truncated or damaged ({error}); download or copy it again."
             ) from None
 
     def identity(self, names: Sequence[str]) -> tuple[list[Path], dict[str, Any]]:
-        """Say what decides the content of these files: paths to hash, or checksums the zip already keeps."""
-        self._require(names)
+        """Return what identifies the content of files: paths to hash, or checksums stored in the zip."""
+        self._check(*names)
         if self._zip is None:
             return [self.root / name for name in names], {}
         infos = [self._zip.getinfo(name) for name in names]
         return [], {"members": [[info.filename, info.file_size, info.CRC] for info in infos]}
 
-    def _require(self, names: Sequence[str]) -> None:
+    def _check(self, *names: str) -> None:
         missing = set(names).difference(self.names)
         if missing:
-            raise ValueError(f"{self.where(min(missing))} is missing; fetch or copy the official files whole.")
+            raise ValueError(f"{self.where(min(missing))} is missing; download or copy all official files.")
 
 
-def read_table(store: Store, name: str, columns: Sequence[str], **options: Any) -> Any:
-    """Read the named columns of a delimited text; other columns are left aside.
+def read_columns(store: FileStore, name: str, columns: Sequence[str], **options: Any) -> Any:
+    """Read columns of a delimited text file as a pandas.DataFrame with exactly these columns, in this order.
 
-    Parameters
-    ----------
-    store, name
-        Where the file lies.
-    columns
-        Columns that have to be there. With ``header=None`` they name the columns from left to right.
-    options
-        Passed on to `pandas.read_csv`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        With exactly these columns, in this order.
+    With ``header=None``, `columns` name the columns from left to right. `options` are those of `pandas.read_csv`.
     """
     import pandas as pd
 
-    wanted = list(columns)
+    names, where = list(columns), store.where(name)
     if "header" in options:
-        options["names"] = wanted
+        options["names"] = names
     else:
-        options["usecols"] = lambda column: column in wanted
+        options["usecols"] = lambda column: column in names
     with store.open(name) as stream:
         try:
             table = pd.read_csv(stream, **options)
         except pd.errors.EmptyDataError:
-            raise ValueError(f"{store.where(name)} is empty; expected columns {', '.join(wanted)}.") from None
-        except (pd.errors.ParserError, ValueError) as error:
-            if isinstance(error, EOFError):
-                raise
+            raise ValueError(f"{where} is empty; expected columns {', '.join(names)}.") from None
+        except ValueError as error:
             raise ValueError(
-                f"{store.where(name)}: expected columns {', '.join(wanted[:8])} of numbers, got {short(error)}; "
+                f"{where}: expected columns {', '.join(names[:8])} of numbers, got {first_words(error)}; "
                 f"is it the official file?"
             ) from None
-    missing = [column for column in wanted if column not in table.columns]
+    missing = [column for column in names if column not in table.columns]
     if missing:
         raise ValueError(
-            f"{store.where(name)}: expected columns {', '.join(wanted[:8])}, "
-            f"{', '.join(missing[:8])} not found; is it the official file?"
+            f"{where}: expected columns {', '.join(names[:8])}, {', '.join(missing[:8])} not found; "
+            f"is it the official file?"
         )
-    return table[wanted]
-
-
-def short(error: Exception) -> str:
-    """Return the beginning of what a library complained about, on one line."""
-    return " ".join(str(error).split())[:120]
+    return table[names]

@@ -1,27 +1,37 @@
-"""Windows and facts of any corpus, also of one that brings only what the contract asks for."""
+"""Load a dataset by name, its windows and a description of its subjects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sight.datasets._window_protocols import without_unlabelled
+from sight.datasets._window_protocols import drop_unlabelled
 from sight.types import Windows
 
 
-def windows_of(dataset: Any, subject: str, **overrides: Any) -> Windows:
-    """Cut a person's recordings into windows, for corpora that bring no `windows` of their own as well.
+def load(name: str, root: Path | str | None = None, **options: Any) -> Any:
+    """Return a dataset by its registry name.
 
-    Parameters
-    ----------
-    dataset
-        Anything with the attributes and methods of the contract: `subjects`, `recordings` and the facts of windows.
-    subject
-        Who.
-    overrides
-        As in `Dataset.windows`.
+    `root` is the folder or zip with the official files; None searches the data folder (`SIGHT_DATA`). `options` are
+    fields of the dataset.
+
+    Examples
+    --------
+    >>> load("harth", sensor="back").channels
+    ('back_x', 'back_y', 'back_z')
+    """
+    from sight.registry import get
+
+    return get("datasets", name)(**({} if root is None else {"root": root}), **options)
+
+
+def windows_of(dataset: Any, subject: str, **overrides: Any) -> Windows:
+    """Return the windows of a subject, with overrides as in `Dataset.windows`.
+
+    A dataset that is not a `Dataset` needs `recordings`, `rate_hz`, `window_s`, `stride_s` and `max_gap_s`.
     """
     if hasattr(dataset, "windows"):
         windows: Windows = dataset.windows(subject, **overrides)
@@ -31,18 +41,13 @@ def windows_of(dataset: Any, subject: str, **overrides: Any) -> Windows:
     own = {key: getattr(dataset, key) for key in ("rate_hz", "window_s", "stride_s", "max_gap_s")} | overrides
     drop = own.pop("unlabelled", "keep") == "drop"
     windows = join([prepare(recording, **own) for recording in dataset.recordings(subject)])
-    return without_unlabelled(windows, own["max_gap_s"]) if drop else windows
+    return drop_unlabelled(windows, own["max_gap_s"]) if drop else windows
 
 
 def info(dataset: Any, on_subject: Callable[[int, str], None] | None = None) -> Iterator[dict[str, Any]]:
-    """Describe each person of a corpus: windows, label counts, seconds, gaps and what the steps found.
+    """Yield a description of each subject: windows, label counts, seconds, gaps and the facts of the signal steps.
 
-    Parameters
-    ----------
-    dataset
-        Any corpus.
-    on_subject
-        Called with the number of people done and the name of the last one, for progress bars.
+    `on_subject` is called with the number of subjects done and the name of the last one, for progress bars.
     """
     for done, subject in enumerate(dataset.subjects(), start=1):
         windows = windows_of(dataset, subject)

@@ -1,7 +1,7 @@
-"""Arrays of texts from a numpy file, read without trusting it.
+"""Arrays of strings in npy files, read without executing pickles.
 
-numpy stores an array of Python objects as a pickle, and a pickle may call anything when it is loaded. Here it can
-build texts in an array and nothing else: every name it asks for is answered with an inert stand-in or refused.
+numpy stores an array of Python objects as a pickle, and loading a pickle may call any function. Here every name in
+the pickle is replaced by an inert stand-in or rejected, so that only strings can be read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sight.types import Array
 
 
 def read_array(data: bytes, where: str) -> Array:
-    """Read the content of a ``.npy`` file; an array of objects has to hold texts only."""
+    """Read the content of a ``.npy`` file; raise ValueError if an array of objects contains anything but strings."""
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -26,47 +26,49 @@ def read_array(data: bytes, where: str) -> Array:
         array: Array = np.lib.format.read_array(stream, allow_pickle=False)
         return array
     try:
-        texts = _Texts(stream).load().texts()
+        strings = _StringUnpickler(stream).load().strings()
     except (pickle.UnpicklingError, AttributeError, TypeError, ValueError, IndexError, EOFError) as error:
-        raise ValueError(f"{where} holds objects other than texts ({error}); save it as an array of str.") from None
-    return np.array(texts, dtype=str).reshape(shape)
+        raise ValueError(
+            f"{where} contains objects other than strings ({error}); save it as an array of str."
+        ) from None
+    return np.array(strings, dtype=str).reshape(shape)
 
 
-class _Shell:
-    """Stands in for whatever a pickle of a text array wants to build; keeps what it is given and does nothing."""
+class _StandIn:
+    """Inert replacement of the objects in a pickled string array; keeps its arguments and state."""
 
-    def __init__(self, *given: Any) -> None:
-        self.given = given
+    def __init__(self, *args: Any) -> None:
+        self.args = args
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
-    def texts(self) -> list[str]:
-        """Return the texts of a pickled array, whose state is version, shape, type, order and items."""
-        return [_text(item) for item in self.state[4]]
+    def strings(self) -> list[str]:
+        """Return the strings of a pickled array, whose state is version, shape, type, order and items."""
+        return [_string(item) for item in self.state[4]]
 
 
-def _text(item: Any) -> str:
+def _string(item: Any) -> str:
     if isinstance(item, str):
         return item
-    if isinstance(item, _Shell):  # a scalar of numpy: its type, then its bytes
-        dtype, data = item.given
-        if str(dtype.given[0]).startswith("U"):
+    if isinstance(item, _StandIn):  # a numpy scalar: its type, then its bytes
+        dtype, data = item.args
+        if str(dtype.args[0]).startswith("U"):
             return str(bytes(data), "utf-32-le").rstrip("\0")
     raise TypeError(f"found {type(item).__name__}")
 
 
-class _Texts(pickle.Unpickler):
-    """Reads a pickled array of texts without calling anything the pickle names."""
+class _StringUnpickler(pickle.Unpickler):
+    """Unpickler of string arrays that calls nothing the pickle names."""
 
-    admitted = frozenset(
+    allowed = frozenset(
         f"{package}.{name}"
         for package in ("numpy", "numpy.core.multiarray", "numpy._core.multiarray")
         for name in ("_reconstruct", "scalar", "ndarray", "dtype")
     )
 
     def find_class(self, module: str, name: str) -> Any:
-        """Give an inert stand-in for the four names in such a pickle, and refuse all others."""
-        if f"{module}.{name}" not in self.admitted:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return _Shell
+        """Return a stand-in for the names in a string array; raise UnpicklingError for all others."""
+        if f"{module}.{name}" not in self.allowed:
+            raise pickle.UnpicklingError(f"it refers to {module}.{name}")
+        return _StandIn

@@ -1,4 +1,4 @@
-"""Recordings as devices write them: Axivity .cwa, ActiGraph .gt3x, GENEActiv .bin, gzipped or not."""
+"""Device files: Axivity .cwa, ActiGraph .gt3x, GENEActiv .bin, gzipped or not."""
 
 from __future__ import annotations
 
@@ -14,56 +14,49 @@ from typing import Any
 
 import numpy as np
 
-from sight.datasets._dataset_files import BROKEN
-from sight.datasets._timestamps import zone_of
-from sight.types import Array, Recording
+from sight.datasets._dataset_files import BROKEN, first_words
+from sight.datasets._timestamps import UNKNOWN_ZONE, time_zone
+from sight.types import Recording
 
-#: Where each maker keeps the sampling rate and, if at all, the zone of its clock: section, key.
+#: Section and key of the sampling rate and of the time zone in the metadata of each maker.
 RATE = (("configuration", "sample_rate_hz"), ("Configuration Info", "Measurement Frequency"), ("info", "Sample Rate"))
 ZONE = (("Configuration Info", "Time Zone"), ("info", "TimeZone"))
-AXES = ("x", "y", "z")
+AXES: tuple[str, ...] = ("x", "y", "z")
 
 
 def read_device(path: Path | str, *, tz: str | None = None, subject: str | None = None) -> Recording:
-    """Read a device file: acceleration in g, rotation in deg/s where the device has it.
+    """Read a device file: acceleration in g, rotation in deg/s if the device has a gyroscope.
 
-    Parameters
-    ----------
-    path
-        A .cwa, .gt3x or .bin file, or one of them gzipped.
-    tz
-        Zone the device's clock was set in; None takes what the file tells, or UTC.
-    subject
-        Who wore it; None takes the name of the file.
-
-    Notes
-    -----
-    These devices write local time and do not change to summer time during a recording, so the zone is that of the
-    first sample. Pauses, as ActiGraph makes when it lies still, stay as jumps of the clock.
+    The devices write local time and do not switch to summer time during a recording, so the offset from UTC is that
+    of the first sample. `tz` is the zone of their clock; None uses the zone in the file, or UTC. Pauses, such as the
+    idle sleep mode of ActiGraph, remain gaps in the timestamps.
     """
     path = Path(path)
     content = _content(path)
     series = content["timeseries"].get("high_frequency") or content["timeseries"].get("acceleration")
     if series is None or not len(series["datetime"]):
-        raise ValueError(f"{path} holds no acceleration; is the recording complete?")
+        raise ValueError(f"{path} has no acceleration; is the recording complete?")
     moments, metadata = series["datetime"], content["metadata"]
-    zone, told = _zone(metadata, tz)
-    rotation = series.get("gyroscope")
-    sensors = [("acc_", "g", series["acceleration"]), ("gyro_", "deg/s", rotation)]
-    present = [sensor for sensor in sensors if sensor[2] is not None]
-    prefix = len(present) > 1
+    zone, zone_fact = _zone(metadata, tz)
+    values = np.asarray(series["acceleration"], np.float32)
+    channels, unit = AXES, ("g",) * len(AXES)
+    if series.get("gyroscope") is not None:
+        values = np.concatenate((values, series["gyroscope"]), axis=1, dtype=np.float32)
+        channels = tuple(f"{sensor}_{axis}" for sensor in ("acc", "gyro") for axis in AXES)
+        unit += ("deg/s",) * len(AXES)
     return Recording(
-        values=_values([values for _, _, values in present]),
+        values=values,
         time_s=(moments - moments[0]) / 1e9,
-        channels=tuple(name * prefix + axis for name, _, _ in present for axis in AXES),
-        unit=tuple(unit for _, unit, _ in present for _ in AXES),
+        channels=channels,
+        unit=unit,
         rate_hz=_rate(path, metadata),
-        start=_start(int(moments[0]), zone),
+        # Nanoseconds of the local clock since 1970
+        start=datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=int(moments[0]) // 1000),
         subject=subject or path.name.split(".")[0],
         facts={
             "file": path.name,
             "device": content["format"],
-            "time_zone": told,
+            "time_zone": zone_fact,
             "reader_warnings": [str(warning) for warning in content.get("warnings", ())],
         },
     )
@@ -78,11 +71,10 @@ def _content(path: Path) -> dict[str, Any]:
         with _unzipped(path) as plain:
             content = dict(actfast.read(str(plain)))
     except BROKEN as error:
-        raise ValueError(f"{path} breaks off or is damaged ({error}); copy it from the device again.") from None
+        raise ValueError(f"{path} is truncated or damaged ({error}); copy it from the device again.") from None
     except (ValueError, OSError, RuntimeError) as error:
         raise ValueError(
-            f"{path} cannot be read as a device file ({' '.join(str(error).split())[:160]}); "
-            f"is it a complete .cwa, .gt3x or .bin?"
+            f"{path} cannot be read as a device file ({first_words(error)}); is it a complete .cwa, .gt3x or .bin?"
         ) from None
     return content
 
@@ -99,37 +91,25 @@ def _unzipped(path: Path) -> Iterator[Path]:
         yield plain
 
 
-def _values(sensors: list[Array]) -> Array:
-    if len(sensors) == 1:
-        return np.asarray(sensors[0], np.float32)
-    return np.concatenate(sensors, axis=1, dtype=np.float32)
-
-
 def _rate(path: Path, metadata: dict[str, Any]) -> float:
-    text = _told(metadata, RATE)
-    number = re.search(r"\d+(\.\d+)?", text)
+    number = re.search(r"\d+(\.\d+)?", _metadata_value(metadata, RATE))
     if number is None:
-        raise ValueError(f"{path} does not tell its sampling rate; is its header complete?")
+        raise ValueError(f"{path} has no sampling rate; is its header complete?")
     return float(number[0])
 
 
 def _zone(metadata: dict[str, Any], tz: str | None) -> tuple[tzinfo, str]:
-    """Return the zone of the device's clock, and how we know."""
+    """Return the time zone of the device's clock and the fact `time_zone`."""
     if tz is not None:
-        return zone_of(tz), tz
-    offset = re.search(r"(-?)\+?(\d{1,2}):(\d{2})", _told(metadata, ZONE))
+        return time_zone(tz), tz
+    offset = re.search(r"(-?)\+?(\d{1,2}):(\d{2})", _metadata_value(metadata, ZONE))
     if offset is None:
-        return UTC, "not told, taken as UTC"
+        return UTC, UNKNOWN_ZONE
     minutes = (60 * int(offset[2]) + int(offset[3])) * (-1 if offset[1] else 1)
-    return timezone(timedelta(minutes=minutes)), f"{minutes / 60:+g} h from UTC, as the file tells"
+    return timezone(timedelta(minutes=minutes)), f"{minutes / 60:+g} h from UTC, from the file"
 
 
-def _told(metadata: dict[str, Any], places: tuple[tuple[str, str], ...]) -> str:
-    found = (metadata.get(section, {}).get(key) for section, key in places)
-    return next((str(value) for value in found if value is not None), "")
-
-
-def _start(moment_ns: int, zone: tzinfo) -> datetime:
-    """Read nanoseconds of a local clock as a moment of its zone."""
-    local = datetime(1970, 1, 1) + timedelta(microseconds=moment_ns // 1000)
-    return local.replace(tzinfo=zone)
+def _metadata_value(metadata: dict[str, Any], keys: tuple[tuple[str, str], ...]) -> str:
+    """Return the first value found under any section and key, or an empty string."""
+    values = (metadata.get(section, {}).get(key) for section, key in keys)
+    return next((str(value) for value in values if value is not None), "")

@@ -1,9 +1,7 @@
-"""ExtraSensory: phone and watch in the wild, one vector of features a minute, labels by the wearers themselves."""
+"""ExtraSensory: phone and watch in free living, one feature vector per minute, self-reported labels."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, Literal
@@ -11,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._dataset_files import read_table
+from sight.datasets._dataset_files import read_columns
 from sight.types import UNLABELLED, Array, Recording
 
 SIX = {
@@ -44,25 +42,18 @@ MOTION = (
 
 @dataclass(kw_only=True)
 class ExtraSensory(Dataset):
-    """ExtraSensory, its features of each minute; windows are single feature vectors (T = 1).
+    """ExtraSensory, the features of each minute; windows are single feature vectors (T = 1).
+
+    A minute has a label if the subject reported exactly one of the six activities. Features of sensors that were off
+    are NaN; the source model fills them with medians of its training data.
 
     Parameters
     ----------
     columns
-        "motion" takes the features of the phone's accelerometer and gyroscope and the watch's accelerometer;
-        "all" takes all 225, place and sound and phone state included.
+        "motion" selects the features of the phone's accelerometer and gyroscope and the watch's accelerometer;
+        "all" selects all 225, including location, sound and phone state.
     scale
-        "log" takes each feature to sign(f) log(1 + |f|), which tames their heavy tails; "raw" leaves them.
-
-    Notes
-    -----
-    A minute has a label if the wearer reported exactly one of the six; a minute with none or several is unlabelled.
-    Sensors that were off leave NaN, in recordings and in windows: the source fills them with medians of its own
-    training data, which belong to the model and not to the corpus.
-
-    References
-    ----------
-    doi:10.1109/MPRV.2017.3971131
+        "log" transforms each feature to sign(f) log(1 + |f|), which reduces heavy tails; "raw" keeps it.
     """
 
     columns: Literal["motion", "all"] = "motion"
@@ -81,65 +72,55 @@ class ExtraSensory(Dataset):
     licence = "not stated in the files; see the home page, and cite the paper"
     citation = (
         "Vaizman, Ellis, Lanckriet. Recognizing Detailed Human Context in the Wild from Smartphones and Smartwatches. "
-        "IEEE Pervasive Computing 16(4):62-74, 2017."
+        "IEEE Pervasive Computing 16(4):62-74, 2017. doi:10.1109/MPRV.2017.3971131"
     )
     homepage = "http://extrasensory.ucsd.edu"
     version = "2017"
-    files = ("00EABED2-271D-49D8-B599-1D4A09240601.features_labels.csv.gz", "...")
-    places = ("extrasensory", "extrasensory_features", "ExtraSensory.per_uuid_features_labels")
-    pattern = r"(^|/)(?P<subject>[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12})\.features_labels\.csv\.gz$"
+    official_files = ("00EABED2-271D-49D8-B599-1D4A09240601.features_labels.csv.gz", "...")
+    folder_names = ("extrasensory", "extrasensory_features", "ExtraSensory.per_uuid_features_labels")
+    subject_pattern = r"(^|/)(?P<subject>[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12})\.features_labels\.csv\.gz$"
     downloads = (
         Download(url="http://extrasensory.ucsd.edu/data/primary_data_files/ExtraSensory.per_uuid_features_labels.zip"),
     )
 
     def __post_init__(self) -> None:
         if self.columns == "all":
-            columns = self._header(next(iter(self._index.values()))[0])
-            self._differ(channels=columns, units=("1",) * len(columns))
+            with self.store.open(next(iter(self._files_by_subject.values()))[0]) as stream:
+                header = stream.readline().decode().strip().split(",")
+            columns = tuple(name for name in header if name != "timestamp" and not name.startswith("label"))
+            self._override(channels=columns, units=("1",) * len(columns))
 
-    def _header(self, name: str) -> tuple[str, ...]:
-        with self.store.open(name) as stream:
-            header = stream.readline().decode().strip().split(",")
-        return tuple(column for column in header if column != "timestamp" and not column.startswith("label"))
-
-    def _subject(self, match: re.Match[str]) -> str:
-        return match["subject"]
-
-    def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
-        for name in names:
-            types = dict.fromkeys((*self.channels, *SIX), np.float32) | {"timestamp": np.int64}
-            table = read_table(self.store, name, ("timestamp", *self.channels, *SIX), dtype=types)
-            table = table.sort_values("timestamp", kind="stable")
-            values = table[list(self.channels)].to_numpy()
-            if self.scale == "log":
-                values = np.sign(values) * np.log1p(np.abs(values))
-            time = table["timestamp"].to_numpy()
-            marks = table[list(SIX)].to_numpy() == 1
-            yield Recording(
-                values=values,
-                time_s=(time - time[:1]).astype(np.float64),
-                labels=_exclusive(marks),
-                channels=self.channels,
-                unit=self.units,
-                rate_hz=self.rate_hz,
-                start=datetime.fromtimestamp(int(time[0]), UTC) if len(time) else None,
-                subject=subject,
-                facts={
-                    "file": name,
-                    "nan_share": float(np.isnan(values).mean()) if values.size else 0.0,
-                    "empty_columns": int(np.isnan(values).all(axis=0).sum()),
-                    "minutes_with_no_label": int((marks.sum(axis=1) == 0).sum()),
-                    "minutes_with_several_labels": int((marks.sum(axis=1) > 1).sum()),
-                },
-            )
+    def _read_file(self, subject: str, file: str) -> Recording:
+        types = dict.fromkeys((*self.channels, *SIX), np.float32) | {"timestamp": np.int64}
+        table = read_columns(self.store, file, ("timestamp", *self.channels, *SIX), dtype=types)
+        table = table.sort_values("timestamp", kind="stable")
+        values = table[list(self.channels)].to_numpy()
+        if self.scale == "log":
+            values = np.sign(values) * np.log1p(np.abs(values))
+        time = table["timestamp"].to_numpy()
+        marks = table[list(SIX)].to_numpy() == 1
+        return self._recording(
+            subject,
+            file,
+            values,
+            time_s=(time - time[:1]).astype(np.float64),
+            labels=_exclusive_class(marks),
+            start=datetime.fromtimestamp(int(time[0]), UTC) if len(time) else None,
+            facts={
+                "nan_share": float(np.isnan(values).mean()) if values.size else 0.0,
+                "empty_columns": int(np.isnan(values).all(axis=0).sum()),
+                "minutes_with_no_label": int((marks.sum(axis=1) == 0).sum()),
+                "minutes_with_several_labels": int((marks.sum(axis=1) > 1).sum()),
+            },
+        )
 
 
-def _exclusive(marks: Array) -> Array:
-    """Return the one class marked in each row, or -1.
+def _exclusive_class(marks: Array) -> Array:
+    """Return the only class marked in each row, -1 if none or several are.
 
     Examples
     --------
-    >>> _exclusive(np.array([[0, 1, 0], [1, 1, 0], [0, 0, 0]], dtype=bool)).tolist()
+    >>> _exclusive_class(np.array([[0, 1, 0], [1, 1, 0], [0, 0, 0]], dtype=bool)).tolist()
     [1, -1, -1]
     """
     return np.where(marks.sum(axis=1) == 1, marks.argmax(axis=1), UNLABELLED).astype(np.int16)

@@ -1,4 +1,4 @@
-"""Download corpora from their official places: licence first, resumed where it broke off, checked by hash."""
+"""Download datasets from their official addresses, resumable and verified by hash."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import shutil
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from sight.datasets._base import Dataset, Download, where_to_put
+from sight.datasets._base import Dataset, Download
 from sight.datasets._dataset_files import data_folder
 from sight.registry import get
 
@@ -25,174 +25,148 @@ def fetch(
     name: str,
     folder: Path | str | None = None,
     progress: bool = True,
-    say: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
 ) -> tuple[Path, ...]:
-    """Download a corpus into the data folder and return the files that are now there.
+    """Download a dataset into the data folder and return its files.
 
-    Parameters
-    ----------
-    name
-        Registry name of the corpus.
-    folder
-        Where to put it; None is the folder of `SIGHT_DATA`.
-    progress
-        Whether to show a bar.
-    say
-        Takes the lines to show: licence, citation, whether the hash was verified.
-
-    Notes
-    -----
-    What is there already is not downloaded again. A download that breaks off leaves a ``.part`` file, from which
-    the next attempt goes on if the server still offers the same file.
+    Existing files are not downloaded again. An interrupted download leaves a ``.part`` file; the next attempt resumes
+    it if the server still offers the same file. `echo` is called with each line to show: licence, citation, whether
+    the hash was verified.
     """
     dataset: type[Dataset] = get("datasets", name)
     downloads: tuple[Download, ...] = getattr(dataset, "downloads", ())
     if not downloads:
-        raise ValueError(f"{name} is not downloaded from anywhere; it is made here or comes from your own files.")
+        raise ValueError(f"{name} has no download; it is generated or consists of your own files.")
     folder = Path(folder) if folder is not None else data_folder()
-    say(f"{dataset.title}, version {dataset.version}")
-    say(f"Licence: {dataset.licence}")
-    say(f"Please cite: {dataset.citation}")
-    say(f"Home: {dataset.homepage}")
-    return tuple(_one(dataset, download, folder, progress, say) for download in downloads)
+    echo(f"{dataset.title}, version {dataset.version}")
+    echo(f"Licence: {dataset.licence}")
+    echo(f"Please cite: {dataset.citation}")
+    echo(f"Homepage: {dataset.homepage}")
+    return tuple(_download(dataset, download, folder, progress, echo) for download in downloads)
 
 
-def _one(dataset: type[Dataset], download: Download, folder: Path, progress: bool, say: Callable[[str], None]) -> Path:
-    target = folder / (download.file or f"{dataset.places[0]}.zip")
-    if target.exists() and (download.sha256 is None or download.inside is not None):
-        say(f"{target} is there already; remove it to download it again.")
+def _download(
+    dataset: type[Dataset], download: Download, folder: Path, progress: bool, echo: Callable[[str], None]
+) -> Path:
+    target = folder / (download.filename or f"{dataset.folder_names[0]}.zip")
+    if target.exists() and (download.sha256 is None or download.inner_zip is not None):
+        echo(f"{target} exists; remove it to download it again.")
         return target
     try:
         retrieve(download, target, progress)
     except OSError as error:
-        remedy = where_to_put(dataset, folder)
+        remedy = dataset.where_to_put(folder)
         raise ValueError(f"{dataset.name}: could not download {download.url} ({_reason(error)}); {remedy}") from error
-    say("Hash verified." if download.sha256 else "Hash not known; not verified.")
+    echo("Hash verified." if download.sha256 else "No hash available; not verified.")
     return target
 
 
 def retrieve(download: Download, target: Path, progress: bool = False) -> None:
-    """Download one file to `target`, through pooch, which checks the hash before the file appears."""
+    """Download one file to `target` with pooch, which verifies the hash before the file appears."""
     import pooch
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    wanted = None if download.sha256 is None else f"sha256:{download.sha256}"
-    outer = target if download.inside is None else target.with_name(f"{target.stem}.download.zip")
+    known_hash = None if download.sha256 is None else f"sha256:{download.sha256}"
+    outer = target if download.inner_zip is None else target.with_name(f"{target.stem}.download.zip")
+    downloader = partial(_resume_download, progress=progress)
     logger = pooch.get_logger()
     level, _ = logger.level, logger.setLevel("ERROR")
     try:
-        pooch.retrieve(download.url, wanted, fname=outer.name, path=outer.parent, downloader=Resuming(progress))
+        pooch.retrieve(download.url, known_hash, fname=outer.name, path=outer.parent, downloader=downloader)
     except ValueError as error:
         raise ValueError(
-            f"{download.url} arrived with another hash than sha256 {download.sha256}, so it was not kept: "
-            f"the file changed or was damaged on the way; try again, or report it if it stays so."
+            f"{download.url} does not have the expected sha256 {download.sha256} and was deleted: the file has "
+            f"changed or was damaged in transfer; try again, and report it if the error persists."
         ) from error
     finally:
         logger.setLevel(level)
-    if download.inside is not None:
-        _unwrap(outer, download.inside, target)
+    if download.inner_zip is not None:
+        _unwrap(outer, download.inner_zip, target)
 
 
-class Resuming:
-    """Downloads for pooch: keeps what arrived in a ``.part`` file and asks only for the rest.
-
-    Parameters
-    ----------
-    progress
-        Whether to show a bar.
-    attempts
-        How often one call goes on by itself after the connection broke.
-    """
-
-    def __init__(self, progress: bool = False, attempts: int = ATTEMPTS) -> None:
-        self.progress, self.attempts = progress, attempts
-
-    def __call__(self, url: str, output_file: Any, pooch: Any) -> None:  # noqa: ARG002 - the signature pooch calls
-        """Write the content of `url` to the temporary `output_file`; the part lies beside it, named by the url."""
-        output = Path(output_file)
-        part = output.with_name(f"{Path(url.partition('?')[0]).name}.part")
-        for attempt in range(1, self.attempts + 1):
-            try:
-                self._continue(url, part)
-                break
-            except urllib.error.HTTPError:
-                raise
-            except OSError:
-                if attempt == self.attempts:
-                    raise
-        part.replace(output)
-        _tag_file(part).unlink(missing_ok=True)
-
-    def _continue(self, url: str, part: Path) -> None:
-        have = part.stat().st_size if part.exists() else 0
-        request = urllib.request.Request(url, headers=_range(part, have))
+def _resume_download(url: str, output_file: Any, pooch: Any, *, progress: bool) -> None:  # noqa: ARG001 - called by pooch
+    """Write the content of `url` to `output_file`; the ``.part`` file beside it is named after the URL."""
+    output = Path(output_file)
+    part = output.with_name(f"{Path(url.partition('?')[0]).name}.part")
+    for attempt in range(1, ATTEMPTS + 1):
         try:
-            response = urllib.request.urlopen(request, timeout=TIMEOUT_S)
-        except urllib.error.HTTPError as error:
-            if error.code != 416:  # the part is not a beginning of this file, or already all of it
+            _append_rest(url, part, progress)
+            break
+        except urllib.error.HTTPError:
+            raise
+        except OSError:
+            if attempt == ATTEMPTS:
                 raise
-            error.close()
-            part.unlink()
-            response, have = urllib.request.urlopen(url, timeout=TIMEOUT_S), 0
-        with response:
-            have = have if response.status == 206 else 0
-            total = have + int(response.headers.get("Content-Length") or 0)
-            _tag_file(part).write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
-            with part.open("ab" if have else "wb") as stream, _bar(self.progress, part.stem, total, have) as advance:
-                self._copy(response, stream, advance)
-        if total > part.stat().st_size:
-            raise ConnectionError(f"it broke off after {part.stat().st_size} of {total} bytes")
+    part.replace(output)
+    _tag_file(part).unlink(missing_ok=True)
 
-    def _copy(self, response: Any, stream: IO[bytes], advance: Callable[[int], None]) -> None:
+
+def _append_rest(url: str, part: Path, progress: bool) -> None:
+    """Append to a ``.part`` file what is missing; start again if the server has another file or cannot resume."""
+    size = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers=_range_headers(part, size))
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT_S)
+    except urllib.error.HTTPError as error:
+        if error.code != 416:  # the part belongs to another file, or is complete
+            raise
+        error.close()
+        part.unlink()
+        response, size = urllib.request.urlopen(url, timeout=TIMEOUT_S), 0
+    with response:
+        size = size if response.status == 206 else 0
+        total = size + int(response.headers.get("Content-Length") or 0)
+        _tag_file(part).write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
+        _copy(response, part, size, total, progress)
+    if total > part.stat().st_size:
+        raise ConnectionError(f"interrupted after {part.stat().st_size} of {total} bytes")
+
+
+def _copy(response: Any, part: Path, size: int, total: int, progress: bool) -> None:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with (
+        Progress(*columns, TimeRemainingColumn(), disable=not progress) as bar,
+        part.open("ab" if size else "wb") as out,
+    ):
+        task = bar.add_task(part.stem, total=total or None, completed=size)
         try:
             while chunk := response.read(CHUNK_BYTES):
-                stream.write(chunk)
-                advance(len(chunk))
+                out.write(chunk)
+                bar.advance(task, len(chunk))
         except HTTPException as error:
-            raise ConnectionError(f"it broke off: {error}") from error
+            raise ConnectionError(f"interrupted: {error}") from error
 
 
-def _range(part: Path, have: int) -> dict[str, str]:
-    """Ask for the rest of the very file the part is from; a server that offers another then sends it whole."""
+def _range_headers(part: Path, size: int) -> dict[str, str]:
+    """Return headers that request the rest of the same file; a server with another file sends it whole."""
     tag = _tag_file(part).read_text() if _tag_file(part).exists() else ""
-    return {"Range": f"bytes={have}-", "If-Range": tag} if have and tag and not tag.startswith("W/") else {}
+    return {"Range": f"bytes={size}-", "If-Range": tag} if size and tag and not tag.startswith("W/") else {}
 
 
 def _tag_file(part: Path) -> Path:
     return part.with_name(part.name + ".tag")
 
 
-def _unwrap(outer: Path, inside: str, target: Path) -> None:
-    """Take the inner zip out of one that only wraps it; a file that is itself the data stays as it is."""
+def _unwrap(outer: Path, inner_zip: str, target: Path) -> None:
+    """Extract the inner zip to `target`; if there is none, the outer file becomes `target`."""
     with zipfile.ZipFile(outer) as archive:
-        found = next((name for name in archive.namelist() if name.rpartition("/")[2] == inside), None)
-        if found is not None:
-            half = target.with_name(target.name + ".half")
-            with archive.open(found) as source, half.open("wb") as stream:
+        member = next((name for name in archive.namelist() if name.rpartition("/")[2] == inner_zip), None)
+        if member is not None:
+            partial_file = target.with_name(target.name + ".half")
+            with archive.open(member) as source, partial_file.open("wb") as stream:
                 shutil.copyfileobj(source, stream)
-            half.replace(target)
-    if found is None:
+            partial_file.replace(target)
+    if member is None:
         outer.replace(target)
     else:
         outer.unlink()
 
 
-@contextmanager
-def _bar(show: bool, label: str, total: int, done: int) -> Iterator[Callable[[int], None]]:
-    if not show:
-        yield lambda _: None
-        return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn()) as bar:
-        task = bar.add_task(label, total=total or None, completed=done)
-        yield lambda count: bar.advance(task, count)
-
-
 def _reason(error: OSError) -> str:
     if isinstance(error, urllib.error.HTTPError):
-        return f"the server answers {error.code} {error.reason}"
+        return f"the server returned {error.code} {error.reason}"
     if isinstance(error, urllib.error.URLError):
         return f"no connection: {error.reason}"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""HuGaDB: gait and daily activities of eighteen people, inertial sensors on both legs, about 58.8 Hz."""
+"""HuGaDB: gait and daily activities of eighteen subjects, inertial sensors on both legs, about 58.8 Hz."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._dataset_files import natural, read_table
+from sight.datasets._dataset_files import natural, read_columns
 from sight.types import Array, Recording
 
 SIX = {1: "walk", 2: "run", 3: "up", 4: "down", 5: "sit", 8: "stand"}
@@ -21,7 +21,7 @@ TWELVE = dict(
         start=1,
     )
 )
-#: Sensors in the order of the table of corrupted gyroscopes in the corpus's README.
+#: Sensors in the order of the table of corrupted gyroscopes in the dataset's README.
 SENSORS = ("rf", "lf", "rs", "ls", "rt", "lt")
 ACC_PER_G = 16384
 GYRO_PER_DEG_S = 16.4
@@ -30,24 +30,18 @@ MINUTE_S = 60.0
 
 @dataclass(kw_only=True)
 class HuGaDB(Dataset):
-    """Human gait database, version 1, one of its six places on the legs.
+    """Human gait database, version 1, one of its six sensors.
+
+    Recordings are ordered by the minute in ``#Date`` (without year), then by activity and number in the file name. A
+    recording never starts before the previous one ends, so pauses are accurate to a minute. Whether the README lists
+    the gyroscope as corrupted is a fact of each recording, if the README is present.
 
     Parameters
     ----------
     sensor
         Right or left (r, l), foot, shin or thigh (f, s, t).
     labels
-        "six" keeps walk, run, up, down, sit and stand, and leaves all else unlabelled; "twelve" keeps all.
-
-    Notes
-    -----
-    Recordings follow each other by the minute written in ``#Date`` (no year), then by activity and number in the
-    file name; a recording never starts before the one before it ended, so pauses are right within a minute.
-    Whether the README lists the gyroscope as corrupted is a fact of each recording, if that README is there.
-
-    References
-    ----------
-    doi:10.1007/978-3-319-73013-4_12
+        "six" uses walk, run, up, down, sit and stand, and leaves the others unlabelled; "twelve" uses all.
     """
 
     sensor: Literal["rf", "lf", "rs", "ls", "rt", "lt"] = "rt"
@@ -65,75 +59,69 @@ class HuGaDB(Dataset):
     licence = "not stated in the files; see the home page, and cite the paper"
     citation = (
         "Chereshnev, Kertész-Farkas. HuGaDB: Human Gait Database for Activity Recognition from Wearable Inertial "
-        "Sensor Networks. AIST 2017, LNCS 10716, 2018."
+        "Sensor Networks. AIST 2017, LNCS 10716, 2018. doi:10.1007/978-3-319-73013-4_12"
     )
     homepage = "https://github.com/romanchereshnev/HuGaDB"
     version = "1"
     one_clock = True
-    files = ("Data/HuGaDB_v1_various_01_00.txt", "...", "README.md")
-    places = ("hugadb", "hugadb_right_thigh", "HuGaDB")
-    pattern = r"(^|/)HuGaDB_v\d_(?P<activity>\w+)_(?P<subject>\d+)_(?P<number>\d+)\.txt$"
+    official_files = ("Data/HuGaDB_v1_various_01_00.txt", "...", "README.md")
+    folder_names = ("hugadb", "hugadb_right_thigh", "HuGaDB")
+    subject_pattern = r"(^|/)HuGaDB_v\d_(?P<activity>\w+)_0*(?P<subject>\d+)_(?P<number>\d+)\.txt$"
     downloads = (Download(url="https://www.dropbox.com/s/7nb9g650i5m9k6c/HuGaDB.zip?dl=1"),)
 
     def __post_init__(self) -> None:
-        self._differ(channels=tuple(f"{kind}_{self.sensor}_{axis}" for kind in ("acc", "gyro") for axis in "xyz"))
+        self._override(channels=tuple(f"{kind}_{self.sensor}_{axis}" for kind in ("acc", "gyro") for axis in "xyz"))
         if self.labels == "twelve":
-            self._differ(classes=tuple(TWELVE.values()), label_map=TWELVE)
+            self._override(classes=tuple(TWELVE.values()), label_map=TWELVE)
 
-    def _depends(self, names: Sequence[str]) -> Sequence[str]:
+    def _input_files(self, files: Sequence[str]) -> Sequence[str]:
         readme = self.store.find("README.md")
-        return names if readme is None else [*names, readme]
+        return files if readme is None else [*files, readme]
 
-    def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
-        dated = sorted((self._date(name), natural(name.rpartition("/")[2]), name) for name in names)
+    def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
+        dated = sorted((self._minute(file), natural(file.rpartition("/")[2]), file) for file in files)
         first, end = dated[0][0][0], 0.0
-        for (minute, _), _, name in dated:
-            values, labels = self._read(name)
+        for (minute, _), _, file in dated:
+            values, labels = self._read(file)
             offset = max((minute - first) * MINUTE_S, end)
-            yield Recording(
-                values=values,
-                time_s=offset + np.arange(len(values)) / self.rate_hz,
-                labels=labels,
-                channels=self.channels,
-                unit=self.units,
-                rate_hz=self.rate_hz,
-                subject=subject,
-                facts=self._facts(name, values),
+            time_s = offset + np.arange(len(values)) / self.rate_hz
+            yield self._recording(
+                subject, file, values, time_s=time_s, labels=labels, facts=self._gyro_facts(file, values)
             )
             end = offset + len(values) / self.rate_hz
 
-    def _date(self, name: str) -> tuple[int, str]:
-        """Return minutes since new year, and what else stands there: three files have a third digit of minutes."""
-        with self.store.open(name) as stream:
+    def _minute(self, file: str) -> tuple[int, str]:
+        """Return the minute of the year in ``#Date``, and the third digit of minutes that three files have."""
+        with self.store.open(file) as stream:
             head = stream.read(400).decode("utf-8", "replace")
         match = re.search(r"#Date\s+(\d+)-(\d+)-(\d+)-(\d\d)(\d*)", head)
         if match is None:
-            raise ValueError(f"{self.store.where(name)}: expected a line '#Date MM-DD-HH-MM'; is it the official file?")
+            raise ValueError(f"{self.store.where(file)}: expected a line '#Date MM-DD-HH-MM'; is it the official file?")
         month, day, hour, minute = (int(part) for part in match.groups()[:4])
         days = np.datetime64(f"2016-{month:02}-{day:02}", "D") - np.datetime64("2016-01-01", "D")
         return int(days.astype(int)) * 1440 + hour * 60 + minute, match[5]
 
-    def _read(self, name: str) -> tuple[Array, Array]:
-        table = read_table(self.store, name, (*self.channels, "act"), sep="\t", comment="#", dtype=np.int32)
+    def _read(self, file: str) -> tuple[Array, Array]:
+        table = read_columns(self.store, file, (*self.channels, "act"), sep="\t", comment="#", dtype=np.int32)
         scale = np.repeat([1 / ACC_PER_G, 1 / GYRO_PER_DEG_S], 3)
         values = (table[list(self.channels)].to_numpy() * scale).astype(np.float32)
-        return values, self._codes(table["act"].to_numpy(), self.store.where(name))
+        return values, self._class_indices(table["act"].to_numpy(), self.store.where(file))
 
-    def _facts(self, name: str, values: Array) -> dict[str, Any]:
+    def _gyro_facts(self, file: str, values: Array) -> dict[str, Any]:
         clipped = np.abs(values[:, 3:]) >= 32767 / GYRO_PER_DEG_S - 0.05
-        facts = {"file": name, "gyro_clipped_samples": int(clipped.any(axis=1).sum())}
-        if self._corrupted is not None:
-            facts["gyro_corrupted_recordings"] = int(name.rpartition("/")[2] in self._corrupted)
+        facts = {"gyro_clipped_samples": int(clipped.any(axis=1).sum())}
+        if self._corrupted_files is not None:
+            facts["gyro_corrupted_recordings"] = int(file.rpartition("/")[2] in self._corrupted_files)
         return facts
 
     @cached_property
-    def _corrupted(self) -> frozenset[str] | None:
-        """Names of the files whose gyroscope at this place the README calls corrupted."""
-        name = self.store.find("README.md")
-        if name is None:
+    def _corrupted_files(self) -> frozenset[str] | None:
+        """Files whose gyroscope at this sensor the README lists as corrupted; None without README."""
+        readme = self.store.find("README.md")
+        if readme is None:
             return None
-        with self.store.open(name) as stream:
+        with self.store.open(readme) as stream:
             text = stream.read().decode("utf-8", "replace")
         rows = re.findall(r"(HuGaDB_v\d_\w+\.txt)\s*((?:\|[^|\n]*){6})", text)
-        place = SENSORS.index(self.sensor)
-        return frozenset(file for file, cells in rows if cells.split("|")[1 + place].strip() != "OK")
+        column = 1 + SENSORS.index(self.sensor)
+        return frozenset(file for file, cells in rows if cells.split("|")[column].strip() != "OK")

@@ -1,14 +1,12 @@
-"""Windows as files: one ``SUBJECT.npz`` with ``x`` (N, C, T) and ``y`` (N,) names of classes.
+"""Preprocessed windows in npz files: one ``SUBJECT.npz`` with ``x`` (N, C, T) and class names ``y`` (N,).
 
-This is the form in which the authors of SIGHT keep preprocessed corpora. ``y`` may be an array of Python objects,
-which numpy stores as a pickle; see `sight.datasets._npz_strings` for how it is read without running it.
+This is the format of the preprocessed datasets of SIGHT's authors. ``y`` may be an array of Python objects, which
+numpy stores as a pickle; `sight.datasets._npz_strings` reads it without executing it.
 """
 
 from __future__ import annotations
 
 import io
-import os
-import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,9 +16,10 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
+from sight.atomic import write_atomic
 from sight.datasets._base import Dataset
 from sight.datasets._npz_strings import read_array
-from sight.datasets._window_protocols import stretches, unroll
+from sight.datasets._window_protocols import continuous_runs, unroll
 from sight.types import UNLABELLED, Array, Recording, Windows
 
 
@@ -28,15 +27,13 @@ from sight.types import UNLABELLED, Array, Recording, Windows
 class Npz(Dataset):
     """A folder or zip of ``SUBJECT.npz`` files.
 
+    In files that contain only ``x`` and ``y``, windows follow each other without gap.
+
     Parameters
     ----------
     rate, window, stride
-        Samples per second, seconds of a window and between two, where the files do not say; those written by
-        `write_npz` do. Without a rate a sample counts as a second, without a stride windows do not overlap.
-
-    Notes
-    -----
-    Files that hold only ``x`` and ``y`` tell no time: windows follow each other without gap.
+        Sampling rate in Hz, length of a window and distance between two in seconds, if the files do not contain them;
+        those written by `write_npz` do. Default: one sample per second, windows that do not overlap.
     """
 
     rate: float | None = None
@@ -44,7 +41,7 @@ class Npz(Dataset):
     stride: float | None = None
 
     name = "npz"
-    title = "Preprocessed windows, one npz for each person"
+    title = "Preprocessed windows, one npz for each subject"
     classes: ClassVar[tuple[str, ...]] = ()
     label_map: ClassVar[Mapping[Any, str]] = {}
     channels: ClassVar[tuple[str, ...]] = ()
@@ -52,25 +49,26 @@ class Npz(Dataset):
     rate_hz = 1.0
     window_s = 0.0
     stride_s = 0.0
-    licence = "that of the corpus the windows come from"
-    citation = "that of the corpus the windows come from"
+    licence = "that of the original dataset"
+    citation = "that of the original dataset"
     homepage = "your own preprocessing"
     version = "1"
-    files = ("SUBJECT.npz", "...")
-    places = ("npz",)
-    pattern = r"(^|/)(?P<subject>[^/]+)\.npz$"
+    official_files = ("SUBJECT.npz", "...")
+    folder_names = ("npz",)
+    subject_pattern = r"(^|/)(?P<subject>[^/]+)\.npz$"
 
     def __post_init__(self) -> None:
-        contents = [self._content(names[0], labels_only=True) for names in self._index.values()]
-        kept = [content["classes"].tolist() for content in contents if "classes" in content]
-        named = kept[0] if kept else sorted({str(label) for content in contents for label in content["y"]} - {""})
-        first = self._content(next(iter(self._index.values()))[0])
+        files = [files[0] for files in self._files_by_subject.values()]
+        contents = [self._content(file, labels_only=True) for file in files]
+        stored = [content["classes"].tolist() for content in contents if "classes" in content]
+        classes = stored[0] if stored else sorted({str(label) for content in contents for label in content["y"]} - {""})
+        first = self._content(files[0])
         channels, length = first["x"].shape[1:]
         rate = self.rate or (length / float(first["window_s"]) if "window_s" in first else 1.0)
         window_s = self.window or (float(first["window_s"]) if "window_s" in first else length / rate)
-        self._differ(
-            classes=tuple(named),
-            label_map={name: name for name in named} | {"": ""},
+        self._override(
+            classes=tuple(classes),
+            label_map={name: name for name in classes} | {"": ""},
             channels=tuple(f"channel {i}" for i in range(channels)),
             units=("unknown",) * channels,
             rate_hz=rate,
@@ -78,48 +76,34 @@ class Npz(Dataset):
             stride_s=self.stride or (float(first["stride_s"]) if "stride_s" in first else window_s),
         )
 
-    def _subject(self, match: re.Match[str]) -> str:
-        return match["subject"]
+    def _content(self, file: str, labels_only: bool = False) -> dict[str, Array]:
+        with self.store.open(file) as stream:
+            return _load(io.BytesIO(stream.read()), self.store.where(file), labels_only)
 
-    def _content(self, name: str, labels_only: bool = False) -> dict[str, Array]:
-        with self.store.open(name) as stream:
-            return _load(io.BytesIO(stream.read()), self.store.where(name), labels_only)
+    def _make_windows(self, subject: str, windowing: Mapping[str, Any]) -> Windows:
+        content = self._content(self._files_of(subject)[0])
+        return _windows(content, self._class_indices(content["y"].astype(str), subject), windowing)
 
-    def _windows(self, subject: str, settings: Mapping[str, Any]) -> Windows:
-        content = self._content(self._names(subject)[0])
-        return _windows(content, self._codes(content["y"].astype(str), subject), settings)
-
-    def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
-        windows = self._windows(subject, self.windowing())
+    def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
+        windows = self._make_windows(subject, self.windowing())
         step = max(round(self.stride_s * self.rate_hz), 1)
-        for run in stretches(windows.x, step, windows.label) if len(windows) else []:
+        for run in continuous_runs(windows.x, step, windows.label) if len(windows) else []:
             values = unroll(windows.x[run], step)
-            yield Recording(
-                values=values,
+            yield self._recording(
+                subject,
+                files[0],
+                values,
                 time_s=windows.time_s[run.start] + np.arange(len(values)) / self.rate_hz,
                 labels=np.full(len(values), windows.label[run.start]),
-                channels=self.channels,
-                unit=self.units,
-                rate_hz=self.rate_hz,
                 start=windows.start,
-                subject=subject,
-                facts={"file": names[0]},
             )
 
 
 def write_npz(windows: Windows, path: Path | str, classes: Sequence[str]) -> None:
-    """Write windows as ``x`` and ``y``, and beside them what else they know; the file appears whole or not at all.
+    """Write the windows of a subject as ``x`` and ``y``, with classes, times, gaps, wear and window length.
 
-    Parameters
-    ----------
-    windows
-        Of one person. Unlabelled ones get the empty text in ``y``.
-    path
-        ``SUBJECT.npz``.
-    classes
-        Names of the classes that labels point to.
+    ``y`` contains class names, empty for windows without a label. The file is written atomically.
     """
-    path = Path(path)
     arrays = {
         "x": windows.x,
         "y": np.array([*classes, ""], dtype=str)[windows.label],
@@ -132,42 +116,33 @@ def write_npz(windows: Windows, path: Path | str, classes: Sequence[str]) -> Non
     }
     if windows.start is not None:
         arrays["start"] = np.array(windows.start.isoformat())
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as stream:
-            np.savez_compressed(stream, allow_pickle=False, **arrays)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, allow_pickle=False, **arrays)
+    write_atomic(path, stream.getvalue())
 
 
 def read_npz(path: Path | str, classes: Sequence[str] | None = None) -> tuple[Windows, tuple[str, ...]]:
-    """Read one file; returns the windows and the classes that their labels point to.
+    """Read a ``SUBJECT.npz``; return its windows and the class names of their labels.
 
-    Parameters
-    ----------
-    path
-        ``SUBJECT.npz``.
-    classes
-        Order of the classes; None takes the file's own, or the names in ``y`` in alphabetical order.
+    Without `classes`, those of the file are used, or else the names in ``y`` in alphabetical order.
     """
     content = _load(io.BytesIO(Path(path).read_bytes()), str(path))
-    texts = content["y"].astype(str)
+    names = content["y"].astype(str).tolist()
     if classes is None:
-        classes = content["classes"].tolist() if "classes" in content else sorted(set(texts.tolist()) - {""})
-    unknown = sorted(set(texts.tolist()) - {"", *classes})
+        classes = content["classes"].tolist() if "classes" in content else sorted(set(names) - {""})
+    unknown = sorted(set(names) - {"", *classes})
     if unknown:
-        raise ValueError(f"{path}: label {unknown[0]!r} is not in the map; known are {', '.join(classes)}.")
+        raise ValueError(f"{path}: label {unknown[0]!r} is not in the map; expected {', '.join(classes)}.")
     position = {name: k for k, name in enumerate(classes)} | {"": UNLABELLED}
-    label = np.array([position[text] for text in texts.tolist()], dtype=np.int64)
-    settings = {"window_s": float(content["x"].shape[2]), "stride_s": float(content["x"].shape[2])}
-    return _windows(content, label, settings), tuple(classes)
+    label = np.array([position[name] for name in names], dtype=np.int64)
+    length = float(content["x"].shape[2])
+    return _windows(content, label, {"window_s": length, "stride_s": length}), tuple(classes)
 
 
-def _windows(content: Mapping[str, Array], label: Array, settings: Mapping[str, Any]) -> Windows:
+def _windows(content: Mapping[str, Array], label: Array, windowing: Mapping[str, Any]) -> Windows:
     n = len(label)
-    window_s = float(content.get("window_s", settings["window_s"]))
-    stride_s = float(content.get("stride_s", settings["stride_s"]))
+    window_s = float(content.get("window_s", windowing["window_s"]))
+    stride_s = float(content.get("stride_s", windowing["stride_s"]))
     start = content.get("start")
     return Windows(
         x=content["x"].astype(np.float32, copy=False),
@@ -182,13 +157,13 @@ def _windows(content: Mapping[str, Array], label: Array, settings: Mapping[str, 
 
 
 def _load(stream: IO[bytes], where: str, labels_only: bool = False) -> dict[str, Array]:
-    """Read the arrays of an npz; only ``y`` may hold objects, and only texts."""
+    """Read the arrays of an npz; arrays of objects may contain strings only."""
     try:
         with zipfile.ZipFile(stream) as archive:
             names = [name for name in archive.namelist() if not (labels_only and name == "x.npy")]
             arrays = {name.removesuffix(".npy"): read_array(archive.read(name), f"{name} of {where}") for name in names}
     except zipfile.BadZipFile:
-        raise ValueError(f"{where} is no complete npz; copy it again.") from None
+        raise ValueError(f"{where} is not a complete npz; copy it again.") from None
     missing = {"x", "y"} - set(arrays) - ({"x"} if labels_only else set())
     if missing:
         raise ValueError(f"{where}: expected arrays x and y, got {', '.join(sorted(arrays)) or 'none'}.")

@@ -1,4 +1,4 @@
-"""UCI-HAR: six activities of thirty people with a phone at the waist, already cut into windows, 50 Hz."""
+"""UCI-HAR: six activities of thirty subjects, waist phone, distributed as windows, 50 Hz."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._dataset_files import read_table
-from sight.datasets._window_protocols import stretches, unroll
+from sight.datasets._dataset_files import read_columns
+from sight.datasets._window_protocols import continuous_runs, unroll
 from sight.datasets.hapt import ACTIVITIES, BASIC
 from sight.types import Array, Recording, Windows
 
@@ -23,20 +23,14 @@ LENGTH, STRIDE = 128, 64
 class UCIHAR(Dataset):
     """Human Activity Recognition Using Smartphones, from its inertial signals.
 
+    The files contain windows in the order of recording, without times. `time_s` advances by one stride per window.
+    Where two windows do not overlap there is a gap of unknown length, counted as one stride. A recording is a run of
+    overlapping windows, joined to one signal.
+
     Parameters
     ----------
     acc
-        "body_acc" without gravity or "total_acc" with it; the SIGHT paper does not say which, see the benchmark.
-
-    Notes
-    -----
-    The files hold windows in the order they were recorded, and no times: `time_s` counts from one window to the next
-    as if nothing were missing, and a gap is where two windows do not overlap. How long it was nobody knows,
-    so it counts as one stride. A recording is a run of windows that do overlap, laid end to end again.
-
-    References
-    ----------
-    Anguita, Ghio, Oneto, Parra, Reyes-Ortiz, ESANN 2013.
+        "body_acc" without gravity or "total_acc" with it; the SIGHT paper does not state which, see the benchmark.
     """
 
     acc: Literal["body_acc", "total_acc"] = "body_acc"
@@ -58,85 +52,71 @@ class UCIHAR(Dataset):
     )
     homepage = "https://archive.ics.uci.edu/dataset/240"
     version = "1.0"
-    files = (
+    official_files = (
         "UCI HAR Dataset/train/Inertial Signals/body_acc_x_train.txt",
         "...",
         "UCI HAR Dataset/test/subject_test.txt",
         "UCI HAR Dataset/test/y_test.txt",
     )
-    places = ("ucihar", "UCI HAR Dataset")
-    pattern = r"(^|/)(?P<subject>train|test)/subject_(train|test)\.txt$"
+    folder_names = ("ucihar", "UCI HAR Dataset")
+    subject_pattern = r"(^|/)(?P<subject>train|test)/subject_(train|test)\.txt$"
     downloads = (
         Download(
             url="https://archive.ics.uci.edu/static/public/240/human+activity+recognition+using+smartphones.zip",
-            inside="UCI HAR Dataset.zip",
+            inner_zip="UCI HAR Dataset.zip",
         ),
     )
 
     @cached_property
-    def _index(self) -> dict[str, list[str]]:
-        """Subjects to the files of their part; a file holds many people, so the lines decide."""
-        parts = [name for name in self.store.names if re.search(self.pattern, name)]
-        people: dict[int, list[str]] = {}
-        for name in parts:
-            for person in np.unique(self._column(name)).tolist():
-                people.setdefault(person, []).append(name)
-        if not people:
-            return super()._index
-        return {str(person): people[person] for person in sorted(people)}
+    def _files_by_subject(self) -> dict[str, list[str]]:
+        """Lists of subjects, one line per window, in which each subject occurs."""
+        index: dict[int, list[str]] = {}
+        for file in self.store.names:
+            if re.search(self.subject_pattern, file):
+                for subject in np.unique(self._read_column(file)).tolist():
+                    index.setdefault(subject, []).append(file)
+        return {str(subject): index[subject] for subject in sorted(index)} or super()._files_by_subject
 
-    def _depends(self, names: Sequence[str]) -> list[str]:
-        return [file for name in names for file in (name, self._labels_name(name), *self._signals(name))]
+    def _input_files(self, files: Sequence[str]) -> list[str]:
+        return [name for file in files for name in (file, _label_file(file), *self._signal_files(file))]
 
-    def _labels_name(self, name: str) -> str:
-        return re.sub(r"subject_(train|test)\.txt$", r"y_\1.txt", name)
-
-    def _signals(self, name: str) -> list[str]:
-        folder, part = re.sub(r"subject_\w+\.txt$", "Inertial Signals/", name), name[:-4].rpartition("_")[2]
+    def _signal_files(self, file: str) -> list[str]:
+        folder, part = re.sub(r"subject_\w+\.txt$", "Inertial Signals/", file), file[:-4].rpartition("_")[2]
         return [f"{folder}{kind}_{axis}_{part}.txt" for kind in (self.acc, "body_gyro") for axis in "xyz"]
 
-    def _column(self, name: str) -> Array:
-        column: Array = read_table(self.store, name, ("value",), header=None, dtype=np.int64)["value"].to_numpy()
+    def _read_column(self, file: str) -> Array:
+        column: Array = read_columns(self.store, file, ("value",), header=None, dtype=np.int64)["value"].to_numpy()
         return column
 
-    def _lines(self, name: str) -> Array:
+    def _read_signal(self, file: str) -> Array:
         columns = [str(i) for i in range(LENGTH)]
-        lines: Array = read_table(self.store, name, columns, header=None, sep=r"\s+", dtype=np.float32).to_numpy()
+        lines: Array = read_columns(self.store, file, columns, header=None, sep=r"\s+", dtype=np.float32).to_numpy()
         if np.isnan(lines).any():
-            raise ValueError(f"{self.store.where(name)}: expected {LENGTH} values a line; is it the official file?")
+            raise ValueError(f"{self.store.where(file)}: expected {LENGTH} values a line; is it the official file?")
         return lines
 
-    def _read(self, subject: str, names: Sequence[str]) -> tuple[Array, Array]:
-        """Return the windows (N, C, T) and labels of a person, in the order of the files."""
+    def _read(self, subject: str, files: Sequence[str]) -> tuple[Array, Array]:
+        """Return the windows (N, C, T) and labels of a subject, in the order of the files."""
         x, label = [], []
-        for name in names:
-            mine = self._column(name) == int(subject)
-            x.append(np.stack([self._lines(signal)[mine] for signal in self._signals(name)], axis=1))
-            label.append(self._codes(self._column(self._labels_name(name))[mine], self._labels_name(name)))
+        for file in files:
+            rows = self._read_column(file) == int(subject)
+            x.append(np.stack([self._read_signal(signal)[rows] for signal in self._signal_files(file)], axis=1))
+            label.append(self._class_indices(self._read_column(_label_file(file))[rows], _label_file(file)))
         return np.concatenate(x), np.concatenate(label)
 
-    def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
-        x, label = self._read(subject, names)
-        for run in stretches(x, STRIDE, label):
+    def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
+        x, label = self._read(subject, files)
+        for run in continuous_runs(x, STRIDE, label):
             values = unroll(x[run], STRIDE)
-            yield Recording(
-                values=values,
-                time_s=np.arange(len(values)) / self.rate_hz,
-                labels=np.full(len(values), label[run.start]),
-                channels=self.channels,
-                unit=self.units,
-                rate_hz=self.rate_hz,
-                subject=subject,
-                facts={"file": names[0], "first_window": run.start},
-            )
+            labels = np.full(len(values), label[run.start])
+            yield self._recording(subject, files[0], values, labels=labels, facts={"first_window": run.start})
 
-    def _windows(self, subject: str, settings: Mapping[str, Any]) -> Windows:
-        fixed = {key: self.windowing()[key] for key in ("rate_hz", "window_s", "stride_s")}
-        if any(settings[key] != value for key, value in fixed.items()):
-            return super()._windows(subject, settings)
-        x, label = self._read(subject, self._names(subject))
+    def _make_windows(self, subject: str, windowing: Mapping[str, Any]) -> Windows:
+        if any(windowing[key] != getattr(self, key) for key in ("rate_hz", "window_s", "stride_s")):
+            return super()._make_windows(subject, windowing)
+        x, label = self._read(subject, self._files_of(subject))
         gap_before_s = np.zeros(len(x))
-        gap_before_s[[run.start for run in stretches(x, STRIDE, label)][1:]] = self.stride_s
+        gap_before_s[[run.start for run in continuous_runs(x, STRIDE, label)][1:]] = self.stride_s
         return Windows(
             x=x,
             time_s=np.arange(len(x)) * self.stride_s + np.cumsum(gap_before_s),
@@ -146,3 +126,7 @@ class UCIHAR(Dataset):
             stride_s=self.stride_s,
             facts={"gap_seconds_known": False},
         )
+
+
+def _label_file(subject_file: str) -> str:
+    return re.sub(r"subject_(train|test)\.txt$", r"y_\1.txt", subject_file)

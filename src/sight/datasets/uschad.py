@@ -1,4 +1,4 @@
-"""USC-HAD: twelve activities of fourteen people, a motion node at the right hip, 100 Hz."""
+"""USC-HAD: twelve activities of fourteen subjects, accelerometer and gyroscope at the right hip, 100 Hz."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.types import Array, Recording
+from sight.types import Recording
 
 ACTIVITIES = (
     "walking forward",
@@ -36,12 +36,8 @@ class USCHAD(Dataset):
     Parameters
     ----------
     order
-        The files tell no time, so the order is assumed. "trial" goes through all activities of a trial before the
-        next trial; "activity" goes through all trials of an activity first.
-
-    References
-    ----------
-    doi:10.1145/2370216.2370438
+        Order of the files, which have no times: "trial" takes all activities of a trial before the next trial,
+        "activity" all trials of an activity before the next activity.
     """
 
     order: Literal["trial", "activity"] = "trial"
@@ -58,49 +54,39 @@ class USCHAD(Dataset):
     licence = "not stated in the files; see the home page, and cite the paper"
     citation = (
         "Zhang, Sawchuk. USC-HAD: A Daily Activity Dataset for Ubiquitous Activity Recognition Using Wearable "
-        "Sensors. UbiComp Workshop on Situation, Activity and Goal Awareness, 2012."
+        "Sensors. UbiComp Workshop on Situation, Activity and Goal Awareness, 2012. doi:10.1145/2370216.2370438"
     )
     homepage = "https://sipi.usc.edu/had/"
     version = "1.0"
-    files = ("Subject1/a1t1.mat", "...", "Subject14/a12t5.mat")
-    places = ("uschad", "USC-HAD")
-    pattern = r"(^|/)Subject(?P<subject>\d+)/a(?P<activity>\d+)t(?P<trial>\d+)\.mat$"
+    official_files = ("Subject1/a1t1.mat", "...", "Subject14/a12t5.mat")
+    folder_names = ("uschad", "USC-HAD")
+    subject_pattern = r"(^|/)Subject0*(?P<subject>\d+)/a\d+t\d+\.mat$"
     downloads = (Download(url="https://sipi.usc.edu/had/USC-HAD.zip"),)
 
-    def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
-        for (activity, _), name in sorted(((self._numbers(name), name) for name in names), key=self._place):
-            where = self.store.where(name)
-            values = self._readings(name, where)
-            yield Recording(
-                values=values,
-                time_s=np.arange(len(values)) / self.rate_hz,
-                labels=np.full(len(values), self._code(activity, where), np.int16),
-                channels=self.channels,
-                unit=self.units,
-                rate_hz=self.rate_hz,
-                subject=subject,
-                facts={"file": name},
-            )
+    def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
+        files = sorted(files, key=_activity_and_trial)
+        if self.order == "trial":
+            files.sort(key=lambda file: _activity_and_trial(file)[1])
+        return super()._read_recordings(subject, files)
 
-    def _numbers(self, name: str) -> tuple[int, int]:
-        match = re.search(self.pattern, name)
-        return (int(match["activity"]), int(match["trial"])) if match else (0, 0)
-
-    def _place(self, item: tuple[tuple[int, int], str]) -> tuple[int, int]:
-        activity, trial = item[0]
-        return (trial, activity) if self.order == "trial" else (activity, trial)
-
-    def _readings(self, name: str, where: str) -> Array:
+    def _read_file(self, subject: str, file: str) -> Recording:
         from scipy.io import loadmat
 
-        with self.store.open(name) as stream:
+        where = self.store.where(file)
+        with self.store.open(file) as stream:
             try:
                 content = loadmat(io.BytesIO(stream.read()))
             except (ValueError, TypeError, LookupError, NotImplementedError, OSError) as error:
-                raise ValueError(f"{where} is no MATLAB file that can be read ({error}); fetch it again.") from None
+                raise ValueError(f"{where} is not a readable MATLAB file ({error}); download it again.") from None
         readings = np.asarray(content.get("sensor_readings", ()))
         if readings.ndim != 2 or readings.shape[1] != 6:
             raise ValueError(
                 f"{where}: expected sensor_readings (n, 6), got {readings.shape}; is it the official file?"
             )
-        return readings.astype(np.float32)
+        label = self._class_index(_activity_and_trial(file)[0], where)
+        labels = np.full(len(readings), label, np.int16)
+        return self._recording(subject, file, readings.astype(np.float32), labels=labels)
+
+
+def _activity_and_trial(file: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", file.rpartition("/")[2]))

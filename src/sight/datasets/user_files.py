@@ -1,4 +1,4 @@
-"""Users' own recordings: one door for tables and device files."""
+"""Users' own recordings: tables (CSV, Parquet) and device files."""
 
 from __future__ import annotations
 
@@ -8,27 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from sight.datasets import _timestamps
-from sight.datasets._user_tables import Growing, Table, check_columns, guess
+from sight.datasets._column_names import check_columns, guess_columns
+from sight.datasets._growing_array import GrowingArray
+from sight.datasets._timestamps import TimeFormat, detect_format, to_nanoseconds, to_seconds
+from sight.datasets._user_tables import Table
 from sight.types import UNLABELLED, Array, Recording
 
 TABLES = (".csv", ".csv.gz", ".parquet")
 DEVICES = (".cwa", ".gt3x", ".bin", ".cwa.gz", ".gt3x.gz", ".bin.gz")
-#: How the name of a file that `read` takes may end, in lower case.
+#: Endings of the files that `read` accepts, in lower case.
 READABLE = TABLES + DEVICES
 
 
 def read(path: Path | str, *, tz: str | None = None, **options: Any) -> Recording:
-    """Read a recording, by the ending of its name.
+    """Read a file that ends with one of `READABLE`, with options as in `read_table`.
 
-    Parameters
-    ----------
-    path
-        A file that ends with one of `READABLE`.
-    tz
-        Zone of local times.
-    options
-        As in `read_table`. A device file knows its columns, unit and rate, so none of them bears on it.
+    Device files contain their columns, unit and rate, so only `tz` and `subject` apply to them.
     """
     path = Path(path)
     if path.name.lower().endswith(TABLES):
@@ -54,117 +49,114 @@ def read_table(
     classes: Sequence[str] | Mapping[str, str] | None = None,
     subject: str | None = None,
 ) -> Recording:
-    """Read a table of samples, one a row: CSV, CSV.gz or Parquet.
+    """Read a table with one sample per row: CSV, CSV.gz or Parquet.
 
     Parameters
     ----------
     path
         The file.
     columns
-        Our names to the file's: ``time`` and one for each channel, in order. None goes by usual names. Without a
-        time column the rows follow each other at `rate_hz`.
+        Column of ``time`` and of each channel, in the order of the channels. None recognises usual names. Without a
+        time column, rows follow each other at `rate_hz`.
     unit, gyro_unit
         Unit of the channels, and of those whose name begins with ``gyr``; or one unit for each channel.
     tz
-        Zone of times that are local, summer time included; None takes them as UTC and says so.
+        Time zone of local times, summer time included; None assumes UTC, and the facts contain that.
     rate_hz
-        Nominal rate; None measures it.
+        Nominal sampling rate; None estimates it.
     time_unit, time_format
-        What a number counts ("s", "ms", "us", "ns") and how a text is laid out (`strptime`), where it cannot be seen.
+        Unit of numeric times ("s", "ms", "us", "ns") and `strptime` format of text, if they cannot be detected.
     label_column, classes
-        Column with labels, and what they mean: names of the classes in order, or label to class, where an empty class
-        means none. None takes the labels found, sorted. An empty cell is no label.
+        Column with labels, and their classes: class names in order, or a mapping from label to class, empty for
+        labels that are not used. None uses the labels of the file, sorted. An empty cell is no label.
     subject
-        Who wore the sensor; None takes the name of the file.
+        Name of the subject; None is the name of the file.
     """
     table = Table(Path(path))
-    usual = guess(table.columns)
+    usual = guess_columns(table.columns)
     mapping = dict(usual if columns is None else columns)
     if "time" in usual and rate_hz is None:
         mapping = {"time": usual["time"], **mapping}
-    check_columns(table.path, mapping, [*table.columns])
+    check_columns(table.path, mapping, table.columns)
     time_column = mapping.pop("time", None)
-    if time_column is None and rate_hz is None:
+    if label_column is not None:
+        check_columns(table.path, {"label": label_column}, table.columns)
+    form = None
+    if time_column is not None:
+        form = detect_format(time_column, table.first.get(time_column), unit=time_unit, layout=time_format)
+    elif rate_hz is None:
         raise ValueError(
             f"{table.path}: no column looks like time among {', '.join(table.columns)}; "
             f"map one, as in time={table.columns[0]}, or give rate_hz."
         )
-    if label_column is not None:
-        check_columns(table.path, {"label": label_column}, table.columns)
-    how = _how(table, time_column, time_unit, time_format)
-    values, moments, labels, names = _content(table, list(mapping.values()), time_column, how, label_column)
+    values, moments, labels, names = _read_content(table, list(mapping.values()), time_column, form, label_column)
     time_s, start, facts = (
-        (np.arange(len(values)) / (rate_hz or 1.0), None, {}) if how is None else _timestamps.clock(moments, how, tz)
+        to_seconds(moments, form, tz) if form else (np.arange(len(values)) / (rate_hz or 1), None, {})
     )
-    coded, known = (None, {}) if label_column is None else _coded(table.path, labels, names, classes)
+    if label_column is not None:
+        labels, facts["classes"] = _class_indices(table.path, labels, names, classes)
     return Recording(
         values=values,
         time_s=time_s,
-        labels=coded,
+        labels=None if label_column is None else labels,
         channels=tuple(mapping),
         unit=_units(tuple(mapping), unit, gyro_unit),
         rate_hz=rate_hz or _rate(table.path, time_s),
         start=start,
         subject=subject or table.path.name.split(".")[0],
-        facts={"file": table.path.name, **facts, **known},
+        facts={"file": table.path.name, **facts},
     )
 
 
-def _how(table: Table, column: str | None, unit: str | None, layout: str | None) -> _timestamps.TimeColumn | None:
-    if column is None:
-        return None
-    return _timestamps.understand(column, table.first.get(column), unit=unit, layout=layout)
-
-
-def _content(
-    table: Table, channels: list[str], time: str | None, how: _timestamps.TimeColumn | None, label: str | None
+def _read_content(
+    table: Table, channels: list[str], time: str | None, form: TimeFormat | None, label: str | None
 ) -> tuple[Array, Array, Array, list[str]]:
-    """Read block by block into numbers, so that texts never pile up."""
-    numeric = [*channels, *([time] if time and how and how.kind == "number" else [])]
+    """Return values, times in nanoseconds, label codes and the labels of the codes."""
+    numeric = [*channels, *([time] if time and form and form.kind == "number" else [])]
     wanted = [*channels, *(name for name in (time, label) if name)]
-    values, moments, labels = Growing(np.float32, len(channels)), Growing(np.int64), Growing(np.int16)
+    values, moments, labels = GrowingArray(np.float32, len(channels)), GrowingArray(np.int64), GrowingArray(np.int16)
     codes: dict[str, int] = {}
     for block in table.blocks(wanted, numeric):
         values.append(np.column_stack([block[name].to_numpy(zero_copy_only=False) for name in channels]))
-        if time and how:
-            moments.append(_timestamps.nanoseconds(block[time], how, str(table.path)))
+        if time and form:
+            moments.append(to_nanoseconds(block[time], form, str(table.path)))
         if label:
-            labels.append(_codes(block[label], codes))
+            labels.append(_label_codes(block[label], codes))
     if not values.rows:
-        raise ValueError(f"{table.path} holds no samples; is the file complete?")
+        raise ValueError(f"{table.path} has no samples; is the file complete?")
     return values.array(), moments.array(), labels.array(), list(codes)
 
 
-def _codes(column: Any, codes: dict[str, int]) -> Array:
-    """Give numbers to the labels of a block; the numbers go on from those of earlier blocks."""
+def _label_codes(column: Any, codes: dict[str, int]) -> Array:
+    """Return a code for each label of a block; new labels are added to `codes`."""
     encoded = column.dictionary_encode()
-    names = [_label(value) for value in encoded.dictionary.to_pylist()]
+    names = [_label_text(value) for value in encoded.dictionary.to_pylist()]
     own = [codes.setdefault(name, len(codes)) if name else UNLABELLED for name in names]
     index: Array = encoded.indices.fill_null(len(own)).to_numpy()
     return np.array([*own, UNLABELLED], np.int16)[index]
 
 
-def _label(value: Any) -> str:
+def _label_text(value: Any) -> str:
     if isinstance(value, float):
         return "" if np.isnan(value) else str(int(value)) if value.is_integer() else str(value)
     return str(value).strip()
 
 
-def _coded(
-    path: Path, labels: Array, names: list[str], classes: Sequence[str] | Mapping[str, str] | None
-) -> tuple[Array, dict[str, Any]]:
-    """Turn numbered labels into class indices."""
-    meaning = classes if isinstance(classes, Mapping) else {name: name for name in classes or sorted(names)}
-    meaning = {str(raw): name for raw, name in meaning.items()}
-    ordered = list(dict.fromkeys(name for name in meaning.values() if name))
-    unknown = [name for name in names if name not in meaning]
+def _class_indices(
+    path: Path, codes: Array, names: list[str], classes: Sequence[str] | Mapping[str, str] | None
+) -> tuple[Array, list[str]]:
+    """Return the class index of each code, and the classes."""
+    label_map = classes if isinstance(classes, Mapping) else {name: name for name in classes or sorted(names)}
+    label_map = {str(label): name for label, name in label_map.items()}
+    ordered = list(dict.fromkeys(name for name in label_map.values() if name))
+    unknown = [name for name in names if name not in label_map]
     if unknown:
         raise ValueError(
-            f"{path}: label {unknown[0]!r} is not in the map, which knows {', '.join(meaning)}; "
-            f"add it, with an empty class where it should not be used."
+            f"{path}: label {unknown[0]!r} is not in the map, which has {', '.join(label_map)}; "
+            f"add it, with an empty class if it is not to be used."
         )
-    index = [ordered.index(meaning[name]) if meaning[name] else UNLABELLED for name in names]
-    return np.array([*index, UNLABELLED], np.int16)[labels], {"classes": ordered}
+    index = [ordered.index(label_map[name]) if label_map[name] else UNLABELLED for name in names]
+    return np.array([*index, UNLABELLED], np.int16)[codes], ordered
 
 
 def _units(channels: tuple[str, ...], unit: str | Sequence[str], gyro_unit: str) -> tuple[str, ...]:
@@ -174,7 +166,7 @@ def _units(channels: tuple[str, ...], unit: str | Sequence[str], gyro_unit: str)
 
 
 def _rate(path: Path, time_s: Array) -> float:
-    from sight.signal.clock import estimate_rate
+    from sight.signal.sampling_rate import estimate_rate
 
     try:
         return estimate_rate(time_s if np.isfinite(time_s).all() else time_s[np.isfinite(time_s)])

@@ -1,15 +1,15 @@
-"""Windows kept on disk, found again by what they were made from.
+"""Disk cache of windows.
 
-The key is the content of the files, the settings, and our own code, so an entry is never stale: anything that would
-change the windows changes the key. An entry that cannot be read is made anew.
+The key of an entry is made of the content of the input files, the parameters and the code of this package, so an
+entry never becomes stale. An entry that cannot be read is made again.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 
 from sight._version import __version__
+from sight.atomic import write_atomic
+from sight.fingerprint import hash_files
 from sight.types import Windows
 
-#: The oldest entries go when the folder grows beyond this.
 LIMIT_BYTES = 10 << 30
 ARRAYS = ("x", "time_s", "label", "gap_before_s", "wear")
-#: A file changed less than this ago may change again without its times telling.
+#: A file changed more recently than this may change again without a new modification time.
 SETTLED_NS = 2_000_000_000
 
 _hashes: dict[tuple[str, int, int, int, int], str] = {}
@@ -36,25 +37,17 @@ _hashes: dict[tuple[str, int, int, int, int], str] = {}
 
 def cached(
     paths: Sequence[Path],
-    settings: Mapping[str, Any],
+    parameters: Mapping[str, Any],
     make: Callable[[], Windows],
     *,
     limit_bytes: int = LIMIT_BYTES,
 ) -> Windows:
-    """Return windows from the cache, or make and keep them.
+    """Return windows from the cache, or make and store them.
 
-    Parameters
-    ----------
-    paths
-        Files they are made from.
-    settings
-        Everything else they depend on; anything that JSON or `str` can write. The value of ``dataset`` names them.
-    make
-        Makes them.
-    limit_bytes
-        Size of the whole cache beyond which the oldest entries go.
+    They depend on the content of `paths` and on `parameters`, whose value of ``dataset`` is part of the file name.
+    Beyond `limit_bytes`, the least recently used entries are removed.
     """
-    entry = folder() / f"{settings.get('dataset', 'files')}-{key(paths, settings)}.npz"
+    entry = folder() / f"{parameters.get('dataset', 'files')}-{key(paths, parameters)}.npz"
     windows = _load(entry)
     if windows is not None:
         return windows
@@ -63,7 +56,7 @@ def cached(
         _save(windows, entry)
         _shrink(limit_bytes, keep=entry)
     except OSError:
-        return windows  # a full or read-only disk is no reason to fail
+        return windows  # a full or read-only disk must not fail the caller
     return _load(entry) or windows
 
 
@@ -78,35 +71,35 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sight"
 
 
-def key(paths: Iterable[Path], settings: Mapping[str, Any]) -> str:
-    """Return the name under which windows of these files with these settings are kept."""
-    parts = [__version__, _code(), *(file_hash(Path(path)) for path in paths)]
-    parts.append(json.dumps(settings, sort_keys=True, default=str))
+def key(paths: Iterable[Path], parameters: Mapping[str, Any]) -> str:
+    """Return the key of windows made from these files with these parameters."""
+    parts = [__version__, _code_hash(), *(file_hash(Path(path)) for path in paths)]
+    parts.append(json.dumps(parameters, sort_keys=True, default=str))
     return blake2b("\n".join(parts).encode(), digest_size=20).hexdigest()
 
 
 def file_hash(path: Path) -> str:
-    """Hash the content of a file; once in a process, unless the file may have changed since."""
-    state = path.stat()
-    seen = (str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-    if seen in _hashes:
-        return _hashes[seen]
+    """Return the hash of a file's content, computed once per process unless the file may have changed."""
+    status = path.stat()
+    identity = (str(path.resolve()), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    if identity in _hashes:
+        return _hashes[identity]
     digest = blake2b(digest_size=20)
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):
             digest.update(block)
-    if time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) > SETTLED_NS:
-        _hashes[seen] = digest.hexdigest()
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS:
+        _hashes[identity] = digest.hexdigest()
     return digest.hexdigest()
 
 
 def size() -> int:
-    """Return the bytes the cache takes on disk."""
+    """Return the size of the cache in bytes."""
     return sum(entry.stat().st_size for entry in _entries())
 
 
 def remove(dataset: str | None = None) -> int:
-    """Delete the entries of a dataset, or all, and return the bytes that became free."""
+    """Delete the entries of a dataset, or all, and return the number of bytes freed."""
     freed = 0
     for entry in _entries():
         if dataset is None or entry.name.rpartition("-")[0] == dataset:
@@ -118,35 +111,28 @@ def remove(dataset: str | None = None) -> int:
 def _load(entry: Path) -> Windows | None:
     try:
         with entry.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            about = json.loads(str(stored["about"]))
+            header = json.loads(str(stored["header"]))
             arrays = {name: stored[name] for name in ARRAYS}
-        start = about["start"] and datetime.fromisoformat(about["start"])
-        windows = Windows(
-            **arrays, window_s=about["window_s"], stride_s=about["stride_s"], start=start, facts=about["facts"]
-        )
+        header["start"] = header["start"] and datetime.fromisoformat(header["start"])
+        windows = Windows(**arrays, **header)
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
         return None
     with suppress(OSError):
-        os.utime(entry)  # used just now: the last to go
+        os.utime(entry)  # marks the entry as recently used
     return windows
 
 
 def _save(windows: Windows, entry: Path) -> None:
-    about = {
+    header = {
         "window_s": windows.window_s,
         "stride_s": windows.stride_s,
         "start": windows.start and windows.start.isoformat(),
         "facts": dict(windows.facts),
     }
-    entry.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=entry.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            text = json.dumps(about, default=_jsonable)
-            np.savez(stream, about=np.array(text), **{array: getattr(windows, array) for array in ARRAYS})
-        Path(name).replace(entry)
-    finally:
-        Path(name).unlink(missing_ok=True)
+    text = json.dumps(header, default=_jsonable)
+    stream = io.BytesIO()
+    np.savez(stream, header=np.array(text), **{array: getattr(windows, array) for array in ARRAYS})
+    write_atomic(entry, stream.getvalue())
 
 
 def _shrink(limit_bytes: int, keep: Path) -> None:
@@ -165,13 +151,11 @@ def _entries() -> list[Path]:
 
 
 @cache
-def _code() -> str:
-    """Hash the code that windows go through, so that a changed step never meets an old entry."""
-    root = Path(__file__).parents[1]
-    digest = blake2b(digest_size=20)
-    for path in sorted([root / "types.py", *(root / "signal").glob("*.py"), *(root / "datasets").glob("*.py")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _code_hash() -> str:
+    """Return the hash of all code that makes windows, so that changed code never reads an old entry."""
+    package = Path(__file__).parents[1]
+    files = [package / "types.py", *(package / "signal").glob("*.py"), *(package / "datasets").glob("*.py")]
+    return hash_files(sorted(files))
 
 
 def _jsonable(value: Any) -> Any:

@@ -1,15 +1,14 @@
-"""WISDM 2019: eighteen activities of three minutes each, the watch's accelerometer, 20 Hz."""
+"""WISDM 2019: eighteen activities of three minutes each, watch accelerometer, 20 Hz."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from sight.datasets._base import Dataset, Download
-from sight.datasets._dataset_files import read_table
+from sight.datasets._dataset_files import read_columns
 from sight.types import Recording
 
 ACTIVITIES = {
@@ -38,16 +37,10 @@ ACTIVITIES = {
 class WISDM2019(Dataset):
     """WISDM smartphone and smartwatch activity and biometrics: accelerometer of the watch.
 
-    Notes
-    -----
-    A file is sorted by the letter of the activity; the recording puts its blocks in the order of their timestamps, so
-    the breaks between them, of seconds to days, are gaps. The timestamps count from when the watch was switched on,
-    so there is no wall clock. Where one activity follows the next within half a second, a window over both has no
-    label. Some watches sampled at 100 Hz for a while.
-
-    References
-    ----------
-    doi:10.1109/ACCESS.2019.2940729
+    Files are sorted by activity letter; a recording puts the blocks in the order of their timestamps, so the breaks
+    between them (seconds to days) are gaps. Timestamps count from the start of the watch; there is no wall clock.
+    Where one activity follows another within half a second, a window across both has no label. Some watches sampled
+    at 100 Hz for a while.
     """
 
     name = "wisdm2019"
@@ -63,41 +56,38 @@ class WISDM2019(Dataset):
     licence = "CC BY 4.0"
     citation = (
         "Weiss, Yoneda, Hayajneh. Smartphone and Smartwatch-Based Biometrics Using Activities of Daily Living. "
-        "IEEE Access 7:133190-133202, 2019."
+        "IEEE Access 7:133190-133202, 2019. doi:10.1109/ACCESS.2019.2940729"
     )
     homepage = "https://archive.ics.uci.edu/dataset/507"
     version = "2019"
-    files = ("raw/watch/accel/data_1600_accel_watch.txt", "...", "raw/watch/accel/data_1650_accel_watch.txt")
-    places = ("wisdm2019", "wisdm2019_watch_accel", "wisdm-dataset")
-    pattern = r"(^|/)data_(?P<subject>\d+)_accel_watch\.txt$"
+    official_files = ("raw/watch/accel/data_1600_accel_watch.txt", "...", "raw/watch/accel/data_1650_accel_watch.txt")
+    folder_names = ("wisdm2019", "wisdm2019_watch_accel", "wisdm-dataset")
+    subject_pattern = r"(^|/)data_(?P<subject>\d+)_accel_watch\.txt$"
     downloads = (
         Download(
             url="https://archive.ics.uci.edu/static/public/507/"
             "wisdm+smartphone+and+smartwatch+activity+and+biometrics+dataset.zip",
-            inside="wisdm-dataset.zip",
+            inner_zip="wisdm-dataset.zip",
         ),
     )
 
-    def _recordings(self, subject: str, names: Sequence[str]) -> Iterator[Recording]:
-        for name in names:
-            columns = ("subject", "activity", "time", "x", "y", "z")
-            types = {"subject": np.int64, "activity": str, "time": np.int64, "x": np.float32, "y": np.float32}
-            table = read_table(self.store, name, columns, header=None, dtype=types, converters={"z": _number})
-            where = self.store.where(name)
-            codes, time = self._codes(table["activity"].to_numpy(str), where), table["time"].to_numpy()
-            blocks = np.split(np.arange(len(time)), np.flatnonzero(np.diff(codes)) + 1)
-            order = np.concatenate(sorted(blocks, key=lambda block: time[block[:1]].sum()))
-            yield Recording(
-                values=table[["x", "y", "z"]].to_numpy(np.float32)[order],
-                time_s=(time[order] - time[order[:1]]) / 1e9,
-                labels=codes[order],
-                channels=self.channels,
-                unit=self.units,
-                rate_hz=self.rate_hz,
-                subject=subject,
-                facts={"file": name, "blocks": len(blocks)},
-            )
+    def _read_file(self, subject: str, file: str) -> Recording:
+        columns = ("subject", "activity", "time", "x", "y", "z")
+        types = {"subject": np.int64, "activity": str, "time": np.int64, "x": np.float32, "y": np.float32}
+        table = read_columns(self.store, file, columns, header=None, dtype=types, converters={"z": _number})
+        labels, time = table["activity"].to_numpy(str), table["time"].to_numpy()
+        labels = self._class_indices(labels, self.store.where(file))
+        blocks = np.split(np.arange(len(time)), np.flatnonzero(np.diff(labels)) + 1)
+        order = np.concatenate(sorted(blocks, key=lambda block: time[block[:1]].sum()))
+        return self._recording(
+            subject,
+            file,
+            table[["x", "y", "z"]].to_numpy(np.float32)[order],
+            time_s=(time[order] - time[order[:1]]) / 1e9,
+            labels=labels[order],
+            facts={"blocks": len(blocks)},
+        )
 
 
 def _number(text: str) -> float:
-    return float(text.rstrip(";"))  # each line ends with one
+    return float(text.rstrip(";"))  # lines end with a semicolon

@@ -1,1 +1,1 @@
-"""Networks that turn windows into features, each with a linear head; all of about the size of the paper's CNN."""
+"""Encoder networks: windows to features, each with a linear head; all have about the size of the paper's CNN."""

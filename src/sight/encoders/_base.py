@@ -1,4 +1,4 @@
-"""What every encoder shares: normalisation inside, features, a linear head, and a record of how it was made."""
+"""Base class of encoders: normalisation, features, linear head and constructor arguments."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from sight.types import Array
 
 
 class Encoder(nn.Module, ABC):
-    """A network cut where the science cuts it: ``forward(x) = head(features(x))``.
+    """Network with features and a linear head: ``forward(x) = head(features(x))``.
 
-    A subclass builds its layers and writes `_features` for normalised windows.
+    A subclass builds its layers in `__init__` and implements `_features` for normalised windows.
 
     Parameters
     ----------
     dims
         Number D of features.
     dropout
-        Share of features dropped before the head, in training only.
+        Dropout rate before the head, in training only.
     args
-        Every constructor argument of the subclass by name, `channels` and `classes` among them; kept as
-        `encoder_args`, so that a checkpoint can build the same network again.
+        All other constructor arguments of the subclass by name, including `channels` and `classes`. They are stored as
+        `encoder_args`, from which a checkpoint rebuilds the network.
 
     Notes
     -----
-    `mean`, `std` and `fill` belong to the data and travel in the header of a checkpoint, not among its tensors:
-    they are buffers outside the state dict.
+    `mean`, `std` and `fill` are stored in the model card, not among the tensors of a checkpoint: they are buffers
+    outside the state dict.
     """
 
     name: ClassVar[str]
     mean: Tensor  # (C, 1)
     std: Tensor  # (C, 1)
-    fill: Tensor | None  # (C, 1), what stands in for NaN
+    fill: Tensor | None  # (C, 1), replaces NaN
 
     def __init__(self, *, dims: int, dropout: float, **args: Any) -> None:
         super().__init__()
@@ -49,20 +49,20 @@ class Encoder(nn.Module, ABC):
         self.head = nn.Linear(dims, args["classes"])
 
     def normalise(self, mean: Array, std: Array, fill: Array | None = None) -> None:
-        """Set the mean and standard deviation of each channel, and what stands in for NaN, all (C,)."""
+        """Set the mean and standard deviation of each channel, and the value that replaces NaN, all (C,)."""
         for key, values in (("mean", mean), ("std", std), ("fill", fill)):
             if values is not None:
                 column = torch.from_numpy(np.array(values, dtype=np.float32).reshape(self.channels, 1))
                 setattr(self, key, column.to(self.mean.device))
 
     def features(self, x: Tensor) -> Tensor:
-        """Windows (B, C, T) in the units of the sensor to features (B, D)."""
+        """Map windows (B, C, T) in the units of the sensor to features (B, D)."""
         if x.ndim != 3 or x.shape[1] != self.channels:
             raise ValueError(f"{self.name}: expected windows (B, {self.channels}, T), got {tuple(x.shape)}.")
         return self._features(self._normalised(x))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Windows (B, C, T) to logits (B, K)."""
+        """Map windows (B, C, T) to logits (B, K)."""
         logits: Tensor = self.head(self.dropout(self.features(x)))
         return logits
 
@@ -73,4 +73,4 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def _features(self, x: Tensor) -> Tensor:
-        """Turn normalised windows (B, C, T) into features (B, D)."""
+        """Map normalised windows (B, C, T) to features (B, D)."""

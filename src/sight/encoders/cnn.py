@@ -1,4 +1,4 @@
-"""The paper's 1D-CNN."""
+"""1D-CNN of the SIGHT paper."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from sight.encoders._base import Encoder
 
 
 class CNN(Encoder):
-    """Three convolutions with batch normalisation, averaged into 16 bins: D = 2048 for any window length.
+    """Three convolutions with batch normalisation, averaged into 16 bins; D = 2048 for any window length.
 
     Parameters
     ----------
     channels, classes
         C and K.
     dropout
-        After the first block and before the head, in training only.
+        Dropout rate after the first block and before the head, in training only.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""A multi-layer perceptron for windows that are feature vectors."""
+"""Multi-layer perceptron for windows that are feature vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sight.encoders._base import Encoder
 
 
 class MLP(Encoder):
-    """Linear layers with batch normalisation and ReLU over one vector a window (T = 1); D = 128 by default.
+    """Linear layers with batch normalisation and ReLU for windows that are vectors (T = 1); D = 128 by default.
 
     Parameters
     ----------
@@ -20,12 +20,12 @@ class MLP(Encoder):
     hidden
         Width of each layer; the last is D.
     dropout
-        After each layer and before the head, in training only.
+        Dropout rate after each layer and before the head, in training only.
 
     Notes
     -----
     91,781 parameters with 225 inputs and five classes. Layers are convolutions over a single sample, so that norm
-    layers see (B, C, T) here as in every other encoder, and methods that adapt them work unchanged.
+    layers get (B, C, T) as in every other encoder and methods that adapt them work unchanged.
 
     Examples
     --------

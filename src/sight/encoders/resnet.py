@@ -1,4 +1,4 @@
-"""A small 1D-ResNet."""
+"""Small 1D-ResNet."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class ResNet(Encoder):
     channels, classes
         C and K.
     dropout
-        Before the head, in training only.
+        Dropout rate before the head, in training only.
 
     Notes
     -----
-    208,453 parameters with three channels and five classes, exactly as many as the paper's CNN. Time is halved by
-    the stem and by the second and third block.
+    208,453 parameters with three channels and five classes, exactly as many as the paper's CNN. The stem and the
+    second and third block halve the length in time.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class ResNet(Encoder):
 
 
 class _Residual(nn.Module):
-    """Two convolutions beside a shortcut; the shortcut is a pooling, widened by a convolution where it must be."""
+    """Two convolutions and a shortcut: pooling if the stride is above 1, a convolution if the width changes."""
 
     def __init__(self, inputs: int, outputs: int, stride: int = 1) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A small Transformer over patches of the window."""
+"""Small Transformer over patches of the window."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Transformer(Encoder):
     width, depth, heads
         Size of a token, number of blocks, heads of each attention.
     dropout
-        Inside each block and before the head, in training only.
+        Dropout rate inside each block and before the head, in training only.
 
     Notes
     -----
     201,989 parameters with three channels and five classes, nearly as many as the paper's CNN. A patch is 8 samples,
-    taken every 4; positions are sinusoids, so that any window length is welcome.
+    taken every 4; positions are sinusoids, so any window length is accepted.
 
     Examples
     --------
@@ -55,9 +55,9 @@ class Transformer(Encoder):
         self.norm = nn.LayerNorm(width)
 
     def attention(self, x: Tensor) -> Tensor:
-        """Windows (B, C, T) to the attention each token receives in the last block, (B, S), rows that sum to 1.
+        """Return the attention that each token receives in the last block, (B, S); rows sum to 1.
 
-        Mean over heads and over the tokens that look. Token s covers the samples 4s - 4 to 4s + 3.
+        The values are means over heads and query tokens. Token s covers the samples 4s - 4 to 4s + 3.
         """
         tokens = self._tokens(self._normalised(x))
         *first, last = self.blocks
@@ -96,19 +96,19 @@ class _Block(nn.Module):
 
 
 class _Attention(nn.Module):
-    """Self-attention that shows its weights."""
+    """Self-attention with access to its weights."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         if width % heads:
-            raise ValueError(f"transformer: expected a width that {heads} heads divide, got {width}.")
+            raise ValueError(f"transformer: expected a width divisible by {heads} heads, got {width}.")
         self.heads = heads
         self.look = nn.Linear(width, 2 * width)
         self.value = nn.Linear(width, width)
         self.out = nn.Linear(width, width)
 
     def weights(self, tokens: Tensor) -> Tensor:
-        """Tokens (B, S, W) to attention (B, heads, S, S); each row sums to 1."""
+        """Map tokens (B, S, W) to attention (B, heads, S, S); each row sums to 1."""
         query, key = (self._split(part) for part in self.look(tokens).chunk(2, dim=-1))
         return torch.softmax(query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]), dim=-1)
 
@@ -122,7 +122,7 @@ class _Attention(nn.Module):
 
 
 def _positions(count: int, width: int) -> Tensor:
-    """Sinusoids of falling frequency, (count, width)."""
+    """Return sinusoidal position encodings, (count, width)."""
     place = torch.arange(count).unsqueeze(1)
     frequency = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
     angle = place * frequency

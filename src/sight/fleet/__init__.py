@@ -1,5 +1,5 @@
-"""Live fleets: a Spark stream of many wearers, each answered as an adapter of its own would.
+"""Fleets: predictions for many live wearers in one Spark stream.
 
-`model` says what runs, `block` holds the wearers of a shard, `shard` advances them by what has arrived, `job` is the
-Spark stream around it, `answers` reads what it wrote. Only `job` meets Spark, and only inside its functions.
+`plan` describes what runs, `shard_state` holds the wearers of a shard, `shard` updates them with arrived rows,
+`spark_job` is the Spark stream, `output_files` reads its predictions. Only `spark_job` imports Spark, inside functions.
 """

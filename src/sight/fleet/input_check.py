@@ -1,4 +1,4 @@
-"""What is looked at before Spark starts: whether the files hold the rows that were announced."""
+"""Checks before Spark starts: format and columns of the arriving files."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ from pathlib import Path
 
 from sight.atomic import write_atomic
 
-#: Columns of every row: who, which and when.
-KEYS = ("wearer", "window", "time_s")
-#: Columns of each kind beyond them; see docs/fleet.md.
-VALUES = {"features": ("z", "p"), "windows": ("x",), "samples": ("samples",)}
-#: Lines of JSON that are looked at; a row may lack something, so many lacking the same would not tell one more.
-LINES = 100
+#: Columns of every row.
+KEY_COLUMNS = ("wearer", "window", "time_s")
+#: Further columns of each kind of row; see docs/fleet.md.
+VALUE_COLUMNS = {"features": ("z", "p"), "windows": ("x",), "samples": ("samples",)}
+#: Lines of JSON that are examined; a single row may lack a column.
+EXAMINED_LINES = 100
 _PARQUET = b"PAR1"
 
 
-def check(rows: str, out: str, *, kind: str, file_format: str) -> None:
-    """Refuse a kind or format that the files or the checkpoint contradict, before a file is consumed.
+def check_input(rows: str, out: str, *, kind: str, file_format: str) -> None:
+    """Raise ValueError if the first file or the checkpoint contradicts kind or format, before a file is consumed.
 
     Parameters
     ----------
     rows, out
-        Folder of arriving files, and folder of the results; what is not local is believed.
+        Folder of arriving files, and folder of the results; only local folders are checked.
     kind, file_format
-        What rows hold, and how files are written; kept in the output folder for its whole life.
+        Content of rows, and format of files; stored in the output folder, which accepts no others afterwards.
     """
     if "://" not in rows and (files := _files(Path(rows))):
         _check_file(files[0], kind, file_format)
     if "://" not in out:
-        _keep(Path(out) / "fleet.json", {"kind": kind, "format": file_format})
+        _check_stored(Path(out) / "fleet.json", {"kind": kind, "format": file_format})
 
 
 def _files(folder: Path) -> list[Path]:
-    """List what Spark would read: it leaves out names that begin with a dot or an underscore."""
+    """List the files that Spark reads: it ignores names that begin with a dot or an underscore."""
     return sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._")
 
 
 def _check_file(path: Path, kind: str, file_format: str) -> None:
     with path.open("rb") as file:
-        found = "parquet" if file.read(len(_PARQUET)) == _PARQUET else "json"
-    if found != file_format:
-        told = "Parquet" if found == "parquet" else "no Parquet"
+        actual = "parquet" if file.read(len(_PARQUET)) == _PARQUET else "json"
+    if actual != file_format:
         raise ValueError(
-            f"Expected files of format {file_format}, got {path.name}, which is {told}; "
-            f"give --format {found}, or remove it."
+            f"Expected files of format {file_format}, got {path.name}, which is "
+            f"{'Parquet' if actual == 'parquet' else 'no Parquet'}; give --format {actual}, or remove it."
         )
-    columns = _parquet_columns(path) if found == "parquet" else _json_columns(path)
-    missing = [name for name in (*KEYS, *VALUES[kind]) if name not in columns]
+    columns = _parquet_columns(path) if actual == "parquet" else _json_columns(path)
+    needed = (*KEY_COLUMNS, *VALUE_COLUMNS[kind])
+    missing = [name for name in needed if name not in columns]
     if not missing:
         return
-    fitting = [other for other, names in VALUES.items() if set(names) <= columns]
+    fitting = [other for other, names in VALUE_COLUMNS.items() if set(names) <= columns]
     remedy = f"give --kind {fitting[0]}" if fitting and kind not in fitting else "see docs/fleet.md for the columns"
     raise ValueError(
-        f"Rows of kind {kind} need the columns {', '.join((*KEYS, *VALUES[kind]))}, but {path.name} has no "
+        f"Rows of kind {kind} need the columns {', '.join(needed)}, but {path.name} has no "
         f"{' and no '.join(missing)}; {remedy}."
     )
 
@@ -67,14 +67,16 @@ def _parquet_columns(path: Path) -> set[str]:
     try:
         return set(pq.read_schema(path).names)
     except pa.ArrowInvalid as error:
-        raise ValueError(f"{path.name} is no whole Parquet file ({error}); remove it, move files in whole.") from None
+        raise ValueError(
+            f"{path.name} is not a complete Parquet file ({error}); remove it, and move files in only when complete."
+        ) from None
 
 
 def _json_columns(path: Path) -> set[str]:
     with path.open(encoding="utf-8", errors="replace") as file:
-        rows = [_row(line) for line in islice(filter(str.strip, file), LINES)]
+        rows = [_row(line) for line in islice(filter(str.strip, file), EXAMINED_LINES)]
     if not any(rows):
-        raise ValueError(f"Expected a JSON object in each line, got none at the head of {path.name}; remove it.")
+        raise ValueError(f"Expected a JSON object in each line, got none at the start of {path.name}; remove it.")
     return {name for row in rows for name in row}
 
 
@@ -86,16 +88,15 @@ def _row(line: str) -> Iterable[str]:
     return row if isinstance(row, dict) else ()
 
 
-def _keep(path: Path, wanted: dict[str, str]) -> None:
-    """Write what a checkpoint is begun with, or refuse to go on with anything else."""
+def _check_stored(path: Path, options: dict[str, str]) -> None:
+    """Store the options of a new checkpoint, or compare them with those it was started with."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(wanted).encode())
+        write_atomic(path, json.dumps(options).encode())
         return
-    begun = json.loads(path.read_text("utf-8"))
-    for name, value in wanted.items():
-        if begun.get(name, value) != value:
+    stored = json.loads(path.read_text("utf-8"))
+    for name, value in options.items():
+        if stored.get(name, value) != value:
             raise ValueError(
-                f"{path.parent} was begun with --{name} {begun[name]}, got {value}; its files are consumed: "
-                f"keep it, or begin a new output folder."
+                f"{path.parent} was started with --{name} {stored[name]}, got {value}; use the same, or a new output "
+                f"folder."
             )

@@ -1,7 +1,7 @@
-"""Reads what a fleet wrote, for people without Spark: the files of finished triggers, and no others.
+"""Predictions of a fleet, read without Spark.
 
-A driver that dies leaves files that no trigger ever claimed. Spark's sink keeps a log of those that count; whoever
-reads the folder without it would see some windows twice.
+A driver that dies leaves files that belong to no finished trigger. Spark's sink logs the files that count; a reader
+that ignores this log would see some windows twice.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from urllib.parse import unquote
 
 
 def finished_files(folder: str | Path) -> list[Path]:
-    """List the Parquet files of finished triggers in a fleet's ``answers`` folder, oldest first.
+    """List the Parquet files of finished triggers in a fleet's ``predictions`` folder, oldest first.
 
     Parameters
     ----------
     folder
-        The output folder of `sight fleet`.
+        Output folder of `sight fleet`.
     """
-    answers = Path(folder) / "answers"
-    log = answers / "_spark_metadata"
+    predictions = Path(folder) / "predictions"
+    log = predictions / "_spark_metadata"
     if not log.is_dir():
-        raise FileNotFoundError(f"There are no answers of a fleet in {folder}; expected {log}.")
+        raise FileNotFoundError(f"There are no predictions of a fleet in {folder}; expected {log}.")
     numbered = {int(path.name.partition(".")[0]): path for path in log.iterdir() if path.name[:1].isdigit()}
-    # A compacted entry repeats all before it; where both stand, the sorted order lets either be read.
+    # A compacted entry repeats all earlier ones.
     compact = [path for path in log.glob("*.compact") if path.name[:1].isdigit()]
     newest = max((int(path.name.partition(".")[0]) for path in compact), default=-1)
     entries = [log / f"{newest}.compact"] if compact else []
     entries += [numbered[number] for number in sorted(numbered) if number > newest]
-    return [answers / name for entry in entries for name in _names(entry)]
+    return [predictions / name for entry in entries for name in _names(entry)]
 
 
-def read_answers(folder: str | Path) -> Any:
-    """Read all answers of finished triggers as one pyarrow table."""
+def read_predictions(folder: str | Path) -> Any:
+    """Return all predictions of finished triggers as one pyarrow table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -43,8 +43,8 @@ def read_answers(folder: str | Path) -> Any:
 
 
 def _names(entry: Path) -> list[str]:
-    """Read one entry of the log: a version, then one line of JSON for each file."""
+    """Return the file names in an entry of the log: a version, then one line of JSON for each file."""
     version, *lines = entry.read_text("utf-8").splitlines()
     if version != "v1":
-        raise ValueError(f"Expected version v1 of the log of answers, got {version!r} in {entry}; upgrade sight.")
+        raise ValueError(f"Expected version v1 of Spark's log of files, got {version!r} in {entry}; upgrade sight.")
     return [unquote(json.loads(line)["path"]).rpartition("/")[2] for line in lines if line]

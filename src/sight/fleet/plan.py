@@ -1,4 +1,4 @@
-"""What a fleet runs: a model file, a method and how rows are read; small enough to travel to every worker."""
+"""Plan of a fleet: a model file, a method and the kind of rows, small enough to be sent to every worker."""
 
 from __future__ import annotations
 
@@ -9,60 +9,42 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sight import params, registry
-from sight.card import ModelCard
-from sight.signal import Windower
+from sight.card import ModelCard, require_card
 from sight.signal.clock import MAX_GAP_S
 from sight.sources.onnx import OnnxSource
+from sight.stream.session import make_windower
 
-#: What a row of the input holds: features with probabilities, a window, or a packet of samples.
+#: Content of an input row: features and probabilities, a window, or a packet of samples.
 Kind = Literal["features", "windows", "samples"]
-#: What a wearer keeps when a new model of the same classes and feature size takes over.
+#: State that a wearer keeps under a new model with the same classes and feature size.
 Carry = Literal["all", "habits"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Settings of a fleet.
+    """Model, method and options of a fleet."""
 
-    Parameters
-    ----------
-    path, digest
-        The .onnx file and the SHA-256 of its bytes; every worker checks that it reads the same file.
-    kind
-        What a row of the input holds.
-    method, settings
-        Registry name of the method, and its fields as KEY=VALUE.
-    shards
-        Groups that wearers are spread over; fixed for the life of a checkpoint.
-    carry
-        "all" keeps a wearer's whole state under a new model; "habits" restarts the prototypes at its head.
-    max_gap_s
-        Pause that counts as a gap.
-    rate_in_hz
-        Sampling rate of packets; the model's own by default.
-    """
-
-    path: str
-    digest: str
+    path: str  # of the .onnx file
+    digest: str  # SHA-256 of the file; every worker checks that it reads the same one
     kind: Kind = "features"
     method: str = registry.RECOMMENDED
-    settings: tuple[str, ...] = ()
-    shards: int = 64
-    carry: Carry = "all"
-    max_gap_s: float = MAX_GAP_S
-    rate_in_hz: float | None = None
+    params: tuple[str, ...] = ()  # hyper-parameters of the method as KEY=VALUE
+    shards: int = 64  # number of groups of wearers; fixed for a checkpoint
+    carry: Carry = "all"  # "habits" resets the prototypes to the head of a new model
+    max_gap_s: float = MAX_GAP_S  # a longer pause counts as a gap
+    rate_in_hz: float | None = None  # sampling rate of packets; None is the model's
 
     def __post_init__(self) -> None:
-        for name, known in (("kind", get_args(Kind)), ("carry", get_args(Carry))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"Expected {name} {' or '.join(known)}, got {getattr(self, name)!r}.")
+        for name, values in (("kind", get_args(Kind)), ("carry", get_args(Carry))):
+            if getattr(self, name) not in values:
+                raise ValueError(f"Expected {name} {' or '.join(values)}, got {getattr(self, name)!r}.")
         if not self.max_gap_s >= 0:
-            raise ValueError(f"Expected a longest pause of zero or more seconds, got {self.max_gap_s}.")
+            raise ValueError(f"Expected max_gap_s of 0 or more, got {self.max_gap_s}.")
 
 
 @dataclass(frozen=True, eq=False)
 class FleetModel:
-    """A loaded model with its method: all that a shard needs beyond the wearers' states."""
+    """A loaded model with its bound method."""
 
     plan: Plan
     source: OnnxSource
@@ -71,7 +53,7 @@ class FleetModel:
 
     @property
     def name(self) -> str:
-        """Name in every row of the output: the file's, and the first digits of its content."""
+        """Name in every output row: file name and first digits of the digest."""
         return f"{Path(self.plan.path).stem}@{self.plan.digest[:12]}"
 
     @property
@@ -79,19 +61,21 @@ class FleetModel:
         """Names of the K classes."""
         return self.source.classes
 
-    def windower(self) -> Windower:
-        """Make the way of one wearer's samples to windows on the model's clock."""
-        return Windower(
-            rate_in_hz=self.plan.rate_in_hz or self.card.rate_hz,
-            rate_hz=self.card.rate_hz,
-            channels=len(self.card.channels),
-            window_s=self.card.window_s,
-            stride_s=self.card.stride_s,
-            max_gap_s=self.plan.max_gap_s,
-        )
+    @property
+    def rate_in_hz(self) -> float:
+        """Sampling rate of packets."""
+        return self.plan.rate_in_hz or self.card.rate_hz
+
+    def windower(self) -> Any:
+        """Return a windower for one wearer's samples."""
+        return make_windower(self.card, self.rate_in_hz, max_gap_s=self.plan.max_gap_s)
+
+    def adapters(self, count: int) -> Any:
+        """Return the method for `count` new wearers, updated together."""
+        return self.adapter.fleet(count)
 
 
-def digest(path: str | Path) -> str:
+def file_digest(path: str | Path) -> str:
     """Return the SHA-256 of a model file."""
     path = Path(path)
     if not path.is_file():
@@ -100,30 +84,26 @@ def digest(path: str | Path) -> str:
 
 
 @lru_cache(maxsize=2)
-def load(plan: Plan) -> FleetModel:
-    """Load what a plan names, once for each process; refuse what cannot serve a fleet."""
+def load_plan(plan: Plan) -> FleetModel:
+    """Load the model and method of a plan, once per process; raise ValueError if they cannot run a fleet."""
     if not plan.path.endswith(".onnx"):
-        raise ValueError(f"A fleet runs exported models (.onnx), got {plan.path}; make one with sight export.")
-    if digest(plan.path) != plan.digest:
-        raise ValueError(f"{plan.path} is not the file the job began with; give a new model a new name and restart.")
+        raise ValueError(f"A fleet runs exported models (.onnx), got {plan.path}; export it with sight export.")
+    if file_digest(plan.path) != plan.digest:
+        raise ValueError(f"{plan.path} has changed since the job was started; give a new model a new name and restart.")
     source = OnnxSource(plan.path)
-    if source.card is None:
-        raise ValueError(
-            f"{plan.path} has no model card, so its windows and gaps are unknown; export it with sight export."
-        )
+    card = require_card(source, plan.path)
     cls = registry.get("methods", plan.method)
     if not hasattr(cls, "fleet"):
-        able = [name for name in registry.names("methods") if hasattr(_class(name), "fleet")]
+        able = [name for name in registry.names("methods") if hasattr(_class_or_none(name), "fleet")]
         raise ValueError(
-            f"A fleet advances many wearers in one call, which {plan.method} cannot; methods that can: "
-            f"{', '.join(able)}."
+            f"A fleet updates many wearers in one call, which {plan.method} cannot; use {', '.join(able)}."
         )
-    adapter = cls(**params.parse(cls, plan.settings)).bind(source)
-    return FleetModel(plan, source, source.card, adapter)
+    adapter = cls(**params.parse(cls, plan.params)).bind(source)
+    return FleetModel(plan, source, card, adapter)
 
 
-def _class(name: str) -> Any:
-    """Return a method's class, or None where a package it needs is missing."""
+def _class_or_none(name: str) -> Any:
+    """Return the class of a method, or None if a package that it needs is missing."""
     try:
         return registry.get("methods", name)
     except ModuleNotFoundError:

@@ -1,7 +1,7 @@
-"""All wearers of one shard: their states in one piece of memory, and the same as bytes.
+"""State of all wearers of one shard, in memory and as bytes.
 
-The bytes are a safetensors file: a JSON header with the version of this layout, the model and the method, then plain
-arrays. Nothing is ever unpickled, and other programs can read a stored state.
+The bytes are a safetensors file: a JSON header with the format, the model and the method, then plain arrays. There is
+no pickle, and other programs can read it.
 """
 
 from __future__ import annotations
@@ -12,45 +12,34 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import safetensors.numpy
 
+from sight import tensorfile
 from sight.fleet.plan import FleetModel
 from sight.types import Array
 
-#: Raised by one whenever an older `sight` could not read what a newer one writes.
-VERSION = 1
+#: Increased whenever an older `sight` could not read the bytes.
+FORMAT = 1
+KEY = "sight.shard"
 
-#: What happened to the wearers of a stored block: same model, new model with their state carried over, or restarted.
-Fate = Literal["same", "carried", "reset"]
+#: What happened to the wearers of a stored shard: same model; new model with their state carried over; or reset.
+Transition = Literal["same", "carried", "reset"]
 
 _CLOCK, _LENGTH = "clock.", "clock_length."
 
 
 @dataclass(eq=False)
-class Block:
-    """The wearers of a shard, in the order they came.
+class ShardState:
+    """The W wearers of a shard, in order of arrival."""
 
-    Parameters
-    ----------
-    fleet
-        States of the method, as `sight.methods.sight.SIGHT.fleet` makes them.
-    wearers
-        Names, row by row.
-    number
-        Last number seen of each wearer's rows, (W,); what is not above it is late or a repetition.
-    time_s
-        When each wearer's last answered window began, (W,); NaN before the first.
-    answered
-        Windows answered of each wearer, whatever the model, (W,).
-    clocks
-        Where rows are samples: the state of each wearer's way from samples to windows.
-    """
-
-    fleet: Any
-    wearers: list[str] = field(default_factory=list)
+    adapters: Any  # the method of all wearers, as `FleetModel.adapters` returns it
+    wearers: list[str] = field(default_factory=list)  # names
+    #: Highest row number of each wearer, (W,); a row that is not above it is late or repeated.
     number: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    #: Start of each wearer's latest predicted window, (W,); NaN before the first.
     time_s: Array = field(default_factory=lambda: np.empty(0, np.float64))
-    answered: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    #: Number of windows predicted for each wearer, under any model, (W,).
+    windows: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    #: State of each wearer's windower, if rows are samples.
     clocks: list[dict[str, Array]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -60,115 +49,113 @@ class Block:
         return len(self.wearers)
 
     def rows(self, wearers: Iterable[str]) -> Array:
-        """Find the row of each wearer, -1 for those not yet here."""
+        """Return the row of each wearer, -1 if there is none."""
         return np.array([self._rows.get(name, -1) for name in wearers], np.int64)
 
-    def welcome(self, wearers: Iterable[str], model: FleetModel) -> None:
-        """Make room for wearers that are not yet here; those who are stay as they are."""
+    def add(self, wearers: Iterable[str], model: FleetModel) -> None:
+        """Add the wearers that are not in the shard yet."""
         new = [name for name in dict.fromkeys(wearers) if name not in self._rows]
         if not new:
             return
-        bigger = model.adapter.fleet(len(self) + len(new))
+        larger = model.adapters(len(self) + len(new))
         for row in range(len(self)):
-            bigger.restore(row, self.fleet.state(row))
-        self._rows |= {name: len(self) + at for at, name in enumerate(new)}
-        self.fleet, self.wearers = bigger, [*self.wearers, *new]
+            larger.restore(row, self.adapters.state(row))
+        self._rows |= {name: len(self) + i for i, name in enumerate(new)}
+        self.adapters, self.wearers = larger, [*self.wearers, *new]
         self.number = np.r_[self.number, np.full(len(new), -1, np.int64)]
         self.time_s = np.r_[self.time_s, np.full(len(new), np.nan)]
-        self.answered = np.r_[self.answered, np.zeros(len(new), np.int64)]
+        self.windows = np.r_[self.windows, np.zeros(len(new), np.int64)]
         if model.plan.kind == "samples":
             self.clocks += [model.windower().state() for _ in new]
 
 
-def fresh(model: FleetModel) -> Block:
-    """Make the block of a shard nobody has been seen of."""
-    return Block(model.adapter.fleet(0))
+def empty(model: FleetModel) -> ShardState:
+    """Return the state of a shard without wearers."""
+    return ShardState(model.adapters(0))
 
 
-def pack(block: Block, model: FleetModel) -> bytes:
-    """Write a block as bytes."""
-    names = json.dumps(block.wearers, ensure_ascii=False).encode()
-    tensors = {
+def pack(shard: ShardState, model: FleetModel) -> bytes:
+    """Return a shard as bytes."""
+    names = json.dumps(shard.wearers, ensure_ascii=False).encode()
+    arrays = {
         "wearers": np.frombuffer(names, np.uint8),
-        "state": block.fleet.block,
-        "count": block.fleet.count,
-        "number": block.number,
-        "time_s": block.time_s,
-        "answered": block.answered,
-        **_joined(block.clocks),
+        "state": shard.adapters.block,
+        "count": shard.adapters.count,
+        "number": shard.number,
+        "time_s": shard.time_s,
+        "windows": shard.windows,
+        **_join_clocks(shard.clocks),
     }
-    return safetensors.numpy.save(tensors, metadata=_header(model) | {"sight.block": str(VERSION)})
+    return tensorfile.pack(arrays, KEY, {"format": FORMAT, **_identity(model)})
 
 
-def unpack(data: bytes, model: FleetModel) -> tuple[Block, Fate]:
-    """Read a block and fit it to the model that runs now.
+def unpack(data: bytes, model: FleetModel) -> tuple[ShardState, Transition]:
+    """Restore a shard from `pack` and fit it to the current model.
 
     Returns
     -------
-    block, fate
-        "same": the model that wrote it. "carried": another with the same classes and feature size under the same
-        method, so every state goes on, with the new head's directions as anchors. "reset": the states mean nothing to
-        this model and begin anew; numbers and times stay, so nothing is answered twice.
+    shard, transition
+        "same": the model that wrote it. "carried": another model with the same classes, feature size and method;
+        every state continues, anchored to the new head. "reset": states do not fit and start again; numbers and times
+        stay, so that no window is predicted twice.
     """
-    header = _read_header(data)
-    if header["shards"] != str(model.plan.shards):
+    header, arrays = _read(data)
+    if header["shards"] != model.plan.shards:
         raise ValueError(
-            f"The checkpoint was begun with {header['shards']} shards, got {model.plan.shards}; wearers would lose "
-            f"their states: keep the number, or begin a new output folder."
+            f"The checkpoint was started with {header['shards']} shards, got {model.plan.shards}; use the same number, "
+            f"or a new output folder, for wearers would lose their states."
         )
-    stored = safetensors.numpy.load(data)
-    wearers = json.loads(stored["wearers"].tobytes())
-    fleet = model.adapter.fleet(len(wearers))
-    wanted = _header(model)
-    fits = all(header.get(key) == wanted[key] for key in ("method", "classes", "dims"))
-    fate: Fate = "reset" if not fits else "same" if header["model"] == wanted["model"] else "carried"
+    wearers = json.loads(arrays["wearers"].tobytes())
+    adapters, identity = model.adapters(len(wearers)), _identity(model)
+    fits = all(header.get(key) == identity[key] for key in ("method", "classes", "dims"))
+    transition: Transition = "reset" if not fits else "same" if header["model"] == identity["model"] else "carried"
     if fits:
-        fleet.block[:], fleet.count[:] = stored["state"], stored["count"]
-    if fate == "carried" and model.plan.carry == "habits":
-        _restart_prototypes(fleet, model)
-    block = Block(fleet, wearers, stored["number"], stored["time_s"], stored["answered"], _parted(stored, len(wearers)))
-    if model.plan.kind == "samples" and (fate == "reset" or len(block.clocks) != len(wearers)):
-        block.clocks = [model.windower().state() for _ in wearers]
-    return block, fate
+        adapters.block[:], adapters.count[:] = arrays["state"], arrays["count"]
+    if transition == "carried" and model.plan.carry == "habits":
+        _reset_prototypes(adapters, model)
+    clocks = _split_clocks(arrays, len(wearers))
+    if model.plan.kind == "samples" and (transition == "reset" or len(clocks) != len(wearers)):
+        clocks = [model.windower().state() for _ in wearers]
+    shard = ShardState(adapters, wearers, arrays["number"], arrays["time_s"], arrays["windows"], clocks)
+    return shard, transition
 
 
-def _header(model: FleetModel) -> dict[str, str]:
+def _identity(model: FleetModel) -> dict[str, Any]:
     return {
         "method": model.adapter.name,
         "model": model.plan.digest,
-        "classes": json.dumps(model.classes),
-        "dims": str(model.source.weight.shape[1]),
-        "shards": str(model.plan.shards),
+        "classes": list(model.classes),
+        "dims": model.source.weight.shape[1],
+        "shards": model.plan.shards,
     }
 
 
-def _read_header(data: bytes) -> dict[str, str]:
+def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
-        length = int.from_bytes(data[:8], "little")
-        header: dict[str, str] = json.loads(data[8 : 8 + length])["__metadata__"]
-        version = int(header["sight.block"])
+        header, arrays = tensorfile.unpack(data, KEY)
+        version = int(header["format"])
     except (ValueError, KeyError, TypeError):
         raise ValueError(
-            f"Expected the stored state of a shard, got {len(data)} bytes of something else; is the checkpoint "
-            f"another job's?"
+            f"Expected the stored state of a shard, got {len(data)} bytes of something else; is it the checkpoint of "
+            f"another job?"
         ) from None
-    if version > VERSION:
+    if version > FORMAT:
         raise ValueError(
-            f"The stored state of a shard is of version {version}, newer than version {VERSION} that this sight reads; "
+            f"The stored state of a shard has format {version}, newer than format {FORMAT} that this sight reads; "
             f"upgrade sight on every worker."
         )
-    return header
+    return header, arrays
 
 
-def _restart_prototypes(fleet: Any, model: FleetModel) -> None:
-    fresh_state = model.adapter.fleet(1).state(0)
-    anchors = {name: value for name, value in fresh_state.items() if name == "prototypes"}  # not every method has them
-    for row in range(len(fleet)):
-        fleet.restore(row, fleet.state(row) | anchors)
+def _reset_prototypes(adapters: Any, model: FleetModel) -> None:
+    new = model.adapters(1).state(0)
+    prototypes = {name: value for name, value in new.items() if name == "prototypes"}  # not every method has them
+    for row in range(len(adapters)):
+        adapters.restore(row, adapters.state(row) | prototypes)
 
 
-def _joined(clocks: list[dict[str, Array]]) -> dict[str, Array]:
-    """Lay the arrays of all wearers behind each other, by name, with how long each wearer's is."""
+def _join_clocks(clocks: list[dict[str, Array]]) -> dict[str, Array]:
+    """Concatenate the arrays of all wearers by name, with the length of each wearer's part."""
     joined = {}
     for key in clocks[0] if clocks else ():
         arrays = [np.asarray(clock[key]) for clock in clocks]
@@ -180,12 +167,12 @@ def _joined(clocks: list[dict[str, Array]]) -> dict[str, Array]:
     return joined
 
 
-def _parted(stored: dict[str, Array], wearers: int) -> list[dict[str, Array]]:
+def _split_clocks(arrays: dict[str, Array], wearers: int) -> list[dict[str, Array]]:
     clocks: list[dict[str, Array]] = [{} for _ in range(wearers)]
-    found = [name.removeprefix(_CLOCK) for name in stored if name.startswith(_CLOCK)]
-    for key in found:
-        values, lengths = stored[_CLOCK + key], stored.get(_LENGTH + key)
+    keys = [name.removeprefix(_CLOCK) for name in arrays if name.startswith(_CLOCK)]
+    for key in keys:
+        values, lengths = arrays[_CLOCK + key], arrays.get(_LENGTH + key)
         parts = values if lengths is None else np.split(values, np.cumsum(lengths)[:-1])
         for clock, part in zip(clocks, parts, strict=True):
             clock[key] = np.asarray(part)
-    return clocks if found else []
+    return clocks if keys else []

@@ -1,4 +1,4 @@
-"""The Spark stream: rows from a folder, keyed by shard, answers to a folder, progress to a log."""
+"""Spark stream of a fleet: rows from a folder, grouped by shard; predictions to a folder, progress to a log."""
 
 from __future__ import annotations
 
@@ -14,45 +14,32 @@ from typing import Any
 
 import numpy as np
 
-from sight.fleet import shard_state as blocks
-from sight.fleet.input_check import VALUES, check
-from sight.fleet.plan import Plan, load
-from sight.fleet.shard import ANSWERED, INVALID, LATE, Rows, advance
+from sight.fleet import shard_state
+from sight.fleet.input_check import VALUE_COLUMNS, check_input
+from sight.fleet.plan import Plan, load_plan
+from sight.fleet.shard import INVALID, LATE, PREDICTED, Rows, advance, output_columns
 
-ANSWER = "wearer string, window long, time_s double, class string, q array<float>, surprise float, model string"
-#: Number of the open file that every process writes its errors to.
+OUTPUT_SCHEMA = "wearer string, window long, time_s double, class string, q array<float>, surprise float, model string"
+#: File descriptor of standard error.
 STDERR = 2
-#: What is counted of every trigger.
-COUNTED = (ANSWERED, LATE, INVALID, "carried", "reset")
+#: Statuses counted in every trigger.
+STATUSES = (PREDICTED, LATE, INVALID, "carried", "reset")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
-    """Where a fleet reads and writes, and how it is spread.
+class JobConfig:
+    """Folders, triggers and Spark configuration of a fleet.
 
-    Parameters
-    ----------
-    rows, file_format
-        Folder of arriving files, and "parquet" or "json".
-    out
-        Folder of the results: ``answers``, ``checkpoint``, ``progress.jsonl``, and what Spark says in ``spark.log``.
-    partitions
-        Tasks that share the shards in every trigger; fixed for the life of a checkpoint.
-    every_s
-        Seconds between triggers; None answers what is there and stops.
-    files_per_trigger
-        At most so many files at once.
-    conf
-        Settings of Spark that win over ours.
+    The output folder contains ``predictions``, ``checkpoint``, ``progress.jsonl`` and ``spark.log``.
     """
 
-    rows: str
+    rows: str  # folder of arriving files
     out: str
-    file_format: str = "parquet"
-    partitions: int = 4
-    every_s: float | None = None
+    file_format: str = "parquet"  # or "json"
+    partitions: int = 4  # tasks in every trigger; fixed for a checkpoint
+    every_s: float | None = None  # between triggers; None processes what has arrived and stops
     files_per_trigger: int | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)  # overrides the default configuration
 
     def __post_init__(self) -> None:
         if self.file_format not in ("parquet", "json"):
@@ -62,39 +49,43 @@ class Stream:
 
 
 class ShardProcessor:
-    """What Spark calls for each shard of a trigger; the state is one block of bytes.
+    """Stateful processor that Spark calls for each shard of a trigger; the state is one value of bytes.
 
-    Has the methods of ``pyspark.sql.streaming.StatefulProcessor`` without being one, so that this module loads where
-    Spark is not.
+    It has the methods of ``pyspark.sql.streaming.StatefulProcessor`` but does not inherit from it, so that this module
+    can be imported without Spark.
     """
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
     def init(self, handle: Any) -> None:
-        """Name the state."""
-        self._state = handle.getValueState("block", "block binary")
+        """Declare the state."""
+        self._state = handle.getValueState("shard", "shard binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timer_values: Any) -> Iterator[Any]:  # noqa: ARG002
-        """Advance the wearers of one shard."""
+        """Update the wearers of one shard."""
         import pandas as pd
 
-        model = load(self._plan)
+        model = load_plan(self._plan)
         frame = pd.concat(rows, ignore_index=True)
         stored = self._state.get()
-        block, fate = blocks.unpack(bytes(stored[0]), model) if stored else (blocks.fresh(model), "same")
-        marked = _marked(block, fate, model.name)
-        columns = advance(block, _rows(frame, self._plan), model)
-        self._state.update((blocks.pack(block, model),))
-        answers = [pd.DataFrame(part) for part in (marked, columns) if len(part["wearer"])]
-        return iter(answers)
+        shard, transition = (
+            shard_state.unpack(bytes(stored[0]), model) if stored else (shard_state.empty(model), "same")
+        )
+        # A new model gives one row for each wearer of the shard, to be counted and then dropped.
+        wearers = [] if transition == "same" else list(shard.wearers)
+        number, time_s = (array[: len(wearers)].copy() for array in (shard.number, shard.time_s))
+        markers = output_columns(wearers, number, time_s, [transition] * len(wearers), model)
+        tables = [markers, *advance(shard, _rows(frame, self._plan), model)]
+        self._state.update((shard_state.pack(shard, model),))
+        return iter([pd.DataFrame(columns) for columns in tables if len(columns["wearer"])])
 
     def handleExpiredTimer(self, *_: Any, **__: Any) -> Iterator[Any]:
-        """Do nothing: a fleet sets no timers."""
+        """Return nothing; a fleet sets no timers."""
         return iter(())
 
     def close(self) -> None:
-        """Hold nothing that needs closing."""
+        """Do nothing; there is nothing to close."""
 
 
 def _rows(frame: Any, plan: Plan) -> Rows:
@@ -102,65 +93,49 @@ def _rows(frame: Any, plan: Plan) -> Rows:
         wearer=frame["wearer"].to_numpy(object),
         number=frame["window"].fillna(-1).to_numpy(np.int64),
         time_s=frame["time_s"].to_numpy(np.float64),
-        values={name: frame[name].tolist() for name in VALUES[plan.kind]},
+        values={name: frame[name].tolist() for name in VALUE_COLUMNS[plan.kind]},
     )
 
 
-def _marked(block: blocks.Block, fate: str, model: str) -> dict[str, Any]:
-    """Give one marker for each wearer that a new model carried on or restarted, to be counted and then dropped."""
-    wearers = [] if fate == "same" else list(block.wearers)
-    nothing = [None] * len(wearers)
-    return {
-        "wearer": wearers,
-        "window": block.number[: len(wearers)].copy(),
-        "time_s": block.time_s[: len(wearers)].copy(),
-        "class": nothing,
-        "q": nothing,
-        "surprise": np.full(len(wearers), np.nan, np.float32),
-        "model": [model] * len(wearers),
-        "status": [fate] * len(wearers),
-    }
-
-
-def session(stream: Stream) -> Any:
-    """Start or find Spark, with a state store that writes changes rather than everything."""
+def spark_session(config: JobConfig) -> Any:
+    """Return a Spark session whose state store writes changes instead of whole states."""
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need this environment, not the machine's
-    ours = {
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers need this environment, not the system's
+    defaults = {
         "spark.master": "local[*]",
         "spark.app.name": "sight fleet",
         "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(stream.partitions),
+        "spark.sql.shuffle.partitions": str(config.partitions),
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-        # Every block changes in every trigger, so each kept version costs the whole state once more.
+        # Every shard changes in every trigger, so each retained version costs another copy of the whole state.
         "spark.sql.streaming.minBatchesToRetain": "3",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     }
-    wanted = ours | dict(stream.conf)
-    if wanted["spark.master"].startswith("local"):
-        wanted = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} | wanted
-        wanted = {"spark.ui.enabled": "false"} | wanted
+    options = defaults | dict(config.spark)
+    if options["spark.master"].startswith("local"):
+        local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
+        options = local | options
     builder = SparkSession.builder
-    for key, value in wanted.items():
+    for key, value in options.items():
         builder = builder.config(key, value)
-    with _heard_by(stream):
+    with _stderr_to_log(config):
         return builder.getOrCreate()
 
 
 @contextmanager
-def _heard_by(stream: Stream) -> Iterator[None]:
-    """Let Java, and the workers it starts, inherit a log for their errors instead of the terminal."""
-    if "://" in stream.out:
+def _stderr_to_log(config: JobConfig) -> Iterator[None]:
+    """Let Java and its workers, which inherit standard error, write to ``spark.log`` instead of the terminal."""
+    if "://" in config.out:
         yield
         return
     sys.stderr.flush()
     terminal = os.dup(STDERR)
-    with (Path(stream.out) / "spark.log").open("ab") as log:
+    with (Path(config.out) / "spark.log").open("ab") as log:
         os.dup2(log.fileno(), STDERR)
     try:
         yield
@@ -169,92 +144,93 @@ def _heard_by(stream: Stream) -> Iterator[None]:
         os.close(terminal)
 
 
-def start(spark: Any, plan: Plan, stream: Stream) -> Any:
-    """Start the query; it goes on from the checkpoint in the output folder where there is one."""
+def start(spark: Any, plan: Plan, config: JobConfig) -> Any:
+    """Start the streaming query; it resumes from the checkpoint in the output folder if there is one."""
     from pyspark.sql import functions as f
 
-    values = ", ".join(f"{name} array<float>" for name in VALUES[plan.kind])
-    reader = spark.readStream.format(stream.file_format)
+    values = ", ".join(f"{name} array<float>" for name in VALUE_COLUMNS[plan.kind])
+    reader = spark.readStream.format(config.file_format)
     reader = reader.schema(f"wearer string, window long, time_s double, {values}")
-    if stream.files_per_trigger:
-        reader = reader.option("maxFilesPerTrigger", stream.files_per_trigger)
-    # crc32 is the same in every language and version, so a sender can know the shard too.
+    if config.files_per_trigger:
+        reader = reader.option("maxFilesPerTrigger", config.files_per_trigger)
+    # crc32 is the same in every language and version, so senders can compute the shard too.
     shard = f.crc32(f.coalesce("wearer", f.lit("")).cast("binary")) % f.lit(plan.shards)
-    answers = (
-        reader.load(stream.rows)
+    predictions = (
+        reader.load(config.rows)
         .withColumn("shard", shard.cast("int"))
         .groupBy("shard")
-        .transformWithStateInPandas(ShardProcessor(plan), f"{ANSWER}, status string", "Append", "None")
-        .observe("fleet", *(f.count_if(f.col("status") == name).alias(name) for name in COUNTED))
-        .where(f.col("status") == ANSWERED)
+        .transformWithStateInPandas(ShardProcessor(plan), f"{OUTPUT_SCHEMA}, status string", "Append", "None")
+        .observe("fleet", *(f.count_if(f.col("status") == name).alias(name) for name in STATUSES))
+        .where(f.col("status") == PREDICTED)
         .drop("status")
     )
-    writer = answers.writeStream.format("parquet").outputMode("append")
-    writer = writer.option("path", f"{stream.out}/answers").option("checkpointLocation", f"{stream.out}/checkpoint")
-    trigger = {"availableNow": True} if stream.every_s is None else {"processingTime": f"{stream.every_s} seconds"}
+    writer = predictions.writeStream.format("parquet").outputMode("append")
+    writer = writer.option("path", f"{config.out}/predictions").option("checkpointLocation", f"{config.out}/checkpoint")
+    trigger = {"availableNow": True} if config.every_s is None else {"processingTime": f"{config.every_s} seconds"}
     return writer.trigger(**trigger).start()
 
 
-def run(plan: Plan, stream: Stream, on_trigger: Callable[[dict[str, Any]], None] | None = None) -> dict[str, int]:
-    """Run a fleet until it has answered everything, or until it is stopped; return what was counted.
+def run(plan: Plan, config: JobConfig, on_trigger: Callable[[dict[str, Any]], None] | None = None) -> dict[str, int]:
+    """Run a fleet until all rows are processed or it is stopped; return the number of rows by status.
 
     Parameters
     ----------
-    plan, stream
-        What runs, and where.
+    plan, config
+        What to run, and where.
     on_trigger
-        Called with the facts of each finished trigger, which also go to ``progress.jsonl`` in a local output folder.
+        Called with the facts of each finished trigger, which are also written to ``progress.jsonl`` in a local output
+        folder.
     """
-    load(plan)  # a mistake in the model, the settings or the files shows before Spark starts
-    check(stream.rows, stream.out, kind=plan.kind, file_format=stream.file_format)
+    load_plan(plan)  # raises errors in model, hyper-parameters and files before Spark starts
+    check_input(config.rows, config.out, kind=plan.kind, file_format=config.file_format)
     from pyspark.errors import PySparkException
 
-    total = dict.fromkeys(COUNTED, 0)
+    total = dict.fromkeys(STATUSES, 0)
     try:
-        with session(stream) as spark:
-            for facts in triggers(start(spark, plan, stream)):
-                total = {name: total[name] + facts[name] for name in COUNTED}
-                _log(stream, facts)
+        with spark_session(config) as spark:
+            for facts in finished_triggers(start(spark, plan, config)):
+                total = {name: total[name] + facts[name] for name in STATUSES}
+                _append_progress(config, facts)
                 if on_trigger is not None:
                     on_trigger(facts)
     except PySparkException as error:
-        more = "" if "://" in stream.out else f" (all that Spark says of it: {stream.out}/spark.log)"
-        raise ChildProcessError(f"The stream stopped: {reason(str(error))}{more}") from error
+        details = "" if "://" in config.out else f" (details: {config.out}/spark.log)"
+        raise ChildProcessError(f"The stream stopped: {error_reason(str(error))}{details}") from error
     return total
 
 
-def triggers(query: Any) -> Iterator[dict[str, Any]]:
+def finished_triggers(query: Any) -> Iterator[dict[str, Any]]:
     """Yield the facts of each finished trigger that had rows, until the query ends."""
-    told, going = -1, True
-    while going:
-        going = not query.awaitTermination(1)
-        for progress in [p for p in query.recentProgress if p["batchId"] > told and p["numInputRows"]]:
-            told = progress["batchId"]
+    latest, running = -1, True
+    while running:
+        running = not query.awaitTermination(1)
+        for progress in [p for p in query.recentProgress if p["batchId"] > latest and p["numInputRows"]]:
+            latest = progress["batchId"]
             yield trigger_facts(progress)
 
 
-def reason(text: str) -> str:
-    r"""Pick the sentence that matters from Spark's pages of an error.
+def error_reason(text: str) -> str:
+    r"""Return the message of the last Python error in a Spark error, or its first line.
 
     Examples
     --------
-    >>> reason("[STREAM_FAILED] Query ...\n  File x, line 3\nValueError: The checkpoint is another's.\n=== Plan ===")
-    "The checkpoint is another's."
-    >>> reason("[PATH_NOT_FOUND] There is no such path.\nmore")
+    >>> error_reason("[STREAM_FAILED] Query ...\n  File x, line 3\nValueError: The file is damaged.\n=== Plan ===")
+    'The file is damaged.'
+    >>> error_reason("[PATH_NOT_FOUND] There is no such path.\nmore")
     '[PATH_NOT_FOUND] There is no such path.'
     """
-    ours = re.findall(r"^(?:\w+\.)*\w*Error: (.+)$", text, re.MULTILINE)
-    return str(ours[-1]) if ours else text.partition("\n")[0]
+    messages = re.findall(r"^(?:\w+\.)*\w*Error: (.+)$", text, re.MULTILINE)
+    return str(messages[-1]) if messages else text.partition("\n")[0]
 
 
 def trigger_facts(progress: Any) -> dict[str, Any]:
-    """Pick what people ask of a trigger from what Spark tells of it."""
-    counted = progress["observedMetrics"].get("fleet")
+    """Return counts, times and state size of a trigger from Spark's progress report."""
+    counts = progress["observedMetrics"].get("fleet")
     states = progress["stateOperators"]
     return {
         "batch": progress["batchId"],
         "rows": progress["numInputRows"],
-        **{name: 0 if counted is None else int(counted[name]) for name in COUNTED},
+        **{name: 0 if counts is None else int(counts[name]) for name in STATUSES},
         "trigger_ms": progress["durationMs"]["triggerExecution"],
         "batch_ms": progress["durationMs"].get("addBatch", 0),
         "update_task_ms": sum(state["allUpdatesTimeMs"] for state in states),
@@ -264,7 +240,7 @@ def trigger_facts(progress: Any) -> dict[str, Any]:
     }
 
 
-def _log(stream: Stream, facts: Mapping[str, Any]) -> None:
-    if "://" not in stream.out:
-        with (Path(stream.out) / "progress.jsonl").open("a", encoding="utf-8") as log:
+def _append_progress(config: JobConfig, facts: Mapping[str, Any]) -> None:
+    if "://" not in config.out:
+        with (Path(config.out) / "progress.jsonl").open("a", encoding="utf-8") as log:
             log.write(json.dumps(facts) + "\n")

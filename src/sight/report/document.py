@@ -1,4 +1,4 @@
-"""The page: findings in words, then figures, each with what to see in it."""
+"""The report page: summary, figures, table of methods, details and glossary."""
 
 from __future__ import annotations
 
@@ -12,138 +12,139 @@ from typing import Any
 import numpy as np
 
 from sight._version import __version__
-from sight.report import fact_tables, figures
+from sight.report import figures, score_table
 from sight.report.axis import Axis
+from sight.report.fact_tables import facts_table, key_figures
 from sight.report.glossary import glossary, term
 from sight.report.html import Html, duration, join, percent, tag
 from sight.report.lanes import column_width
 from sight.report.palette import stylesheet
 from sight.report.result_summary import ResultSummary
-from sight.report.timeline import changed, timeline
+from sight.report.timeline import change_indices, timeline
 
 
-def page(
-    summary: ResultSummary,
-    *,
-    others: Sequence[ResultSummary],
-    rows: Sequence[fact_tables.Row] | None,
-    title: str,
-    facts: Mapping[str, Any],
-) -> str:
-    """Compose the whole document as text."""
-    truth = summary.truth
-    scores = [] if truth is None else fact_tables.score_rows(summary, truth, others)
-    table = scores if rows is None else rows
+def render(summary: ResultSummary, others: Sequence[ResultSummary], title: str, facts: Mapping[str, Any]) -> str:
+    """Return the page as text; parameters as in `sight.report.write_report`."""
+    scores = [] if summary.truth is None else score_table.score_rows(summary, others)
     body = [_header(summary, title, facts)]
     if len(summary):
-        body += [tag("p", *_findings(summary, scores), class_="lead"), fact_tables.cards(summary, scores)]
+        body += [tag("p", *_lead(summary, scores), class_="lead"), key_figures(summary, scores)]
         body += _figures(summary, others)
     else:
-        body.append(tag("p", "The recording holds no window, so there is nothing to show.", class_="lead"))
-    if table:
-        note = fact_tables.reading_note(table, waited=any(one.result.lag for one in (summary, *others)))
-        body.append(_section("Methods side by side", fact_tables.methods_table(table), note))
+        body.append(tag("p", "The recording contains no window, so there is nothing to show.", class_="lead"))
+    if scores:
+        notes = score_table.notes(scores, lag=any(s.result.lag for s in (summary, *others)))
+        body.append(_section("Comparison of methods", score_table.methods_table(scores), notes))
     body += [_details(summary, facts), _footer()]
-    return _document(title, join(body), len(summary.classes))
+    return html_document(title, join(body), style=stylesheet(len(summary.classes)))
 
 
-def _document(title: str, body: Html, classes: int) -> str:
+def html_document(title: str, body: Html, *, style: str = "", script: str | None = None) -> str:
+    """Return an HTML file without external resources; `style` is added to the style sheet of the report.
+
+    `script` replaces the script of the report; no other script can run on the page.
+    """
     assets = files("sight.report") / "assets"
-    script = (assets / "page.js").read_text("utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script = (assets / "page.js").read_text("utf-8") if script is None else script
     return Template((assets / "page.html").read_text("utf-8")).substitute(
         title=join([title]),
-        style=(assets / "page.css").read_text("utf-8") + stylesheet(classes),
-        digest=digest,
+        style=(assets / "page.css").read_text("utf-8") + style,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         body=body,
         script=script,
     )
 
 
 def _header(summary: ResultSummary, title: str, facts: Mapping[str, Any]) -> Html:
-    first, last = (summary.clock(s) for s in _ends(summary))
-    when = None
-    if first is not None and last is not None:
-        end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%a} {last.day} {last:%B %Y}, {last:%H:%M}"
-        zone = f" ({first:%Z})" if first.tzinfo else ""
-        when = f"{first:%a} {first.day} {first:%B %Y}, {first:%H:%M} \N{EN DASH} {end}{zone}"
-    who = facts.get("subject")
-    parts = (f"Wearer {who}" if who else None, when, f"Method {summary.result.label}")
-    line = [tag("span", part) for part in parts if part]
+    subject = facts.get("subject")
+    parts = (f"Wearer {subject}" if subject else None, _period(summary), f"Method {summary.result.label}")
     return tag(
-        "header", tag("p", "Activity report", class_="kicker"), tag("h1", title), tag("p", *line, class_="byline")
+        "header",
+        tag("p", "Activity report", class_="kicker"),
+        tag("h1", title),
+        tag("p", *(tag("span", part) for part in parts if part), class_="byline"),
     )
 
 
-def _ends(summary: ResultSummary) -> tuple[float, float]:
-    return (float(summary.start_s[0]), float(summary.end_s[-1])) if len(summary) else (0.0, 0.0)
+def _period(summary: ResultSummary) -> str | None:
+    """Return start and end of the recording on the wall clock, or None if unknown."""
+    ends = (float(summary.start_s[0]), float(summary.end_s[-1])) if len(summary) else (0.0, 0.0)
+    first, last = map(summary.clock, ends)
+    if first is None or last is None:
+        return None
+    end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%a} {last.day} {last:%B %Y}, {last:%H:%M}"
+    zone = f" ({first:%Z})" if first.tzinfo else ""
+    return f"{first:%a} {first.day} {first:%B %Y}, {first:%H:%M} \N{EN DASH} {end}{zone}"
 
 
-def _findings(summary: ResultSummary, scores: Sequence[fact_tables.Row]) -> Iterator[object]:
-    """Say in a sentence or two what the method did and whether it helped."""
-    total = int((summary.raw != summary.refined).sum())
+def _lead(summary: ResultSummary, scores: Sequence[score_table.Row]) -> Iterator[object]:
+    """Yield the text that says how many windows the method changed and whether the scores improved."""
     worn = duration(float(summary.seconds[summary.worn].sum()))
-    yield f"Over {worn} of worn time, the method {summary.result.method} changed "
-    yield f"{percent(summary.share_changed)} of the "
+    yield f"In {worn} of worn time, adaptation with {summary.result.method} changed the "
     yield term("raw")
-    yield f" answers ({total:,} of {len(summary):,} windows)."
-    if scores and summary.truth is not None:
-        before, after = scores[0]["macro_f1_truth"], scores[-1]["macro_f1_truth"]
-        move = "rose" if after > before + 5e-4 else "fell" if after < before - 5e-4 else "stayed level"
-        yield " Against the labels, "
-        yield term("macro-F1")
-        yield f" {move} from {before:.3f} to {after:.3f}" if move != "stayed level" else f" stayed level at {after:.3f}"
-        labelled = summary.truth >= 0
-        here = labelled & (summary.raw != summary.refined)
-        mended = int((here & (summary.refined == summary.truth)).sum())
-        broken = int((here & (summary.raw == summary.truth)).sum())
-        if here.any():
-            yield f": {mended:,} changes made a wrong answer right, {broken:,} made a right one wrong, "
-            yield f"{int(here.sum()) - mended - broken:,} swapped one error for another"
-        yield "."
+    yield f" class of {percent(float(summary.changed.mean()))} of the windows "
+    yield f"({int(summary.changed.sum()):,} of {len(summary):,})."
+    if not scores or summary.truth is None:
+        return
+    before, after = scores[0]["macro_f1_truth"], scores[-1]["macro_f1_truth"]
+    yield " Compared with the labels, "
+    yield term("macro-F1")
+    if abs(after - before) > 5e-4:
+        yield f" {'rose' if after > before else 'fell'} from {before:.3f} to {after:.3f}"
+    else:
+        yield f" stayed at {after:.3f}"
+    changed = summary.changed & (summary.truth >= 0)
+    corrected = int((changed & (summary.refined == summary.truth)).sum())
+    damaged = int((changed & (summary.raw == summary.truth)).sum())
+    if changed.any():
+        yield f": {corrected:,} changes corrected an error, {damaged:,} introduced one, "
+        yield f"{int(changed.sum()) - corrected - damaged:,} replaced one wrong class by another"
+    yield "."
 
 
 def _figures(summary: ResultSummary, others: Sequence[ResultSummary]) -> Iterator[Html]:
-    yield _section("The recording over time", timeline(summary, others), _timeline_note(summary))
-    yield _section("Time use", figures.time_use(summary), tag("p", *_time_use_note(summary), class_="note"))
-    listed = figures.corrections(summary)
-    if listed is not None:
-        both = figures.pair(summary.classes, figures.flow(summary), listed)
-        note = "Windows whose class the method changed, from the raw class (rows) to the refined one (columns)."
-        yield _section("What changed", both, tag("p", note, class_="note"))
+    yield _section("Activities over time", timeline(summary, others), _note(*_timeline_note(summary)))
+    yield _section("Time use", figures.time_use(summary), _note(*_time_use_note(summary)))
+    changes = figures.changes(summary)
+    if changes is not None:
+        note = "Number of windows whose class the method changed, from the raw class (rows) to the refined (columns)."
+        yield _section("Changes by adaptation", changes, _note(note))
     if summary.truth is not None:
-        note = "Percent of the windows of each true class (rows) that received each answer (columns)."
-        pair = figures.confusions(summary, summary.truth)
-        yield _section("Against the labels", pair, tag("p", note, class_="note"))
+        note = "Percent of the windows of each true class (rows) with each predicted class (columns)."
+        yield _section("Comparison with the labels", figures.confusions(summary, summary.truth), _note(note))
 
 
-def _timeline_note(summary: ResultSummary) -> Html:
-    said: list[object] = []
+def _timeline_note(summary: ResultSummary) -> Iterator[object]:
     if len(summary.gaps) or not summary.worn.all():
-        said.append("Hatching shows time without data, pale colours time in which the sensor was not worn. ")
+        yield "Hatching marks time without data, pale colours time in which the sensor was not worn. "
     if summary.truth is not None and (summary.truth < 0).any():
-        said.append("In the lane of the truth, hatching is also time without a label. ")
+        yield "In the row of the truth, hatching also marks time without a label. "
     surprise = summary.result.trace.get("surprise")
-    here = changed(summary)
-    if surprise is not None and len(here):
-        away = np.ones(len(summary), dtype=bool)
-        away[here] = False
-        at, off = (float(np.median(np.asarray(surprise)[where])) for where in (here, away))
-        said += ["Ticks above the ", term("surprise"), " mark changes of the refined class: its median is "]
-        said.append(f"{at:.2f} there and {off:.2f} elsewhere. ")
-        axis = Axis.of(summary)
-        if column_width(axis) > 1:
-            column = duration(column_width(axis) * axis.unit_s)
-            said.append(f"The line is its mean over {column}, the shade its lowest and highest value.")
-    return tag("p", *said, class_="note")
+    changes = change_indices(summary)
+    if surprise is None or not len(changes):
+        return
+    at_change = np.zeros(len(summary), dtype=bool)
+    at_change[changes] = True
+    inside, outside = (float(np.median(np.asarray(surprise)[where])) for where in (at_change, ~at_change))
+    yield "Ticks above the "
+    yield term("surprise")
+    yield f" mark changes of the refined class: its median is {inside:.2f} there and {outside:.2f} elsewhere. "
+    axis = Axis.of(summary)
+    if column_width(axis) > 1:
+        width = duration(column_width(axis) * axis.unit_s)
+        yield f"The line is its mean over {width}, the shaded area its minimum and maximum."
 
 
 def _time_use_note(summary: ResultSummary) -> Iterator[object]:
-    yield "Worn time only; each window stands for the time until the next."
+    yield "Worn time only; each window counts for the time until the next one."
     if summary.truth is not None:
         missing = float((summary.truth < 0)[summary.worn].mean()) if summary.worn.any() else 0.0
         if missing:
             yield f" {percent(missing)} of the worn windows have no label, so the truth adds up to less."
+
+
+def _note(*text: object) -> Html:
+    return tag("p", *text, class_="note")
 
 
 def _section(heading: str, *content: object) -> Html:
@@ -151,24 +152,20 @@ def _section(heading: str, *content: object) -> Html:
 
 
 def _details(summary: ResultSummary, facts: Mapping[str, Any]) -> Html:
-    w = summary.result.windows
-    stream = {"windows": len(w), "window_s": w.window_s, "stride_s": w.stride_s, "start": w.start} | dict(w.facts)
-    loose = {key: value for key, value in facts.items() if not isinstance(value, Mapping)}
-    groups: dict[str, Mapping[str, Any]] = {"Method": {"name": summary.result.method} | dict(summary.result.params)}
+    result, w = summary.result, summary.result.windows
+    groups: dict[str, Mapping[str, Any]] = {"Method": {"name": result.method} | dict(result.params)}
     groups |= {key.capitalize(): value for key, value in facts.items() if isinstance(value, Mapping)}
-    groups |= {"Stream": stream, "Run": dict(summary.result.facts) | loose}
+    stream = {"windows": len(w), "window_s": w.window_s, "stride_s": w.stride_s, "start": w.start} | dict(w.facts)
+    single_facts = {key: value for key, value in facts.items() if not isinstance(value, Mapping)}
+    groups |= {"Stream": stream, "Run": dict(result.facts) | single_facts}
+    tables = tag("div", facts_table(groups), class_="columns")
     return tag(
         "section",
-        tag(
-            "details",
-            tag("summary", "Settings and facts"),
-            tag("div", fact_tables.facts_table(groups), class_="columns"),
-        ),
-        tag("details", tag("summary", "Words of this page"), glossary()),
+        tag("details", tag("summary", "Parameters and details"), tables),
+        tag("details", tag("summary", "Glossary"), glossary()),
         class_="more",
     )
 
 
 def _footer() -> Html:
-    said = "This file is complete in itself: it loads nothing and sends nothing."
-    return tag("footer", f"Written by sight {__version__}. {said}")
+    return tag("footer", f"Written by sight {__version__}. This file needs no network: it loads and sends nothing.")

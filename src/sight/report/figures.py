@@ -1,4 +1,4 @@
-"""Raw against refined: time use, what changed into what, and confusion with the truth."""
+"""Comparison of raw and refined predictions: time use, changes between classes, confusion matrices."""
 
 from __future__ import annotations
 
@@ -8,29 +8,23 @@ import numpy as np
 
 from sight.metrics import confusion
 from sight.report.glossary import term
-from sight.report.html import Html, percent, tag
+from sight.report.html import Html, header, percent, table, tag
 from sight.report.result_summary import ResultSummary
 from sight.types import Array
 
-#: Matrices of more classes than this take the whole width.
-SIDE_BY_SIDE = 9
+#: Two matrices with more classes than this are placed below each other.
+MAX_SIDE_BY_SIDE = 9
 
 
 def time_use(summary: ResultSummary) -> Html:
-    """Show worn minutes of each class as bars and numbers: truth where known, raw, refined."""
-    answers = {"truth": summary.truth, "raw": summary.raw, "refined": summary.refined}
-    minutes = {name: summary.minutes(a, summary.worn) for name, a in answers.items() if a is not None}
+    """Return the worn minutes of each class as bars and numbers: truth if known, raw, refined."""
+    labels = {"truth": summary.truth, "raw": summary.raw, "refined": summary.refined}
+    minutes = {name: summary.minutes(array, summary.worn) for name, array in labels.items() if array is not None}
     longest = max(float(np.max(list(minutes.values()))), 1e-9)
-    heads = [
-        tag(
-            "th",
-            tag("i", class_=f"bar key {name}"),
-            term(name, f"{name.capitalize()} (min)"),
-            scope="col",
-            class_="number",
-        )
-        for name in minutes
-    ]
+    heads = [header("Class")]
+    for name in minutes:
+        key = tag("i", class_=f"bar key {name}")
+        heads.append(tag("th", key, term(name, f"{name.capitalize()} (min)"), scope="col", class_="number"))
     difference = minutes["refined"] - minutes["raw"]
     rows = []
     for k, name in enumerate(summary.classes):
@@ -38,125 +32,93 @@ def time_use(summary: ResultSummary) -> Html:
             tag("i", class_=f"bar {which} k{k}", style=f"width:{100 * values[k] / longest:.2f}%")
             for which, values in minutes.items()
         ]
-        bar_cell = tag("th", tag("span", name), tag("div", *bars, class_="bars", aria_hidden="true"), scope="row")
-        cells = [tag("td", f"{values[k]:,.1f}", class_="number") for values in minutes.values()]
-        rows.append(
-            tag(
-                "tr",
-                bar_cell,
-                *cells,
-                tag("td", f"{difference[k]:+,.1f}".replace("-", "\N{MINUS SIGN}"), class_="number soft"),
-            )
-        )
-    head = tag("tr", tag("th", "Class", scope="col"), *heads, tag("th", "Change", scope="col", class_="number"))
-    total = [tag("td", f"{values.sum():,.1f}", class_="number") for values in minutes.values()]
-    foot = tag("tr", tag("th", "All", scope="row"), *total, tag("td", ""))
-    return scrolling(
-        tag("table", tag("thead", head), tag("tbody", *rows), tag("tfoot", foot), class_="timeuse"), "Time use"
-    )
+        change = f"{difference[k]:+,.1f}".replace("-", "\N{MINUS SIGN}")
+        cells = [tag("th", tag("span", name), tag("div", *bars, class_="bars", aria_hidden="true"), scope="row")]
+        cells += [tag("td", f"{values[k]:,.1f}", class_="number") for values in minutes.values()]
+        rows.append(tag("tr", *cells, tag("td", change, class_="number soft")))
+    totals = [tag("td", f"{values.sum():,.1f}", class_="number") for values in minutes.values()]
+    foot = tag("tr", tag("th", "All", scope="row"), *totals, tag("td", ""))
+    return table([*heads, header("Change", number=True)], rows, foot=foot, label="Time use", class_="timeuse")
 
 
-def flow(summary: ResultSummary) -> Html:
-    """Show the windows that changed, from raw class to refined class."""
-    table = confusion(summary.raw, summary.refined, len(summary.classes))
-    np.fill_diagonal(table, 0)
-    top = max(int(table.max()), 1)
-    shown = [[f"{n:,}" if n else "" for n in row] for row in table.tolist()]
-    label = "Windows that changed, rows raw class, columns refined class"
-    return matrix(shown, table / top, summary.classes, label=label, rows="raw", columns="refined")
-
-
-def corrections(summary: ResultSummary, most: int = 6) -> Html | None:
-    """List the most frequent changes; None where nothing changed."""
-    table = confusion(summary.raw, summary.refined, len(summary.classes))
-    np.fill_diagonal(table, 0)
-    total = int(table.sum())
-    if not total:
+def changes(summary: ResultSummary) -> Html | None:
+    """Return a matrix and a list of the changes from raw to refined class; None if no window changed."""
+    counts = confusion(summary.raw, summary.refined, len(summary.classes))
+    np.fill_diagonal(counts, 0)
+    if not counts.any():
         return None
-    order = [cell for cell in np.argsort(-table, axis=None, kind="stable")[:most].tolist() if table.flat[cell]]
-    items = []
-    for raw, refined in (divmod(cell, len(table)) for cell in order):
+    cells = [[f"{n:,}" if n else "" for n in row] for row in counts.tolist()]
+    label = "Windows that changed, rows raw class, columns refined class"
+    grid = _matrix(cells, counts / counts.max(), summary.classes, label=label, rows="raw", columns="refined")
+    return _pair(summary.classes, grid, _most_frequent(counts, summary.classes))
+
+
+def _most_frequent(counts: Array, classes: Sequence[str], limit: int = 6) -> Html:
+    """Return a table of the most frequent changes."""
+    order = [cell for cell in np.argsort(-counts, axis=None, kind="stable")[:limit].tolist() if counts.flat[cell]]
+    rows = []
+    for raw, refined in (divmod(cell, len(counts)) for cell in order):
         names = [
             tag("i", class_=f"swatch k{raw}"),
-            tag("span", summary.classes[raw]),
+            tag("span", classes[raw]),
             tag("b", "→", aria_label="to"),
             tag("i", class_=f"swatch k{refined}"),
-            tag("span", summary.classes[refined]),
+            tag("span", classes[refined]),
         ]
-        share = tag("td", percent(table[raw, refined] / total), class_="number soft")
-        count = tag("td", f"{table[raw, refined]:,}", class_="number")
-        items.append(tag("tr", tag("td", tag("span", *names, class_="entry")), count, share))
-    heads = tag(
-        "tr",
-        tag("th", "From → to", scope="col"),
-        tag("th", "Windows", scope="col", class_="number"),
-        tag("th", "Share", scope="col", class_="number"),
-    )
-    return scrolling(
-        tag("table", tag("thead", heads), tag("tbody", *items), class_="plain"), "The most frequent changes"
-    )
+        count = tag("td", f"{counts[raw, refined]:,}", class_="number")
+        share = tag("td", percent(counts[raw, refined] / counts.sum()), class_="number soft")
+        rows.append(tag("tr", tag("td", tag("span", *names, class_="entry")), count, share))
+    heads = [header("From → to"), header("Windows", number=True), header("Share", number=True)]
+    return table(heads, rows, label="Most frequent changes", class_="plain")
 
 
 def confusions(summary: ResultSummary, truth: Array) -> Html:
-    """Show raw and refined answers against the truth, in percent of each true class."""
+    """Return the confusion matrices of raw and refined predictions, in percent of each true class."""
     sides = []
-    for name, answers in (("raw", summary.raw), ("refined", summary.refined)):
-        table = confusion(truth, answers, len(summary.classes))
-        share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
-        shown = [
-            [_rounded(s) if n else "" for s, n in zip(s_row, n_row, strict=True)]
-            for s_row, n_row in zip(share.tolist(), table.tolist(), strict=True)
-        ]
-        label = f"Confusion of {name} answers, rows truth, columns answers, percent of each row"
-        body = matrix(shown, share, summary.classes, label=label, rows="truth", columns=name, diagonal=True)
-        sides.append(tag("div", tag("h3", term(name, name.capitalize())), body))
-    return pair(summary.classes, *sides)
+    for name, predicted in (("raw", summary.raw), ("refined", summary.refined)):
+        counts = confusion(truth, predicted, len(summary.classes))
+        share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        cells = [[_whole_percent(value) if value else "" for value in row] for row in share.tolist()]
+        label = f"Confusion matrix of {name} predictions, rows truth, columns predictions, percent of each row"
+        grid = _matrix(cells, share, summary.classes, label=label, rows="truth", columns=name, mark_diagonal=True)
+        sides.append(tag("div", tag("h3", term(name, name.capitalize())), grid))
+    return _pair(summary.classes, *sides)
 
 
-def pair(classes: Sequence[str], *sides: Html) -> Html:
-    """Put two pieces beside each other, or below each other where matrices of so many classes are wide."""
-    return tag("div", *sides, class_="pair" if len(classes) <= SIDE_BY_SIDE else "pair wide")
+def _pair(classes: Sequence[str], *sides: Html) -> Html:
+    return tag("div", *sides, class_="pair" if len(classes) <= MAX_SIDE_BY_SIDE else "pair wide")
 
 
-def _rounded(share: float) -> str:
+def _whole_percent(share: float) -> str:
     return f"{100 * share:.0f}" if share >= 0.005 else "<1"
 
 
-def matrix(
-    shown: Sequence[Sequence[str]],
+def _matrix(
+    texts: Sequence[Sequence[str]],
     heat: Array,
     classes: Sequence[str],
     *,
     label: str,
     rows: str,
     columns: str,
-    diagonal: bool = False,
+    mark_diagonal: bool = False,
 ) -> Html:
-    """Write a heat table; columns carry the numbers of the rows, so that it stays narrow."""
-    corner = tag("th", tag("span", f"{rows} ↓  {columns} →"), class_="corner", scope="col")
-    heads = [
-        tag("th", tag("i", class_=f"swatch k{k}"), k + 1, scope="col", title=name, aria_label=name)
-        for k, name in enumerate(classes)
-    ]
+    """Return a heat map as a table; columns are numbered like the rows, so that it stays narrow."""
+    heads = [tag("th", tag("span", f"{rows} ↓  {columns} →"), class_="corner", scope="col")]
+    for k, name in enumerate(classes):
+        heads.append(tag("th", tag("i", class_=f"swatch k{k}"), k + 1, scope="col", title=name, aria_label=name))
     body = []
     for i, name in enumerate(classes):
-        title = tag(
-            "span", tag("i", class_=f"swatch k{i}"), tag("em", i + 1), tag("span", name, title=name), class_="entry"
-        )
+        entry = (tag("i", class_=f"swatch k{i}"), tag("em", i + 1), tag("span", name, title=name))
         cells = [
-            _cell(text, float(heat[i, j]), f"{name} → {classes[j]}", same=diagonal and i == j)
-            for j, text in enumerate(shown[i])
+            _cell(text, float(heat[i, j]), f"{name} → {classes[j]}", marked=mark_diagonal and i == j)
+            for j, text in enumerate(texts[i])
         ]
-        body.append(tag("tr", tag("th", title, scope="row"), *cells))
-    return scrolling(tag("table", tag("thead", tag("tr", corner, *heads)), tag("tbody", *body), class_="matrix"), label)
+        body.append(tag("tr", tag("th", tag("span", *entry, class_="entry"), scope="row"), *cells))
+    return table(heads, body, label=label, class_="matrix")
 
 
-def _cell(text: str, heat: float, meaning: str, *, same: bool) -> Html:
-    kinds = [kind for kind, holds in (("hot", heat > 0.68), ("same", same)) if holds]
+def _cell(text: str, heat: float, meaning: str, *, marked: bool) -> Html:
+    kinds = [kind for kind, holds in (("hot", heat > 0.68), ("same", marked)) if holds]
     style, title = (f"--v:{heat:.3f}", f"{meaning}: {text}") if text else (None, None)
     return tag("td", text, class_=" ".join(kinds) or None, style=style, title=title)
-
-
-def scrolling(table: Html, label: str) -> Html:
-    """Let a wide table scroll by itself, also from the keyboard, so that the page never does."""
-    return tag("div", table, class_="scroll", role="region", aria_label=label, tabindex=0)

@@ -1,42 +1,42 @@
-"""The words of the report, explained once; every mention carries its explanation as a tooltip."""
+"""Terms of the report with their definitions; the page shows a definition as a tooltip of its term."""
 
 from __future__ import annotations
 
 from sight.report.html import Html, tag
 
 TERMS = {
-    "raw": "What the trained classifier answers for each window on its own.",
-    "refined": "What the method answers after it has taken the stream so far into account.",
-    "truth": "The label that came with the recording. The method never sees it.",
-    "window": "A short stretch of signal that receives one answer.",
-    "segment": "Consecutive windows with the same answer; a gap ends a segment.",
-    "gap": "Time without data between two windows. The method is told, and its belief relaxes.",
-    "not worn": "Time in which the sensor lay still for so long that nobody can have worn it. Answers are kept, "
+    "raw": "Prediction of the trained classifier for each window alone, without adaptation.",
+    "refined": "Prediction after adaptation, which uses the stream up to the window.",
+    "truth": "The label that came with the recording. The method never uses it.",
+    "window": "A few seconds of signal that get one prediction.",
+    "segment": "Consecutive windows with the same predicted class; a gap ends a segment.",
+    "gap": "Time without data between two windows. During a gap the method becomes less certain of the last activity.",
+    "not worn": "Time in which the sensor lay still for so long that it cannot have been worn. Predictions are kept, "
     "but do not count as time use.",
-    "confidence": "Refined probability of the answered class.",
-    "unsure": "Windows whose confidence is below the threshold, so that no class has a majority.",
-    "surprise": "How badly the present window fits what the belief predicted, from 0 (as expected) to 1. "
-    "High surprise lets the belief go.",
-    "macro-F1": "Mean over classes of the harmonic mean of precision and recall; every class counts the same.",
-    "accuracy": "Share of labelled windows answered rightly.",
-    "balanced accuracy": "Mean over classes of the share of their windows answered rightly.",
-    "calibration error": "Mean distance between confidence and the share of right answers; 0 is perfect.",
-    "state": "What the method keeps in memory about the wearer, beside the model.",
+    "confidence": "Refined probability of the predicted class.",
+    "low confidence": "Windows whose confidence is below the threshold (0.5 by default).",
+    "surprise": "How much a window deviates from what the method expected, from 0 (as expected) to 1. "
+    "High surprise means that the activity has probably changed.",
+    "macro-F1": "Mean over classes of the harmonic mean of precision and recall; every class has the same weight.",
+    "accuracy": "Share of labelled windows that are predicted correctly.",
+    "balanced accuracy": "Mean over classes of the share of their windows that are predicted correctly.",
+    "calibration error": "Mean difference between confidence and the share of correct predictions; 0 is perfect.",
+    "state": "Memory that the method uses for one wearer, besides the model.",
 }
 
 
-def term(name: str, shown: str | None = None) -> Html:
-    """Write a word with its explanation behind it.
+def term(name: str, text: str | None = None) -> Html:
+    """Return a term with its definition as a tooltip; `text` replaces the name on the page.
 
     Examples
     --------
     >>> term("truth")
-    '<abbr title="The label that came with the recording. The method never sees it." tabindex="0">truth</abbr>'
+    '<abbr title="The label that came with the recording. The method never uses it." tabindex="0">truth</abbr>'
     """
-    return tag("abbr", shown or name, title=TERMS[name], tabindex=0)
+    return tag("abbr", text or name, title=TERMS[name], tabindex=0)
 
 
 def glossary() -> Html:
-    """List every word with its explanation."""
-    pairs = (tag("div", tag("dt", name), tag("dd", meaning)) for name, meaning in sorted(TERMS.items()))
+    """Return a list of all terms and definitions."""
+    pairs = (tag("div", tag("dt", name), tag("dd", definition)) for name, definition in sorted(TERMS.items()))
     return tag("dl", *pairs, class_="glossary")

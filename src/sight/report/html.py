@@ -1,4 +1,4 @@
-"""Markup that escapes by default, and numbers as people read them."""
+"""HTML elements with escaping by default, and formatted numbers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Any
 
 
 class Html(str):
-    """Text that is markup already; anything else is escaped on its way into a tag."""
+    """Text that is markup already; any other text is escaped when it is put into an element."""
 
     __slots__ = ()
 
 
 def tag(name: str, *children: object, **attributes: Any) -> Html:
-    """Write one element; a trailing underscore of an attribute is dropped, the others become hyphens.
+    """Return one element.
 
-    Attributes that are None or False are left out, True stands alone.
+    In attribute names a trailing underscore is dropped and other underscores become hyphens. Attributes that are None
+    or False are omitted; True gives an attribute without a value.
 
     Examples
     --------
@@ -34,16 +35,32 @@ def tag(name: str, *children: object, **attributes: Any) -> Html:
 
 
 def join(children: Iterable[object], between: str = "") -> Html:
-    """Put pieces one after another, escaping those that are not markup; None is nothing."""
-    return Html(escape(between).join(_safe(child) for child in children if child is not None))
+    """Concatenate children, escaping those that are not markup and skipping None."""
+    return Html(escape(between).join(_escaped(child) for child in children if child is not None))
 
 
-def _safe(child: object) -> str:
+def _escaped(child: object) -> str:
     return child if isinstance(child, Html) else escape(str(child))
 
 
+def table(head: Iterable[Html], rows: Iterable[Html], *, label: str, class_: str, foot: Html | None = None) -> Html:
+    """Return a table with a header row, in a region that scrolls sideways; `label` names the region."""
+    parts = [tag("thead", tag("tr", *head)), tag("tbody", *rows), tag("tfoot", foot) if foot else None]
+    return scrolling(tag("table", *parts, class_=class_), label)
+
+
+def scrolling(content: Html, label: str) -> Html:
+    """Put a wide table into a region that scrolls sideways, by keyboard too, so that the page does not."""
+    return tag("div", content, class_="scroll", role="region", aria_label=label, tabindex=0)
+
+
+def header(text: object, *, number: bool = False) -> Html:
+    """Return the header cell of a column."""
+    return tag("th", text, scope="col", class_="number" if number else None)
+
+
 def duration(seconds: float) -> str:
-    """Name a length of time with its two largest units.
+    """Format a length of time with its two largest units.
 
     Examples
     --------
@@ -52,17 +69,16 @@ def duration(seconds: float) -> str:
     """
     if seconds < 59.5:
         return f"{seconds:.3g} s"
-    whole = round(seconds)
-    days, rest = divmod(whole, 86400)
-    hours, rest = divmod(rest, 3600)
-    minutes, left = divmod(rest, 60)
+    minutes, whole_seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
     if days:
         return f"{days} d {hours} h"
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {left:02d} s"
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole_seconds:02d} s"
 
 
 def percent(share: float) -> str:
-    r"""Name a share of one; a space that does not break keeps the sign with its number.
+    r"""Format a share of one as percent, with a non-breaking space before the sign.
 
     Examples
     --------
@@ -75,7 +91,7 @@ def percent(share: float) -> str:
 
 
 def size(count: float) -> str:
-    """Name a number of bytes.
+    """Format a number of bytes.
 
     Examples
     --------
@@ -90,7 +106,7 @@ def size(count: float) -> str:
 
 
 def figure(value: object, digits: int = 3) -> str:
-    """Write any value of a table: whole numbers with separators, others rounded, nothing as a dash.
+    """Format a table entry: integers with separators, floats rounded, missing values as a dash.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Lanes of the timeline: a class band as a few strokes, the surprise as an envelope; small at any length."""
+"""SVG drawings of the timeline: bands of classes, marks and traces, of limited size for streams of any length."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sight.report.axis import Axis
 from sight.report.html import Html, tag
 from sight.types import Array
 
-#: More runs than this in one lane are drawn from every n-th window; the page must stay small.
-MOST_RUNS = 25_000
-#: Points of a trace, three a column: its lowest, its highest and its mean value.
-MOST_POINTS = 2_000
+#: Lanes with more runs are drawn from every n-th window, to limit the size of the page.
+MAX_RUNS = 25_000
+#: Maximum number of points of a trace, three per column: minimum, maximum and mean.
+MAX_POINTS = 2_000
 
 
 def runs(keys: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
-    """Join neighbours of one key that touch: key, start and end of each run.
+    """Join adjacent intervals with the same key; return key, start and end of each run.
 
     Examples
     --------
@@ -31,28 +31,28 @@ def runs(keys: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
     return keys[first], start[first], end[last]
 
 
-def thinned(keys: Array, start: Array, end: Array) -> tuple[Array, Array, Array, int]:
-    """Give runs; where there are too many, let every n-th window speak for n, and close gaps below n units.
+def limited_runs(keys: Array, start: Array, end: Array) -> tuple[Array, Array, Array, int]:
+    """Return runs and n; if there are more than `MAX_RUNS`, only every n-th window is used, and short gaps are closed.
 
     Examples
     --------
     >>> alternating = np.arange(100_000)
-    >>> key, _, end, every = thinned(alternating % 3, alternating, alternating + 1)
-    >>> len(key), int(end[-1]), every
+    >>> key, _, end, n = limited_runs(alternating % 3, alternating, alternating + 1)
+    >>> len(key), int(end[-1]), n
     (25000, 100000, 4)
     """
-    every = 1
-    found = runs(keys, start, end)
-    while len(found[0]) > MOST_RUNS:
-        every *= 2
-        following = np.append(start[1:], end[-1])
-        closed = np.where(following - end < every, following, end)
-        found = runs(np.repeat(keys[::every], every)[: len(keys)], start, closed)
-    return *found, every
+    n = 1
+    joined = runs(keys, start, end)
+    while len(joined[0]) > MAX_RUNS:
+        n *= 2
+        next_start = np.append(start[1:], end[-1])
+        closed_end = np.where(next_start - end < n, next_start, end)
+        joined = runs(np.repeat(keys[::n], n)[: len(keys)], start, closed_end)
+    return *joined, n
 
 
 def strokes(start: Array, end: Array) -> str:
-    """Write runs as one path of relative strokes along the middle of a lane of height 1.
+    """Return runs as one SVG path of relative strokes along the middle of a lane of height 1.
 
     Examples
     --------
@@ -64,70 +64,70 @@ def strokes(start: Array, end: Array) -> str:
     return "M0 .5" + "".join(pieces)
 
 
-def band(axis: Axis, answers: Array, start_s: Array, end_s: Array, *, worn: Array, name: str, classes: int) -> Html:
-    """Draw a lane of classes; -1 leaves the lane empty, time not worn is drawn pale."""
-    known = answers >= 0
-    keys = (2 * answers + worn)[known]
-    first, last = axis.place(start_s[known]), axis.place(end_s[known])
-    key, start, end, every = thinned(keys, first, last)
-    # Without a cover, hatching would shine through where many short runs share a pixel.
-    _, *whole, _ = thinned(np.zeros(int(worn[known].sum()), int), *(edge[worn[known]] for edge in (first, last)))
-    paths = [tag("path", d=strokes(*whole), class_="cover")]
+def band(axis: Axis, labels: Array, start_s: Array, end_s: Array, *, worn: Array, name: str, classes: int) -> Html:
+    """Draw a lane of class indices; windows of -1 stay empty, non-wear time is drawn pale."""
+    labelled = labels >= 0
+    keys = (2 * labels + worn)[labelled]
+    first, last = axis.place(start_s[labelled]), axis.place(end_s[labelled])
+    key, start, end, n = limited_runs(keys, first, last)
+    # Without an opaque cover, the hatching below would be visible where many short runs share a pixel.
+    is_worn = worn[labelled]
+    _, *cover, _ = limited_runs(np.zeros(int(is_worn.sum()), int), first[is_worn], last[is_worn])
+    paths = [tag("path", d=strokes(*cover), class_="cover")]
     for k in range(classes):
-        for is_worn in (1, 0):
-            here = key == 2 * k + is_worn
-            if here.any():
-                kind = f"k{k}" if is_worn else f"k{k} off"
-                paths.append(tag("path", d=strokes(start[here], end[here]), class_=kind, data_k=k))
-    note = f", drawn from every {every}. window" if every > 1 else ""
+        for wear, kind in ((1, f"k{k}"), (0, f"k{k} off")):
+            own = key == 2 * k + wear
+            if own.any():
+                paths.append(tag("path", d=strokes(start[own], end[own]), class_=kind, data_k=k))
+    note = f", drawn from one of {n} windows" if n > 1 else ""
     return _svg(axis, 1, paths, label=f"{name}: {len(key):,} runs of {classes} classes over time{note}")
 
 
-def marks(axis: Axis, here: Array, start_s: Array, end_s: Array, *, name: str) -> Html:
-    """Draw a lane that is marked where a condition holds."""
-    _, start, end, _ = thinned(np.zeros(here.sum(), int), axis.place(start_s[here]), axis.place(end_s[here]))
+def marks(axis: Axis, where: Array, start_s: Array, end_s: Array, *, name: str) -> Html:
+    """Draw a lane with marks at the windows `where`, (N,) bool."""
+    _, start, end, _ = limited_runs(np.zeros(where.sum(), int), axis.place(start_s[where]), axis.place(end_s[where]))
     paths = [tag("path", d=strokes(start, end), class_="mark")] if len(start) else []
-    return _svg(axis, 1, paths, label=f"{name}: {int(here.sum()):,} of {len(here):,} windows")
+    return _svg(axis, 1, paths, label=f"{name}: {int(where.sum()):,} of {len(where):,} windows")
 
 
 def envelope(axis: Axis, values: Array, start_s: Array) -> tuple[Array, Array]:
-    """Reduce a trace to columns of time: places (M,) and (3, M) lowest, highest and mean value.
+    """Reduce a trace to M columns of time; return their positions (M,) and minimum, maximum and mean (3, M).
 
     Examples
     --------
     >>> axis = Axis(0.0, 1.0, 100_000, None)
-    >>> place, levels = envelope(axis, np.arange(1e5) % 2, np.arange(1e5))
-    >>> levels.size <= MOST_POINTS, levels[:, 0].round(1).tolist()
+    >>> position, levels = envelope(axis, np.arange(1e5) % 2, np.arange(1e5))
+    >>> levels.size <= MAX_POINTS, levels[:, 0].round(1).tolist()
     (True, [0.0, 1.0, 0.5])
     """
     width = column_width(axis)
     column = axis.place(start_s) // width
     first = np.flatnonzero(np.append(True, column[1:] != column[:-1]))
-    total = np.add.reduceat(values, first) / np.diff(np.append(first, len(values)))
-    levels = np.stack([np.minimum.reduceat(values, first), np.maximum.reduceat(values, first), total])
+    mean = np.add.reduceat(values, first) / np.diff(np.append(first, len(values)))
+    levels = np.stack([np.minimum.reduceat(values, first), np.maximum.reduceat(values, first), mean])
     return column[first] * width, levels
 
 
 def column_width(axis: Axis) -> int:
-    """Units of one column, so that a trace keeps within `MOST_POINTS`."""
-    return max(1, -(-axis.span // (MOST_POINTS // 3)))
+    """Return the units per column that keep a trace within `MAX_POINTS`."""
+    return max(1, -(-axis.span // (MAX_POINTS // 3)))
 
 
 def trace(axis: Axis, values: Array, start_s: Array, *, changes_s: Array, name: str) -> Html:
-    """Draw a trace between 0 and 1 as envelope and mean, and a tick wherever the answer changes."""
+    """Draw a trace between 0 and 1 as envelope and mean, with a tick at each change of class."""
     width = column_width(axis)
-    place, levels = envelope(axis, np.asarray(values, dtype=np.float64), start_s)
+    position, levels = envelope(axis, np.asarray(values, dtype=np.float64), start_s)
     height = 100 - 100 * np.clip(levels, 0, 1)
     areas, means = "", ""
-    for piece in np.split(np.arange(len(place)), np.flatnonzero(np.diff(place) > 2 * width) + 1):
-        x, levels = place[piece], height[:, piece]
-        if len(piece) == 1:  # one column alone would have no width
-            x, levels = np.append(x, x + width), np.repeat(levels, 2, axis=1)
-        low, high, mean = levels
+    for columns in np.split(np.arange(len(position)), np.flatnonzero(np.diff(position) > 2 * width) + 1):
+        x, y = position[columns], height[:, columns]
+        if len(columns) == 1:  # a single column would have no width
+            x, y = np.append(x, x + width), np.repeat(y, 2, axis=1)
+        low, high, mean = y
         areas += f"M{_points(x, high)}L{_points(x[::-1], low[::-1])}z"
         means += f"M{_points(x, mean)}"
     ticks = axis.place(changes_s)
-    if len(ticks) > MOST_POINTS:
+    if len(ticks) > MAX_POINTS:
         ticks = np.unique(ticks // width * width)
     paths = [
         tag("path", d=areas, class_="area"),

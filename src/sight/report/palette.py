@@ -1,8 +1,8 @@
-"""Colours of classes: told apart with every kind of colour vision, on paper and on a dark screen."""
+"""Colours of classes, distinguishable with colour-vision deficiencies, on paper and on dark screens."""
 
 from __future__ import annotations
 
-#: (on light, on dark). Blue, orange, green, rose, sky, vermilion, ochre, grey, then darker companions.
+#: (on light, on dark). Blue, orange, green, rose, sky, vermilion, ochre, grey, then darker variants.
 COLOURS = (
     ("#0072b2", "#3b97d3"),
     ("#e69f00", "#eaa92a"),
@@ -20,7 +20,7 @@ COLOURS = (
 
 
 def colour(index: int) -> tuple[str, str]:
-    """Return the colour of a class on light and on dark; past the table, hues a golden angle apart.
+    """Return the colour of a class on light and on dark; beyond the table, hues a golden angle apart.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def colour(index: int) -> tuple[str, str]:
 
 
 def stylesheet(count: int) -> str:
-    """Declare the colours of so many classes as custom properties; paper takes the light ones.
+    """Return CSS custom properties with the colours of `count` classes; print uses the light ones.
 
     Examples
     --------

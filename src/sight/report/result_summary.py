@@ -1,30 +1,44 @@
-"""What the output files and the report both say about a result, computed once."""
+"""Values derived from a result, shared by the output files and the report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 
 import numpy as np
 
 from sight.types import UNLABELLED, Array, Result
 
-#: Below this probability of the answered class a window counts as unsure: no class has the majority.
+#: Default threshold of low confidence: below it, no class has a majority.
 LOW_CONFIDENCE = 0.5
 
 
-@dataclass(frozen=True, eq=False)
 class ResultSummary:
-    """A result with everything derived from it that files and pages need.
+    """A result with values derived from it.
 
     Parameters
     ----------
     result
-        The stream and the answers on it.
+        The stream and its predictions.
     low_confidence
-        Below this probability of the answered class a window counts as unsure.
+        Windows have low confidence if the probability of their class is below this value.
+
+    Attributes
+    ----------
+    raw, refined
+        Class of each window as predicted by the source model alone and by the method, (N,).
+    changed
+        Whether the two differ, (N,) bool.
+    confidence, uncertain
+        Refined probability of the refined class, (N,), and whether it is low, (N,) bool.
+    truth
+        Labels (N,), -1 for unlabelled windows; None if no window has a label.
+    worn
+        Whether the sensor was worn, (N,) bool.
+    start_s, end_s, seconds
+        Time that each window represents and its length, (N,). It ends at the next window, or with the window before a
+        gap, so that times neither overlap nor cover gaps.
+    gaps
+        Start and end of each gap, (G, 2) seconds.
 
     Examples
     --------
@@ -32,107 +46,50 @@ class ResultSummary:
     >>> from sight.registry import method
     >>> from sight.testing import ToySource, toy_stream
     >>> summary = ResultSummary(run(method("none").bind(ToySource()), toy_stream(n=60)))
-    >>> float(summary.seconds.sum()), summary.share_changed
-    (61.0, 0.0)
+    >>> float(summary.seconds.sum()), int(summary.changed.sum())
+    (61.0, 0)
     """
 
-    result: Result
-    low_confidence: float = LOW_CONFIDENCE
-
-    def __post_init__(self) -> None:
-        n, k = len(self.result.windows), len(self.result.classes)
-        for name in ("p", "q"):
-            shape = getattr(self.result, name).shape
-            if shape != (n, k):
+    def __init__(self, result: Result, low_confidence: float = LOW_CONFIDENCE) -> None:
+        windows, shape = result.windows, (len(result.windows), len(result.classes))
+        for name, array in (("p", result.p), ("q", result.q)):
+            if array.shape != shape:
                 raise ValueError(
-                    f"Expected {name} of shape ({n}, {k}) for {n} windows and {k} classes, got {shape}; "
-                    f"pass the result as the run returned it."
+                    f"Expected {name} of shape {shape} for {shape[0]} windows and {shape[1]} classes, got "
+                    f"{array.shape}; pass the result as the run returned it."
                 )
+        self.result, self.classes, self.low_confidence = result, result.classes, low_confidence
+        self.raw: Array = result.p.argmax(axis=1)
+        self.refined: Array = result.q.argmax(axis=1)
+        self.changed: Array = self.raw != self.refined
+        self.confidence: Array = result.q.max(axis=1).astype(np.float64)
+        self.uncertain: Array = self.confidence < low_confidence
+        self.truth: Array | None = windows.label if (windows.label != UNLABELLED).any() else None
+        self.worn: Array = np.ones(len(windows), bool) if windows.wear is None else windows.wear.astype(bool)
+        self.start_s: Array = windows.time_s
+        own_end_s = windows.time_s + max(windows.window_s, windows.stride_s)
+        self.end_s: Array = np.minimum(own_end_s, np.append(windows.time_s[1:], np.inf))
+        self.seconds: Array = self.end_s - self.start_s
+        after_gap = np.flatnonzero(windows.gap_before_s[1:] > 0) + 1
+        gap_end_s = windows.time_s[after_gap]
+        self.gaps: Array = np.stack([gap_end_s - windows.gap_before_s[after_gap], gap_end_s], axis=1)
 
     def __len__(self) -> int:
         return len(self.result.windows)
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes."""
-        return self.result.classes
-
-    @cached_property
-    def raw(self) -> Array:
-        """Class of each window as the source alone answers, (N,)."""
-        return np.asarray(self.result.p.argmax(axis=1))
-
-    @cached_property
-    def refined(self) -> Array:
-        """Class of each window as the method answers, (N,)."""
-        return np.asarray(self.result.q.argmax(axis=1))
-
-    @cached_property
-    def confidence(self) -> Array:
-        """Refined probability of the refined class, (N,)."""
-        return np.asarray(self.result.q.max(axis=1), dtype=np.float64)
-
-    @cached_property
-    def unsure(self) -> Array:
-        """Where the confidence is low, (N,) bool."""
-        return np.asarray(self.confidence < self.low_confidence)
-
-    @property
-    def truth(self) -> Array | None:
-        """Labels, -1 = none; None where no window has one."""
-        label = self.result.windows.label
-        return label if (label != UNLABELLED).any() else None
-
-    @property
-    def worn(self) -> Array:
-        """Where the sensor was worn, (N,) bool."""
-        wear = self.result.windows.wear
-        return np.ones(len(self), dtype=bool) if wear is None else wear.astype(bool)
-
-    @property
-    def start_s(self) -> Array:
-        """Where the time that each window stands for begins, (N,)."""
-        return self.result.windows.time_s
-
-    @cached_property
-    def end_s(self) -> Array:
-        """Where it ends: at the next window, or with the window's own end before a gap; so times add up."""
-        windows = self.result.windows
-        own = windows.time_s + max(windows.window_s, windows.stride_s)
-        return np.asarray(np.minimum(own, np.append(windows.time_s[1:], np.inf)))
-
-    @property
-    def seconds(self) -> Array:
-        """Time that each window stands for, (N,)."""
-        return np.asarray(self.end_s - self.start_s)
-
-    @property
-    def gaps(self) -> Array:
-        """Beginning and end of each stretch without data, (G, 2) seconds."""
-        gap = self.result.windows.gap_before_s
-        at = np.flatnonzero(gap > 0)
-        at = at[at > 0]
-        ends = self.start_s[at]
-        return np.stack([ends - gap[at], ends], axis=1)
-
-    @property
-    def share_changed(self) -> float:
-        """Share of windows whose class differs between raw and refined."""
-        return float((self.raw != self.refined).mean()) if len(self) else 0.0
-
-    def minutes(self, answers: Array, where: Array | None = None) -> Array:
-        """Minutes of each class among the windows `where`, (K,); answers of -1 count for none."""
-        keep = (answers >= 0) if where is None else where & (answers >= 0)
-        return np.bincount(answers[keep], weights=self.seconds[keep], minlength=len(self.classes)) / 60
+    def minutes(self, labels: Array, where: Array) -> Array:
+        """Return the minutes of each class among the windows `where`, (K,); labels of -1 are ignored."""
+        keep = where & (labels >= 0)
+        return np.bincount(labels[keep], weights=self.seconds[keep], minlength=len(self.classes)) / 60
 
     def clock(self, seconds: float) -> datetime | None:
-        """Wall clock at so many seconds of the stream, or None where nobody knows the start."""
+        """Return the wall-clock time at a second of the stream, or None if the start time is unknown."""
         start = self.result.windows.start
         return None if start is None else clock(start, seconds)
 
 
 def clock(start: datetime, seconds: float) -> datetime:
-    """Add elapsed seconds to a wall clock, right over a change of summer time.
+    """Add elapsed seconds to a wall-clock time, also across a change to or from summer time.
 
     Examples
     --------
@@ -143,13 +100,3 @@ def clock(start: datetime, seconds: float) -> datetime:
     if start.tzinfo is None:
         return start + timedelta(seconds=float(seconds))
     return (start.astimezone(UTC) + timedelta(seconds=float(seconds))).astimezone(start.tzinfo)
-
-
-def same_stream(result: Result, others: Sequence[Result]) -> None:
-    """Refuse results of other streams or classes, which no page can show side by side."""
-    for other in others:
-        if other.classes != result.classes or not np.array_equal(other.windows.time_s, result.windows.time_s):
-            raise ValueError(
-                f"Expected results of one stream and one set of classes, but {other.method} and {result.method} "
-                f"differ; write a report for each stream."
-            )

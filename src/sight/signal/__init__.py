@@ -1,12 +1,13 @@
-"""From samples on any clock to windows on the model's: gaps, resampling, calibration, non-wear, windows.
+"""Signal processing: from samples on any clock to windows at a model's rate.
 
-Every step returns data and facts. What a live session needs as well is causal, states its delay, and answers the
-same whatever chunks the samples arrive in.
+`prepare` runs all steps on a recording; `Windower` makes the same windows from a live stream. Each step returns its
+data and a dictionary of facts. Steps that also run live are causal, state their delay and give the same result for
+any chunking of the samples.
 """
 
 from sight.signal.calibrate import Calibration
 from sight.signal.live_windows import Windower
-from sight.signal.pipeline import prepare
-from sight.signal.windows import cut, join
+from sight.signal.preparation import prepare
+from sight.signal.windows import join
 
-__all__ = ["Calibration", "Windower", "cut", "join", "prepare"]
+__all__ = ["Calibration", "Windower", "join", "prepare"]

@@ -1,7 +1,7 @@
-"""Gravity as a ruler: at rest a sensor measures 1 g in whatever direction, so its means lie on a unit sphere.
+"""Calibration of an accelerometer by gravity: at rest it measures 1 g in any orientation.
 
-Scale and offset that bring them there are estimated once, from a recording with enough rest in enough directions,
-and are from then on a parameter, which a live session applies as well.
+Scale and offset are estimated once, from a recording with enough rest in enough orientations. A live session applies
+them as a fixed parameter.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from sight.signal.channels import accelerometer
 from sight.signal.clock import MAX_GAP_S, blocks, gap_limit_s, stretches
-from sight.signal.units import accelerometer
 from sight.types import Array, Recording
 
 EPOCH_S = 10.0
 STILL_G = 0.013
-#: Each axis has to have pointed up and down by this much, or the sphere is not there to be fitted.
+#: Each axis must have pointed up and down by at least this much.
 SPREAD_G = 0.3
-#: A fit that leaves the means further from the sphere than this is not believed.
+#: A fit with a larger mean error is rejected.
 WORST_ERROR_G = 0.01
 LARGEST_WEIGHT = 100.0
 
@@ -38,7 +38,7 @@ class Calibration:
     offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def apply(self, acceleration: Array, unit_g: float = 1.0) -> Array:
-        """Correct three columns; `unit_g` is what one unit of them is in g."""
+        """Return three columns corrected; `unit_g` is the size of their unit in g."""
         kind = acceleration.dtype
         corrected = (acceleration + np.array(self.offset, kind) / kind.type(unit_g)) * np.array(self.scale, kind)
         return np.asarray(corrected)
@@ -46,43 +46,45 @@ class Calibration:
 
 def calibrate(recording: Recording, calibration: Calibration) -> Recording:
     """Return the recording with its accelerometer corrected."""
-    found = accelerometer(recording)
-    if found is None:
+    axes = accelerometer(recording)
+    if axes is None:
         raise ValueError(
             f"Expected three channels of acceleration to calibrate, got units {', '.join(recording.unit)}; "
             f"leave calibration out."
         )
-    columns, unit_g = found
+    columns, unit_g = axes
     values = recording.values.astype(np.float32)
     for block in blocks(0, len(values)):
         values[block, columns] = calibration.apply(values[block, columns], unit_g)
     return replace(recording, values=values)
 
 
-def estimate(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> tuple[Calibration | None, dict[str, Any]]:
-    """Estimate the calibration from a tidy recording's rest; None, and the reason, where it cannot be trusted.
+def estimate_calibration(
+    recording: Recording, *, max_gap_s: float = MAX_GAP_S
+) -> tuple[Calibration | None, dict[str, Any]]:
+    """Estimate the calibration from rest; None, with the reason in the facts, if the estimate is not reliable.
 
     Notes
     -----
-    Rest is an epoch of 10 s in which no axis deviates by more than 13 mg. Means of such epochs are moved to the
-    closest point of the unit sphere, and scale and offset are fitted to that move by weighted least squares, again
-    and again. Temperature is not used.
+    Rest is an epoch of 10 s in which no axis deviates by more than 13 mg. The means of such epochs are projected to
+    the unit sphere, and scale and offset are fitted to the projection by iterated weighted least squares.
+    Temperature is not used.
 
     References
     ----------
     van Hees et al., Autocalibration of accelerometer data for free-living physical activity assessment using local
     gravity and temperature, J. Appl. Physiol. 117 (2014), doi:10.1152/japplphysiol.00421.2014
     """
-    found = accelerometer(recording)
-    if found is None:
+    axes = accelerometer(recording)
+    if axes is None:
         return None, {"calibrated": False, "calibration_note": "no three-axis accelerometer"}
-    means = _rest_means(recording, *found, gap_limit_s(max_gap_s, recording.rate_hz))
+    means = _rest_means(recording, *axes, gap_limit_s(max_gap_s, recording.rate_hz))
     facts: dict[str, Any] = {"calibrated": False, "calibration_epochs": len(means)}
     if len(means) < 10 or (means.max(axis=0) < SPREAD_G).any() or (means.min(axis=0) > -SPREAD_G).any():
         reason = f"rest in too few directions: every axis has to point up and down by {SPREAD_G:g} g"
         return None, facts | {"calibration_note": reason}
     calibration = fit_sphere(means)
-    before, after = _error(means), _error(calibration.apply(means))
+    before, after = _mean_error_g(means), _mean_error_g(calibration.apply(means))
     facts |= {"calibration_error_before_mg": 1e3 * before, "calibration_error_after_mg": 1e3 * after}
     if after >= before or after > WORST_ERROR_G:
         return None, facts | {"calibration_note": f"the fit leaves an error of {1e3 * after:.1f} mg"}
@@ -116,21 +118,18 @@ def fit_sphere(means: Array, *, rounds: int = 1000, tolerance: float = 1e-10) ->
 
 
 def _rest_means(recording: Recording, columns: list[int], unit_g: float, max_gap_s: float) -> Array:
+    """Return the mean acceleration of each epoch at rest, (n, 3) in g."""
     epoch = max(round(EPOCH_S * recording.rate_hz), 2)
     means = [np.empty((0, 3))]
-    for piece in stretches(recording.time_s, max_gap_s):
-        for block in blocks(0, (piece.stop - piece.start) // epoch):
-            rows = slice(piece.start + block.start * epoch, piece.start + block.stop * epoch)
-            means.append(_still_means(recording.values[rows][:, columns], epoch, unit_g))
+    for stretch in stretches(recording.time_s, max_gap_s):
+        for block in blocks(0, (stretch.stop - stretch.start) // epoch):
+            rows = slice(stretch.start + block.start * epoch, stretch.start + block.stop * epoch)
+            epochs = recording.values[rows][:, columns].reshape(-1, epoch, 3)
+            still = (epochs.std(axis=1, dtype=np.float64) * unit_g < STILL_G).all(axis=1)
+            mean = epochs[still].mean(axis=1, dtype=np.float64) * unit_g
+            means.append(mean[(np.abs(mean) < 2).all(axis=1)])
     return np.concatenate(means)
 
 
-def _still_means(values: Array, epoch: int, unit_g: float) -> Array:
-    cube = values.reshape(-1, epoch, 3)
-    still = (cube.std(axis=1, dtype=np.float64) * unit_g < STILL_G).all(axis=1)
-    mean = cube[still].mean(axis=1, dtype=np.float64) * unit_g
-    return np.asarray(mean[(np.abs(mean) < 2).all(axis=1)])
-
-
-def _error(means: Array) -> float:
+def _mean_error_g(means: Array) -> float:
     return float(np.abs(np.linalg.norm(means, axis=1) - 1).mean())

@@ -1,6 +1,6 @@
-"""Windows of a live stream: push samples as they come, take windows as they are complete.
+"""Windows of a live stream: samples are pushed in chunks of any size, complete windows are returned.
 
-The windows are exactly those that `sight.signal.windows.cut` makes of the whole recording, whatever the chunks.
+The windows are exactly those that `sight.signal.prepare` makes of the whole recording.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sight.state import Stateful
 from sight.types import UNLABELLED, Array, Windows
 
 
-class Ring(Stateful):
-    """Holds the last samples of a stretch and gives windows of `length` every `stride`.
+class RingBuffer(Stateful):
+    """Buffer of the last samples of a stretch that returns windows of `length` samples every `stride`.
 
     Examples
     --------
-    >>> ring = Ring(1, length=3, stride=2)
+    >>> ring = RingBuffer(1, length=3, stride=2)
     >>> [len(ring.push(np.ones((1, 1)), np.array([float(t)]))[0]) for t in range(6)]
     [0, 0, 1, 0, 1, 0]
     """
@@ -35,31 +35,29 @@ class Ring(Stateful):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all samples, as at a gap."""
+        """Drop all samples, as at a gap."""
         self.values_ = np.empty((0, self._channels), np.float32)
         self.time_ = np.empty(0)
-        self.skip_ = 0  # samples still to pass by where the stride is longer than the window
+        self.skip_ = 0  # samples still to skip where the stride is longer than the window
 
     def push(self, values: Array, time_s: Array) -> tuple[Array, Array]:
-        """Return windows (m, C, T) that are now complete and the times they start at, (m,)."""
-        passed = min(self.skip_, len(values))
-        self.skip_ -= passed
-        held = np.concatenate((self.values_, values[passed:]), dtype=np.float32)
-        times = np.concatenate((self.time_, time_s[passed:]))
+        """Return the windows (m, C, T) that are now complete and their start times, (m,)."""
+        skipped = min(self.skip_, len(values))
+        self.skip_ -= skipped
+        held = np.concatenate((self.values_, values[skipped:]), dtype=np.float32)
+        times = np.concatenate((self.time_, time_s[skipped:]))
         count = max((len(held) - self.length) // self.stride + 1, 0)
         used = min(count * self.stride, len(held))
         self.skip_ += count * self.stride - used
         self.values_, self.time_ = held[used:].copy(), times[used:].copy()
-        if not count:
-            return np.empty((0, self._channels, self.length), np.float32), np.empty(0)
         x = np.empty((count, self._channels, self.length), np.float32)
         for window, start in zip(x, range(0, count * self.stride, self.stride), strict=True):
             window[:] = held[start : start + self.length].T
         return x, times[: count * self.stride : self.stride]
 
 
-class _Live(Stateful):
-    """What takes samples of one live sensor on its clock, and gives windows without labels."""
+class _LiveInput(Stateful):
+    """Base of the live windowers: checks chunks, filters them by the clock and returns unlabelled windows."""
 
     def __init__(self, channels: int, clock: Clock, *, window_s: float, stride_s: float) -> None:
         self.window_s, self.stride_s = window_s, stride_s
@@ -67,7 +65,7 @@ class _Live(Stateful):
 
     @property
     def facts(self) -> dict[str, int]:
-        """What the clock dropped so far."""
+        """Number of samples kept so far, and of samples dropped by reason."""
         return self._clock.facts
 
     @property
@@ -75,7 +73,7 @@ class _Live(Stateful):
         """Time of the latest sample, -inf before the first."""
         return self._clock.last_s_
 
-    def _samples(self, values: Array, time_s: Array) -> tuple[Array, Array]:
+    def _checked(self, values: Array, time_s: Array) -> tuple[Array, Array]:
         values, time_s = np.asarray(values, np.float32), np.asarray(time_s, np.float64)
         if values.ndim != 2 or values.shape[1] != self._channels or time_s.shape != (len(values),):
             raise ValueError(
@@ -89,8 +87,8 @@ class _Live(Stateful):
         return Windows(x=x, time_s=time_s, label=label, gap_before_s=gap, window_s=window_s, stride_s=stride_s)
 
 
-class Windower(_Live):
-    """From the samples of one live sensor to windows on the model's clock.
+class Windower(_LiveInput):
+    """Samples of one live sensor to windows at the model's rate.
 
     Parameters
     ----------
@@ -99,14 +97,14 @@ class Windower(_Live):
     channels
         Number of channels.
     window_s, stride_s, max_gap_s
-        As in `sight.signal.windows.cut`.
+        As in `sight.signal.prepare`.
     calibration
-        Scale and offset for the first three channels, estimated beforehand on acceleration in g.
+        Scale and offset of the first three channels, estimated beforehand on acceleration in g.
 
     Attributes
     ----------
     delay_s
-        How long after its last moment a window is complete.
+        Time from the end of a window until it is returned.
 
     Examples
     --------
@@ -131,14 +129,14 @@ class Windower(_Live):
         super().__init__(channels, clock, window_s=length / rate_hz, stride_s=stride / rate_hz)
         self.calibration = calibration
         self._resampler = Resampler(rate_in_hz, rate_hz)
-        self._ring = Ring(channels, length=length, stride=stride)
+        self._ring = RingBuffer(channels, length=length, stride=stride)
         self.end_s_ = nan
-        self.fresh_ = True
+        self.fresh_ = True  # whether the next window is the first of its stretch
         self.delay_s = self._resampler.delay_s
 
     def push(self, values: Array, time_s: Array) -> Windows:
-        """Take samples (n, C) and their times in seconds; return the windows that are now complete."""
-        values, time_s = self._samples(values, time_s)
+        """Add samples (n, C) with their times in seconds; return the windows that are now complete."""
+        values, time_s = self._checked(values, time_s)
         keep, begins = self._clock.push(values, time_s)
         if not keep.all():
             values, time_s = values[keep], time_s[keep]
@@ -147,14 +145,14 @@ class Windower(_Live):
             values[:, :3] = self.calibration.apply(values[:, :3])
         pieces = []
         for start, stop in pairwise([0, *np.flatnonzero(begins).tolist(), len(values)]):
-            pieces.append(self._timed(*self._resampler.push(values[start:stop], time_s[start:stop])))
+            pieces.append(self._cut(*self._resampler.push(values[start:stop], time_s[start:stop])))
             if stop < len(values):
                 pieces.append(self._end_stretch())
-        return self._windows(pieces)
+        return self._joined(pieces)
 
     def flush(self) -> Windows:
-        """End the stream: return the windows that were waiting for a next sample."""
-        return self._windows([self._end_stretch()])
+        """End the stream: return the windows that were pending."""
+        return self._joined([self._end_stretch()])
 
     def _check(self, state: Mapping[str, Array]) -> None:
         super()._check(state)
@@ -166,14 +164,15 @@ class Windower(_Live):
                 )
 
     def _end_stretch(self) -> tuple[Array, Array, Array]:
-        rest = self._resampler.flush()
+        pending = self._resampler.flush()
         empty = np.empty((0, self._channels), np.float32), np.empty(0)
-        piece = self._timed(*(empty if rest is None else rest))
+        piece = self._cut(*(empty if pending is None else pending))
         self._ring.clear()
         self.fresh_ = True
         return piece
 
-    def _timed(self, values: Array, time_s: Array) -> tuple[Array, Array, Array]:
+    def _cut(self, values: Array, time_s: Array) -> tuple[Array, Array, Array]:
+        """Return the windows that are now complete, their start times and the gaps before them."""
         x, start_s = self._ring.push(values, time_s)
         gap = np.zeros(len(x))
         if len(x):
@@ -183,26 +182,17 @@ class Windower(_Live):
             self.end_s_ = float(start_s[-1] + self.window_s)
         return x, start_s, gap
 
-    def _windows(self, pieces: list[tuple[Array, Array, Array]]) -> Windows:
+    def _joined(self, pieces: list[tuple[Array, Array, Array]]) -> Windows:
         x, time_s, gap = pieces[0] if len(pieces) == 1 else map(np.concatenate, zip(*pieces, strict=True))
         return self._unlabelled(x, time_s, gap)
 
 
-class Vectors(_Live):
-    """Feature vectors of a live sensor as windows of one sample, as `sight.signal.windows.features` makes them.
-
-    Parameters
-    ----------
-    rate_hz
-        Nominal rate of the vectors.
-    channels
-        Number of features.
-    max_gap_s
-        A longer pause is a gap.
+class FeatureWindower(_LiveInput):
+    """Feature vectors of a live sensor, at their nominal rate, to windows of one sample, as `prepare` does.
 
     Examples
     --------
-    >>> live = Vectors(rate_hz=1, channels=2, max_gap_s=2)
+    >>> live = FeatureWindower(rate_hz=1, channels=2, max_gap_s=2)
     >>> windows = live.push(np.ones((3, 2)), np.array([0.0, 1.0, 9.0]))
     >>> windows.x.shape, windows.gap_before_s.tolist()
     ((3, 2, 1), [0.0, 0.0, 7.0])
@@ -215,8 +205,8 @@ class Vectors(_Live):
         super().__init__(channels, clock, window_s=1 / rate_hz, stride_s=1 / rate_hz)
 
     def push(self, values: Array, time_s: Array) -> Windows:
-        """Take vectors (n, C) and their times; return those that move time forward. What is NaN stays NaN."""
-        values, time_s = self._samples(values, time_s)
+        """Add vectors (n, C) with their times; return those whose time increases. NaN is kept."""
+        values, time_s = self._checked(values, time_s)
         before = self._clock.last_s_
         keep, begins = self._clock.push(np.zeros((len(values), 1)), time_s)
         time_s = time_s[keep]
@@ -226,5 +216,5 @@ class Vectors(_Live):
         return self._unlabelled(values[keep][:, :, None], time_s, gap)
 
     def flush(self) -> Windows:
-        """End the stream; no vector waits."""
+        """End the stream; no vector is pending."""
         return self.push(np.empty((0, self._channels)), np.empty(0))

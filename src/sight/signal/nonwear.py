@@ -1,4 +1,4 @@
-"""Was the sensor worn? A flag, never a deletion."""
+"""Non-wear detection: periods in which the sensor lay still. They are flagged, never removed."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from sight.signal.units import accelerometer
+from sight.signal.channels import accelerometer
 from sight.types import Array, Recording
 
 BLOCK_S, STEP_S = 3600.0, 900.0
 STILL_G, RANGE_G = 0.013, 0.050
-#: A block with less of its samples than this is not judged.
+#: A block with a smaller share of its samples counts as worn.
 JUDGED_SHARE = 0.5
 
 
-def nonwear(recording: Recording) -> tuple[Array, dict[str, Any]]:
-    """Find the times at which nobody wore the sensor, (m, 2) in seconds, from a tidy recording.
+def find_nonwear(recording: Recording) -> tuple[Array, dict[str, Any]]:
+    """Return the non-wear periods, (m, 2) in seconds, and their total, from a recording without invalid samples.
 
     Notes
     -----
-    An hour is non-wear when at least two axes deviate by less than 13 mg and stay within 50 mg; hours are judged
-    every quarter of an hour. It looks back and ahead, so a live session has no such flag.
+    An hour is non-wear if at least two axes deviate by less than 13 mg and stay within 50 mg; an hour is examined
+    every 15 minutes. The rule looks ahead, so a live session does not flag non-wear.
 
     References
     ----------
@@ -34,61 +34,53 @@ def nonwear(recording: Recording) -> tuple[Array, dict[str, Any]]:
     >>> rng, n = np.random.default_rng(0), 2 * 3600
     >>> still = Recording(values=rng.normal(0, 0.003, (n, 3)), time_s=np.arange(n) / 1.0, unit="g",
     ...                   channels=("x", "y", "z"), rate_hz=1.0)
-    >>> nonwear(still)[0].tolist()
+    >>> find_nonwear(still)[0].tolist()
     [[0.0, 7200.0]]
     """
-    found = accelerometer(recording)
-    if found is None or not len(recording.time_s):
+    axes = accelerometer(recording)
+    if axes is None or not len(recording.time_s):
         return np.empty((0, 2)), {}
+    columns, unit_g = axes
     origin = float(recording.time_s[0])
     span = float(recording.time_s[-1]) - origin + 1 / recording.rate_hz
     edges = np.searchsorted(recording.time_s, origin + STEP_S * np.arange(int(np.ceil(span / STEP_S - 1e-9)) + 1))
-    bins = [_summary(recording.values[a:b][:, found[0]], found[1]) for a, b in pairwise(edges)]
+    steps = [_statistics(recording.values[start:stop][:, columns], unit_g) for start, stop in pairwise(edges)]
     per_block = round(BLOCK_S / STEP_S)
-    still = [
-        _still(bins[first : first + per_block], JUDGED_SHARE * BLOCK_S * recording.rate_hz)
-        for first in range(len(bins) - per_block + 1)
-    ]
-    flagged = np.zeros(len(bins), dtype=bool)
-    for first in np.flatnonzero(still):
-        flagged[first : first + per_block] = True
-    times = _runs(flagged) * STEP_S + origin
-    times = np.minimum(times, origin + span)
-    return times, {"nonwear_total_s": float(np.sum(times[:, 1] - times[:, 0])), "nonwear_periods": len(times)}
+    nonwear = np.zeros(len(steps), dtype=bool)
+    for first in range(len(steps) - per_block + 1):
+        if _is_still(steps[first : first + per_block], JUDGED_SHARE * BLOCK_S * recording.rate_hz):
+            nonwear[first : first + per_block] = True
+    change = np.flatnonzero(np.diff(np.concatenate(([0], nonwear.astype(np.int8), [0]))))
+    periods = np.minimum(change.reshape(-1, 2) * STEP_S + origin, origin + span)
+    return periods, {"nonwear_total_s": float(np.sum(periods[:, 1] - periods[:, 0])), "nonwear_periods": len(periods)}
 
 
-def worn(times: Array, at_s: Array) -> Array:
-    """Say for each moment whether it lies outside all non-wear times.
+def is_worn(periods: Array, time_s: Array) -> Array:
+    """Return for each time whether it lies outside all non-wear periods.
 
     Examples
     --------
-    >>> worn(np.array([[10.0, 20.0]]), np.array([5.0, 15.0, 20.0])).tolist()
+    >>> is_worn(np.array([[10.0, 20.0]]), np.array([5.0, 15.0, 20.0])).tolist()
     [True, False, True]
     """
-    inside = np.searchsorted(times[:, 0], at_s, side="right") - np.searchsorted(times[:, 1], at_s, side="right")
-    return np.asarray(inside == 0)
+    started = np.searchsorted(periods[:, 0], time_s, side="right")
+    return np.asarray(started == np.searchsorted(periods[:, 1], time_s, side="right"))
 
 
-def _summary(values: Array, unit_g: float) -> Array:
-    """Count, mean, mean square, least and largest of each axis in g, (5, 3)."""
+def _statistics(values: Array, unit_g: float) -> Array:
+    """Return count, mean, mean square, minimum and maximum of each axis in g, (5, 3)."""
     if not len(values):
         return np.array([np.zeros(3), np.zeros(3), np.zeros(3), np.full(3, np.inf), np.full(3, -np.inf)])
     g = values.astype(np.float64) * unit_g
     return np.array([np.full(3, len(g)), g.mean(axis=0), (g**2).mean(axis=0), g.min(axis=0), g.max(axis=0)])
 
 
-def _still(parts: list[Array], enough: float) -> bool:
-    count, mean, square, low, high = np.moveaxis(np.array(parts), 1, 0)
+def _is_still(steps: list[Array], min_samples: float) -> bool:
+    count, mean, square, low, high = np.moveaxis(np.array(steps), 1, 0)
     total = count.sum(axis=0)
-    if total[0] < enough:
+    if total[0] < min_samples:
         return False
     mean, square = (count * mean).sum(axis=0) / total, (count * square).sum(axis=0) / total
     deviation = np.sqrt(np.maximum(square - mean**2, 0))
     quiet = (deviation < STILL_G) & (high.max(axis=0) - low.min(axis=0) < RANGE_G)
     return bool(quiet.sum() >= 2)
-
-
-def _runs(flags: Array) -> Array:
-    """First and one past the last index of each run of True, (m, 2)."""
-    change = np.flatnonzero(np.diff(np.concatenate(([0], flags.astype(np.int8), [0]))))
-    return change.reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Windows on a regular clock: in time order, never across a gap, unlabelled ones kept."""
+"""Windows from regularly sampled stretches: in time order, never across a gap, unlabelled ones kept."""
 
 from __future__ import annotations
 
@@ -10,121 +10,85 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from sight.signal.clock import BLOCK, MAX_GAP_S, Clock, check_rate, gap_limit_s, tidy
-from sight.signal.resample import Grid, resample
+from sight.signal.clock import BLOCK, MAX_GAP_S, Clock, gap_limit_s
 from sight.types import UNLABELLED, Array, Facts, Recording, Windows
 
 LABEL_RULES = ("majority", "whole", "centre")
-#: Pause assumed between two recordings of which one does not tell when it began: long enough to forget.
+#: Pause assumed between two recordings if one has no start time; long enough for methods to relax.
 UNKNOWN_GAP_S = 3600.0
 
 
 def cut(
     recording: Recording,
+    stretches: Sequence[slice],
     *,
     window_s: float,
     stride_s: float,
-    max_gap_s: float = MAX_GAP_S,
     label_rule: str = "majority",
-    rate_hz: float | None = None,
 ) -> Windows:
-    """Cut a recording into windows; zero of them where it is shorter than one.
-
-    Parameters
-    ----------
-    recording
-        On any clock; it is tidied and put on a regular one first.
-    window_s, stride_s
-        Length of a window and distance between two, rounded to whole samples.
-    max_gap_s
-        A longer pause is a gap, and no window spans it.
-    label_rule
-        "majority": the label that most samples have, the lower one in a tie, none where most have none.
-        "whole": the label that all samples share. "centre": the label of the sample in the middle.
-    rate_hz
-        Rate of the windows; None keeps the recording's.
+    """Cut windows from the regularly sampled stretches of a recording; none from a stretch shorter than a window.
 
     Examples
     --------
-    >>> recording = Recording(values=np.arange(6.0)[:, None], time_s=np.array([0, 1, 2, 9, 10, 11]), unit="g",
+    >>> recording = Recording(values=np.arange(6.0)[:, None], time_s=np.array([0.0, 1, 2, 9, 10, 11]), unit="g",
     ...                       channels=("x",), rate_hz=1.0, labels=np.array([0, 0, 1, 1, 1, -1]))
-    >>> windows = cut(recording, window_s=2, stride_s=1)
+    >>> windows = cut(recording, [slice(0, 3), slice(3, 6)], window_s=2, stride_s=1)
     >>> windows.x[:, 0].tolist()
     [[0.0, 1.0], [1.0, 2.0], [3.0, 4.0], [4.0, 5.0]]
     >>> windows.label.tolist(), windows.gap_before_s.tolist()
     ([0, 0, 1, 1], [0.0, 0.0, 6.0, 0.0])
     """
-    recording, facts = tidy(recording, max_gap_s=max_gap_s)
-    check_rate(recording, facts, max_gap_s=max_gap_s)
-    grid, more = resample(recording, rate_hz or recording.rate_hz, max_gap_s=max_gap_s)
-    windows = frame(grid, window_s=window_s, stride_s=stride_s, label_rule=label_rule)
-    return replace(windows, start=recording.start, facts={**recording.facts, **facts, **more, **windows.facts})
-
-
-def frame(grid: Grid, *, window_s: float, stride_s: float, label_rule: str = "majority") -> Windows:
-    """Cut a recording that is already on a regular clock."""
-    length, stride = whole_samples(window_s, grid.rate_hz), whole_samples(stride_s, grid.rate_hz)
-    starts = [np.arange(piece.start, piece.stop - length + 1, stride) for piece in grid.pieces]
+    rate_hz, values = recording.rate_hz, recording.values
+    length, stride = whole_samples(window_s, rate_hz), whole_samples(stride_s, rate_hz)
+    starts = [np.arange(stretch.start, stretch.stop - length + 1, stride) for stretch in stretches]
     first = np.concatenate([np.empty(0, np.int64), *starts])
-    begins = np.concatenate([np.empty(0, bool), *(np.arange(len(some)) == 0 for some in starts)])
-    time_s = grid.time_s[first]
-    x = np.empty((len(first), grid.values.shape[1], length), grid.values.dtype)
+    begins = np.concatenate([np.empty(0, bool), *(np.arange(len(start)) == 0 for start in starts)])
+    time_s, span = recording.time_s[first], length / rate_hz
+    x = np.empty((len(first), values.shape[1], length), values.dtype)
     at_once = max(BLOCK // length, 1)
-    for some in (slice(i, i + at_once) for i in range(0, len(first), at_once)):
-        x[some] = sliding_window_view(grid.values, length, axis=0)[first[some]]
-    label = labels_of(grid.labels, first, length, label_rule)
-    span = length / grid.rate_hz
-    facts = {"windows": len(x), "windows_unlabelled": int((label == UNLABELLED).sum()), "label_rule": label_rule}
+    for block in (slice(i, i + at_once) for i in range(0, len(first), at_once)):
+        x[block] = sliding_window_view(values, length, axis=0)[first[block]]
+    label = label_windows(recording.labels, first, length, label_rule)
     return Windows(
         x=x,
         time_s=time_s,
         label=label,
-        gap_before_s=gaps_between(time_s, begins, span),
+        gap_before_s=_gap_before(time_s, begins, span),
         window_s=span,
-        stride_s=stride / grid.rate_hz,
-        facts=facts,
+        stride_s=stride / rate_hz,
+        facts={"windows": len(x), "windows_unlabelled": int((label == UNLABELLED).sum()), "label_rule": label_rule},
     )
 
 
-def features(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> Windows:
-    """Turn a recording of feature vectors into windows of one sample each; nothing is resampled or filled.
+def feature_windows(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> Windows:
+    """Turn a recording of feature vectors into windows of one sample, without resampling.
 
-    Notes
-    -----
-    A feature that is missing stays NaN: what to put there is known at training only.
+    Missing features stay NaN; the source model fills them with values from its training data.
     """
     clock = Clock(gap_limit_s(max_gap_s, recording.rate_hz))
     keep, begins = clock.push(np.zeros((len(recording.values), 1)), recording.time_s)
     time_s, span = recording.time_s[keep], 1 / recording.rate_hz
-    none = np.full(len(recording.values), UNLABELLED)
+    labels = np.full(len(keep), UNLABELLED) if recording.labels is None else recording.labels
     x = recording.values[keep][:, :, None]
-    facts = {**clock.facts, "gaps": int(begins[1:].sum())}
+    facts = {**clock.facts, "gaps": int(begins[1:].sum()), "nan_share": float(np.isnan(x).mean()) if x.size else 0.0}
     return Windows(
         x=x,
         time_s=time_s,
-        label=(none if recording.labels is None else recording.labels)[keep],
-        gap_before_s=gaps_between(time_s, begins, span),
+        label=labels[keep],
+        gap_before_s=_gap_before(time_s, begins, span),
         window_s=span,
         stride_s=span,
         start=recording.start,
-        facts={**recording.facts, **facts, "nan_share": float(np.isnan(x).mean()) if x.size else 0.0},
+        facts={**recording.facts, **facts},
     )
 
 
-def join(parts: Sequence[Windows], *, unknown_gap_s: float = UNKNOWN_GAP_S) -> Windows:
-    """Join the windows of one person's recordings in time order, with the pause between them as a gap.
+def join(parts: Sequence[Windows], *, unknown_gap_s: float = UNKNOWN_GAP_S, one_clock: bool = False) -> Windows:
+    """Join the windows of one subject's recordings in time order, with the pauses between them as gaps.
 
-    Parameters
-    ----------
-    parts
-        One for each recording. Where all tell when they began they are put in that order; else their order holds.
-    unknown_gap_s
-        Pause assumed where a recording does not tell when it began.
-
-    Notes
-    -----
-    Times count from the start of the first recording. Recordings that overlap have no gap between them. Facts that
-    are counts, or totals in seconds, are added; others are kept where all agree.
+    Parts are sorted by start time if all have one; otherwise they keep their order, and `unknown_gap_s` is assumed
+    between them. With `one_clock`, their times already count from the same moment. Times of the result count from the
+    start of the first recording. Recordings that overlap have no gap between them.
     """
     if not parts:
         raise ValueError("Expected at least one recording to join, got none; is the folder empty?")
@@ -133,38 +97,38 @@ def join(parts: Sequence[Windows], *, unknown_gap_s: float = UNKNOWN_GAP_S) -> W
         raise ValueError(f"Expected windows of one shape and stride to join, got {sorted(shapes)}; cut them alike.")
     if all(part.start is not None for part in parts):
         parts = sorted(parts, key=lambda part: part.start or datetime.min.replace(tzinfo=UTC))
-    shifts, gaps, end = [], [], None
+    times, gaps, end = [], [], None
     for part in parts:
-        shift = _shift(part, parts[0].start, end, unknown_gap_s)
+        shift = 0.0 if one_clock else _shift(part, parts[0].start, end, unknown_gap_s)
         gap = part.gap_before_s.astype(np.float64)
         if len(part):
             if end is not None:
                 gap[0] = max(float(part.time_s[0]) + shift - end, 0.0)
             end = float(part.time_s[-1]) + shift + part.window_s
-        shifts.append(shift)
+        times.append(part.time_s + shift)
         gaps.append(gap)
     return replace(
         parts[0],
         x=np.concatenate([part.x for part in parts]),
-        time_s=np.concatenate([part.time_s + shift for part, shift in zip(parts, shifts, strict=True)]),
+        time_s=np.concatenate(times),
         label=np.concatenate([part.label for part in parts]),
         gap_before_s=np.concatenate(gaps),
         wear=np.concatenate([np.asarray(part.wear) for part in parts]),
-        facts={"recordings": len(parts), **merge([part.facts for part in parts])},
+        facts={"recordings": len(parts), **merge_facts([part.facts for part in parts])},
     )
 
 
-def merge(facts: Sequence[Facts]) -> dict[str, Any]:
-    """Add counts and totals, keep what agrees, leave out the rest.
+def merge_facts(parts: Sequence[Facts]) -> dict[str, Any]:
+    """Add counts and totals in seconds; keep other facts if all parts agree, drop them if not.
 
     Examples
     --------
-    >>> merge([{"gaps": 1, "gap_total_s": 0.5, "rate_hz": 50.0}, {"gaps": 2, "rate_hz": 50.0, "file": "b"}])
+    >>> merge_facts([{"gaps": 1, "gap_total_s": 0.5, "rate_hz": 50.0}, {"gaps": 2, "rate_hz": 50.0, "file": "b"}])
     {'gaps': 3, 'gap_total_s': 0.5, 'rate_hz': 50.0, 'file': 'b'}
     """
     merged: dict[str, Any] = {}
-    for name in dict.fromkeys(name for some in facts for name in some):
-        values = [some[name] for some in facts if name in some]
+    for name in dict.fromkeys(name for facts in parts for name in facts):
+        values = [facts[name] for facts in parts if name in facts]
         if name.endswith("_total_s") or all(type(value) is int for value in values):
             merged[name] = sum(values)
         elif all(value == values[0] for value in values):
@@ -172,8 +136,12 @@ def merge(facts: Sequence[Facts]) -> dict[str, Any]:
     return merged
 
 
-def labels_of(labels: Array | None, first: Array, length: int, rule: str) -> Array:
-    """Label the windows that begin at `first`, (N,), by a rule of `LABEL_RULES`."""
+def label_windows(labels: Array | None, first: Array, length: int, rule: str) -> Array:
+    """Return the label of each window of `length` samples, given the labels of all samples and `first` of each window.
+
+    The rule "majority" takes the most frequent label, the lower one in a tie, -1 if most samples have none; "whole"
+    the label that all samples share; "centre" the label of the middle sample.
+    """
     if rule not in LABEL_RULES:
         raise ValueError(f"Expected a label rule out of {', '.join(LABEL_RULES)}, got {rule!r}.")
     if labels is None or not len(first):
@@ -186,20 +154,12 @@ def labels_of(labels: Array | None, first: Array, length: int, rule: str) -> Arr
         return np.where(same, labels[first], UNLABELLED).astype(np.int64)
     best, winner = np.zeros(len(first), np.int64), np.full(len(first), UNLABELLED)
     so_far = np.zeros(len(labels) + 1, np.int32)
-    for kind in (*range(int(labels.max()) + 1), UNLABELLED):
-        np.cumsum(labels == kind, out=so_far[1:])
+    for label in (*range(int(labels.max()) + 1), UNLABELLED):
+        np.cumsum(labels == label, out=so_far[1:])
         count = so_far[first + length] - so_far[first]
-        winner[count > best] = kind
+        winner[count > best] = label
         best = np.maximum(best, count)
     return winner
-
-
-def gaps_between(time_s: Array, begins: Array, window_s: float) -> Array:
-    """Seconds between the end of a window and the start of the next where a stretch begins, else 0."""
-    gap = np.zeros(len(time_s))
-    later = np.flatnonzero(begins[1:]) + 1
-    gap[later] = np.maximum(time_s[later] - (time_s[later - 1] + window_s), 0.0)
-    return gap
 
 
 def whole_samples(seconds: float, rate_hz: float) -> int:
@@ -213,6 +173,14 @@ def whole_samples(seconds: float, rate_hz: float) -> int:
     if not seconds > 0:
         raise ValueError(f"Expected window_s and stride_s above 0 s, got {seconds:g}.")
     return max(round(seconds * rate_hz), 1)
+
+
+def _gap_before(time_s: Array, begins: Array, window_s: float) -> Array:
+    """Return the seconds since the end of the previous window where a stretch begins, else 0."""
+    gap = np.zeros(len(time_s))
+    later = np.flatnonzero(begins[1:]) + 1
+    gap[later] = np.maximum(time_s[later] - (time_s[later - 1] + window_s), 0.0)
+    return gap
 
 
 def _shift(part: Windows, start: datetime | None, end: float | None, unknown_gap_s: float) -> float:

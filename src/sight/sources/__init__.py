@@ -1,4 +1,4 @@
-"""Trained classifiers behind one contract: torch, ONNX, cached features; one file format for all."""
+"""Source models (trained classifiers): torch networks, ONNX files and cached features, with one interface."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sight.base import Source
 from sight.sources.features import FeatureSource
+from sight.sources.inspection import inspect
 from sight.types import SourceStats
 
 if TYPE_CHECKING:
@@ -18,18 +19,18 @@ __all__ = ["FeatureSource", "inspect", "load", "wrap"]
 
 
 def load(path: str | Path) -> Source:
-    """Load a trained model: a checkpoint (.safetensors, needs torch) or an exported one (.onnx, needs no torch)."""
+    """Load a source model from a checkpoint (.safetensors, requires torch) or an exported file (.onnx)."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no model file {path}; check the path.")
-    kind = path.suffix.lower()
-    if kind == ".onnx":
+    suffix = path.suffix.lower()
+    if suffix == ".onnx":
         from sight.sources.onnx import OnnxSource
 
         return OnnxSource(path)
-    if kind == ".safetensors":
-        return _with_torch("torch").TorchSource.load(path)  # type: ignore[no-any-return]
-    hint = "load it with torch and use sight.wrap(model)" if kind in (".pt", ".pth", ".ckpt") else "check the path"
+    if suffix == ".safetensors":
+        return _import_torch_module("torch").TorchSource.load(path)  # type: ignore[no-any-return]
+    hint = "load it with torch and use sight.wrap(model)" if suffix in (".pt", ".pth", ".ckpt") else "check the path"
     raise ValueError(f"Expected a model file that ends with .safetensors or .onnx, got {path.name!r}; {hint}.")
 
 
@@ -41,20 +42,44 @@ def wrap(
     classes: Sequence[str] | None = None,
     stats: SourceStats | None = None,
 ) -> TorchSource:
-    """Make a source of any torch module with a linear last layer; see `sight.sources.wrapped.wrap`."""
-    made: TorchSource = _with_torch("wrapped").wrap(model, encoder=encoder, head=head, classes=classes, stats=stats)
-    return made
+    """Return a source model for a torch module whose last layer is linear.
+
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module`; put in evaluation mode, otherwise unchanged.
+    encoder
+        Name of the submodule or method that maps windows to the input of the head; dots address nested modules.
+    head
+        Name of the `torch.nn.Linear` that returns the logits.
+    classes
+        Names of the classes; "class 0", "class 1", ... if None.
+    stats
+        Statistics of the training data, for methods that use them.
+
+    Notes
+    -----
+    `encode` passes its first window through the whole model too, and raises ValueError if ``head(encoder(x))`` differs
+    from ``model(x)``, that is, if the model is split at the wrong place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from collections import OrderedDict
+    >>> from torch import nn
+    >>> features = nn.Sequential(nn.Flatten(), nn.Linear(60, 8), nn.ReLU())
+    >>> model = nn.Sequential(OrderedDict(features=features, classifier=nn.Linear(8, 3)))
+    >>> z, p = wrap(model, classes=("sit", "walk", "run")).encode(np.zeros((4, 3, 20)))
+    >>> z.shape, p.shape
+    ((4, 8), (4, 3))
+    """
+    wrapped = _import_torch_module("wrapped")
+    source: TorchSource = wrapped.WrappedSource(model, encoder=encoder, head=head, classes=classes, stats=stats)
+    return source
 
 
-def inspect(path: str | Path) -> dict[str, Any]:
-    """Tell facts of a model file; see `sight.sources.inspection.inspect`."""
-    from sight.sources.inspection import inspect as tell
-
-    return tell(path)
-
-
-def _with_torch(name: str) -> Any:
-    """Import a neighbour that needs torch."""
+def _import_torch_module(name: str) -> Any:
+    """Import a module of this package that requires torch; raise with the remedy if torch is not installed."""
     try:
         return import_module(f"sight.sources.{name}")
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""A source for people who already have features: the linear head alone."""
+"""Source model for callers that have features already: a linear head without an encoder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sight.types import Array, SourceStats
 
 
 class FeatureSource:
-    """A head without an encoder; its windows are feature vectors (B, D, 1).
+    """Linear head without an encoder; its windows are feature vectors (B, D, 1).
 
     Examples
     --------
@@ -44,12 +44,12 @@ class FeatureSource:
             )
 
     def encode(self, x: Array) -> tuple[Array, Array]:
-        """Feature vectors (B, D, 1) to themselves and the head's probabilities."""
+        """Return feature vectors (B, D, 1) as (B, D), and their probabilities (B, K)."""
         if x.ndim != 3 or x.shape[1:] != (self.weight.shape[1], 1):
             raise ValueError(f"Expected feature vectors (B, {self.weight.shape[1]}, 1), got {x.shape}.")
         z = x[:, :, 0].astype(self.weight.dtype, copy=False)
         return z, softmax(z @ self.weight.T + self.bias)
 
     def module(self) -> NoReturn:
-        """Refuse: there is no network to adapt."""
+        """Raise TypeError: there is no network to adapt."""
         raise TypeError("A feature source has no network to adapt; use a torch source (sight.load or sight.wrap).")

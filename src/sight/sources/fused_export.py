@@ -27,8 +27,9 @@ from sight.atomic import write_atomic
 from sight.base import Adapter
 from sight.registry import RECOMMENDED, method
 from sight.sources.fused import LAYOUTS, FusedSession
-from sight.sources.onnx import FUSED, metadata
-from sight.sources.onnx_graph import prepared, to_graph
+from sight.sources.onnx import FUSED
+from sight.sources.onnx_export import check_agreement, serialise, window_shape
+from sight.sources.onnx_graph import prepare_network, to_graph
 from sight.sources.quantise import quantise
 from sight.sources.torch import TorchSource
 from sight.steps import KeelStep, SightStep, Step
@@ -59,34 +60,22 @@ def export_fused(
         raise TypeError(
             f"Expected SIGHT or Keel for a fused graph, got {adapter.name}; other methods run on the plain export."
         )
-    if shape is None and source.card is None:
-        raise ValueError("Expected shape=(C, T) for a wrapped network, got None; say what its windows look like.")
-    shape = shape or (len(source.card.channels), source.card.length)  # type: ignore[union-attr]
+    shape = window_shape(source, shape)
     bound, layout = dataclasses.replace(adapter).bind(source), LAYOUTS[adapter.name]
-    step = STEPS[adapter.name].of(prepared(source.network, shape).cpu(), bound)
+    step = STEPS[adapter.name].of(prepare_network(source.network, shape).cpu(), bound)
     fresh = [torch.from_numpy(zeros) for zeros in layout.zeros(*source.weight.shape).values()]
     inputs, outputs = ("x", *layout.names), ("q", "p", "surprise", *(f"next_{name}" for name in layout.names))
     model = to_graph(step, (torch.zeros(1, *shape), *fresh), inputs, outputs)
-    texts = metadata(
-        classes=source.classes, weight=source.weight, bias=source.bias, card=source.card, stats=source.stats
-    )
-    texts[FUSED] = json.dumps({"method": adapter.name, "params": adapter.params(), **layout.facts()})
-    for key, value in texts.items():
-        model.metadata_props.add(key=key, value=value)
-    data: bytes = model.SerializeToString()
+    facts = {"method": adapter.name, "params": adapter.params(), **layout.facts()}
+    data = serialise(model, source, {FUSED: json.dumps(facts)})
     _compare(bound, data, shape)
     return write_atomic(path, data)
 
 
 def _compare(adapter: Adapter, data: bytes, shape: tuple[int, int]) -> None:
-    """Refuse a graph that answers otherwise than the adapter; nothing has been written yet."""
+    """Raise RuntimeError if the graph and the adapter predict differently."""
     x = np.random.default_rng(0).normal(size=(8, *shape)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         session = FusedSession(write_atomic(Path(folder) / "trial.onnx", data))
         fused = np.array([session.step(window)[0] for window in x])
-    worst = float(np.abs(fused - adapter.step(x)).max())
-    if not worst <= 1e-4:
-        raise RuntimeError(
-            f"The fused graph answers otherwise than the adapter, by {worst:.1e} where 1e-4 was expected; "
-            f"nothing was written. Does the network do something onnx cannot express?"
-        )
+    check_agreement("probabilities", adapter.step(x), fused, tolerance=1e-4)

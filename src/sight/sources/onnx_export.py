@@ -1,55 +1,89 @@
-"""From torch to ONNX: one file that runs anywhere onnxruntime does, checked against the network before it is kept."""
+"""Export of a torch source model to ONNX, checked against the network before the file is written."""
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.numpy
 import torch
 from torch import Tensor, nn
 
 from sight.atomic import write_atomic
-from sight.sources.onnx import metadata
-from sight.sources.onnx_graph import prepared, to_graph
+from sight.sources.checkpoint import pack_stats
+from sight.sources.onnx import CARD, CLASSES, OUTPUTS, TENSORS, open_session
+from sight.sources.onnx_graph import prepare_network, to_graph
 from sight.sources.torch import TorchSource
 from sight.types import Array
 
 
 def export_onnx(source: TorchSource, path: str | Path, *, shape: tuple[int, int] | None = None) -> Path:
-    """Write a source as .onnx: input ``x`` (B, C, T) in raw units; outputs ``features``, ``logits``, ``probabilities``.
+    """Write a source model as .onnx: input ``x`` (B, C, T); outputs ``features``, ``logits``, ``probabilities``.
 
     Parameters
     ----------
     source
-        Trained or wrapped; a network on another device is exported from there.
+        Trained or wrapped source model, on any device. Inputs are in the units of the sensor.
     path
-        Where to write.
+        Output file.
     shape
-        (C, T) of a window, for wrapped networks; a trained one knows.
-
-    Notes
-    -----
-    The exporter's optimiser stays off: it takes an addition of 1e-8 for one of nothing and drops it, and networks that
-    rely on such a guard then divide by zero. onnxruntime optimises when it loads.
+        (C, T) of a window; required for wrapped networks, which have no card.
     """
-    if shape is None and source.card is None:
-        raise ValueError("Expected shape=(C, T) for a wrapped network, got None; say what its windows look like.")
-    shape = shape or (len(source.card.channels), source.card.length)  # type: ignore[union-attr]
-    texts = metadata(
-        classes=source.classes, weight=source.weight, bias=source.bias, card=source.card, stats=source.stats
+    shape = window_shape(source, shape)
+    model = to_graph(
+        _ExportOutputs(prepare_network(source.network, shape)),
+        (torch.zeros(2, *shape, device=source.device),),
+        inputs=["x"],
+        outputs=["features", "logits", "probabilities"],
+        dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
     )
-    model = _graph(source, shape)
-    for key, value in texts.items():
-        entry = model.metadata_props.add()
-        entry.key, entry.value = key, value
-    data: bytes = model.SerializeToString()
-    _compare(source, data, _windows(source, shape))
+    data = serialise(model, source)
+    x = _test_windows(source, shape)
+    exported = open_session(data).run(OUTPUTS, {"x": x})
+    for name, expected, output in zip(OUTPUTS, source.encode(x), exported, strict=True):
+        check_agreement(name, expected, output, tolerance=1e-5)
     return write_atomic(path, data)
 
 
-class _Outputs(nn.Module):
-    """The three answers of a network under the names of the file."""
+def window_shape(source: TorchSource, shape: tuple[int, int] | None) -> tuple[int, int]:
+    """Return `shape`, or (C, T) of the model card if it is None; raise ValueError if both are missing."""
+    if shape is not None:
+        return shape
+    if source.card is None:
+        raise ValueError("Expected shape=(C, T) for a wrapped network, got None; pass the shape of its windows.")
+    return len(source.card.channels), source.card.length
+
+
+def serialise(model: Any, source: TorchSource, extra: Mapping[str, str] | None = None) -> bytes:
+    """Return an ONNX model as bytes, with classes, head, statistics, card and `extra` texts in its metadata."""
+    tensors = {"head.weight": source.weight, "head.bias": source.bias} | pack_stats(source.stats)
+    metadata = {
+        CLASSES: json.dumps(source.classes),
+        TENSORS: base64.b64encode(safetensors.numpy.save(tensors)).decode("ascii"),
+    }
+    metadata |= ({CARD: source.card.to_json()} if source.card else {}) | dict(extra or {})
+    for key, value in metadata.items():
+        model.metadata_props.add(key=key, value=value)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def check_agreement(name: str, expected: Array, exported: Array, *, tolerance: float) -> None:
+    """Raise RuntimeError if an output of an exported graph differs from the original by more than `tolerance`."""
+    difference = float(np.abs(expected - exported).max()) / max(1.0, float(np.abs(expected).max()))
+    if not difference <= tolerance:
+        raise RuntimeError(
+            f"Expected {name} of the exported graph within {tolerance:.0e} of the original, got {difference:.1e}; "
+            f"nothing was written. The network may contain an operation that ONNX cannot express."
+        )
+
+
+class _ExportOutputs(nn.Module):
+    """Network that returns features, logits and probabilities."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -61,35 +95,9 @@ class _Outputs(nn.Module):
         return features, logits, torch.softmax(logits, dim=1)
 
 
-def _graph(source: TorchSource, shape: tuple[int, int]) -> Any:
-    return to_graph(
-        _Outputs(prepared(source.network, shape)),
-        (torch.zeros(2, *shape, device=source.device),),
-        inputs=["x"],
-        outputs=["features", "logits", "probabilities"],
-        dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
-    )
-
-
-def _windows(source: TorchSource, shape: tuple[int, int]) -> Array:
-    """Make windows of the size that training saw."""
+def _test_windows(source: TorchSource, shape: tuple[int, int]) -> Array:
+    """Return random windows, scaled like the training data if the source has a card."""
     noise = np.random.default_rng(0).normal(size=(4, *shape))
     if source.card is not None:
         noise = noise * np.array(source.card.std)[:, None] + np.array(source.card.mean)[:, None]
     return noise.astype(np.float32)
-
-
-def _compare(source: TorchSource, data: bytes, x: Array) -> None:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    answers = session.run(["features", "probabilities"], {"x": x})
-    for name, ours, theirs in zip(("features", "probabilities"), source.encode(x), answers, strict=True):
-        worst = float(np.abs(ours - theirs).max()) / max(1.0, float(np.abs(ours).max()))
-        if not worst <= 1e-5:
-            raise RuntimeError(
-                f"The exported graph answers other {name} than the network, by {worst:.1e} where 1e-5 was expected; "
-                f"nothing was written. Does the network do something onnx cannot express?"
-            )

@@ -1,8 +1,8 @@
-"""Make an exported network quick on a processor, without changing what it answers.
+"""Conversion of a torch network to an ONNX graph that is fast on a CPU, with unchanged outputs.
 
-onnxruntime has blocked kernels for convolutions of images and none for those of signals, and folds normalisation into
-image convolutions only; so a signal becomes an image of height one. An adaptive pool, which the exporter spells out in
-some forty nodes, becomes the product with a constant matrix that it is.
+onnxruntime has blocked kernels for 2-D convolutions but not for 1-D ones, and folds batch normalisation only into 2-D
+convolutions. Signals are therefore treated as images of height one. An adaptive pool, which the exporter writes as
+about forty nodes, becomes a product with a constant matrix.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-#: Operators that work on images as they do on signals, once their attributes have one more axis.
+#: Operators whose attributes need one more axis for images.
 SHAPED = ("Conv", "MaxPool", "AveragePool")
-SAME = ("Identity", "BatchNormalization", "Relu", "LeakyRelu", "Gelu", "Sigmoid", "Tanh", "Add")
+#: Operators that are the same for signals and images.
+UNSHAPED = ("Identity", "BatchNormalization", "Relu", "LeakyRelu", "Gelu", "Sigmoid", "Tanh", "Add")
 
 
 def to_graph(
-    module: nn.Module, given: tuple[Tensor, ...], inputs: Sequence[str], outputs: Sequence[str], **options: Any
+    module: nn.Module, args: tuple[Tensor, ...], inputs: Sequence[str], outputs: Sequence[str], **options: Any
 ) -> Any:
-    """Export a module as an ONNX model with these names, its convolutions widened and nothing noted beside them.
+    """Export a module as an ONNX model with these input and output names, its 1-D convolutions made 2-D.
 
-    The exporter's optimiser stays off: it takes an addition of 1e-8 for one of nothing and drops it, and what relies on
-    such a guard then divides by zero. onnxruntime optimises when it loads.
+    The exporter's optimiser stays off: it treats an addition of 1e-8 as an addition of zero and removes it, so that
+    networks that rely on such a guard would divide by zero. onnxruntime optimises the graph when it loads it.
     """
-    quiet = logging.getLogger("torch.onnx")
-    level = quiet.level
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
     try:
-        quiet.setLevel(logging.ERROR)
+        logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # deprecations inside torch's own exporter
+            warnings.simplefilter("ignore")  # deprecations inside torch's exporter
             program = torch.onnx.export(
                 module.eval(),
-                given,
+                args,
                 input_names=list(inputs),
                 output_names=list(outputs),
                 dynamo=True,
@@ -47,20 +48,20 @@ def to_graph(
                 **options,
             )
     finally:
-        quiet.setLevel(level)
-    return without_notes(widen(program.model_proto))  # type: ignore[union-attr]
+        logger.setLevel(level)
+    return strip_metadata(widen(program.model_proto))  # type: ignore[union-attr]
 
 
-def without_notes(model: Any) -> Any:
-    """Drop what the exporter wrote about its own work, in place: long texts, some with folders of this machine."""
+def strip_metadata(model: Any) -> Any:
+    """Remove the exporter's notes from an ONNX model, in place; they are long and contain local paths."""
     graph = model.graph
-    for noted in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
-        del noted.metadata_props[:]
+    for part in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        del part.metadata_props[:]
     return model
 
 
 class BinAverage(nn.Module):
-    """An adaptive average pool for signals of one length, as a product with a matrix."""
+    """Adaptive average pool for signals of one fixed length, as a product with a matrix."""
 
     def __init__(self, length: int, bins: int) -> None:
         super().__init__()
@@ -71,54 +72,51 @@ class BinAverage(nn.Module):
         self.register_buffer("matrix", matrix, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Signals (B, C, L) to their averages (B, C, bins)."""
+        """Average signals (B, C, L) into (B, C, bins)."""
         return x @ self.matrix  # type: ignore[operator]
 
 
-def prepared(network: nn.Module, shape: tuple[int, int]) -> nn.Module:
-    """Copy a network for the export of windows of one shape (C, T).
+def prepare_network(network: nn.Module, shape: tuple[int, int]) -> nn.Module:
+    """Return a copy of a network for the export with windows of one shape (C, T).
 
-    Adaptive average pools become `BinAverage`. Convolutions without bias get one of zeros: the exporter would compute
-    it anew in every call, and onnxruntime folds normalisation only into a bias that is constant.
+    Adaptive average pools become `BinAverage`. Convolutions without bias get a bias of zeros: the exporter would
+    compute one in every call, and onnxruntime folds batch normalisation only into a constant bias.
     """
     network = copy.deepcopy(network).eval()
     for module in network.modules():
         if isinstance(module, nn.Conv1d) and module.bias is None:
             module.bias = nn.Parameter(module.weight.new_zeros(module.out_channels))
     pools = {name: pool for name, pool in network.named_modules() if isinstance(pool, nn.AdaptiveAvgPool1d)}
-    lengths = _lengths(network, pools, shape)
+    device = next(network.parameters()).device
+    lengths = _input_lengths(network, pools, torch.zeros(1, *shape, device=device))
     for name, pool in pools.items():
         parent, _, child = name.rpartition(".")
         bins = pool.output_size if isinstance(pool.output_size, int) else pool.output_size[0]
-        setattr(network.get_submodule(parent), child, BinAverage(lengths[name], bins).to(_device(network)))
+        setattr(network.get_submodule(parent), child, BinAverage(lengths[name], bins).to(device))
     return network
 
 
-def _lengths(network: nn.Module, pools: Mapping[str, nn.Module], shape: tuple[int, int]) -> dict[str, int]:
-    """Send one window through and note how long a signal each pool gets."""
-    found: dict[str, int] = {}
+def _input_lengths(network: nn.Module, layers: Mapping[str, nn.Module], window: Tensor) -> dict[str, int]:
+    """Return the length of the signal that reaches each layer when a window passes through the network."""
+    lengths: dict[str, int] = {}
     hooks = [
-        pool.register_forward_pre_hook(lambda _, given, name=name: found.update({name: given[0].shape[-1]}))
-        for name, pool in pools.items()
+        layer.register_forward_pre_hook(lambda _, args, name=name: lengths.update({name: args[0].shape[-1]}))
+        for name, layer in layers.items()
     ]
     with torch.no_grad():
-        network(torch.zeros(1, *shape, device=_device(network)))
+        network(window)
     for hook in hooks:
         hook.remove()
-    return found
-
-
-def _device(network: nn.Module) -> torch.device:
-    return next(network.parameters()).device
+    return lengths
 
 
 def widen(model: Any) -> Any:
-    """Turn the convolutions and pools of signals in an ONNX model into those of images of height one, in place."""
+    """Replace the 1-D convolutions and pools of an ONNX model by 2-D ones over images of height one, in place."""
     return _Widening(model).run()
 
 
 class _Widening:
-    """One walk over a graph in its order; `wide` maps a signal's name to that of the image that replaces it."""
+    """Pass over the nodes of a graph in order; `wide` maps the name of a signal to the name of its image."""
 
     def __init__(self, model: Any) -> None:
         from onnx import helper, numpy_helper
@@ -132,7 +130,6 @@ class _Widening:
         self._axis = "sight.height_axis"
 
     def run(self) -> Any:
-        axis = self.numpy.from_array(np.array([2], np.int64), self._axis)
         for node in list(self.graph.node):
             if self._is_signal(node):
                 self._widen(node)
@@ -143,18 +140,12 @@ class _Widening:
         for output in self.graph.output:
             self._narrow(output.name)
         if self.wide:
-            self.graph.initializer.append(axis)
-            del self.graph.node[:]
-            self.graph.node.extend(self.nodes)
-            del self.graph.value_info[:]
-            self._drop_unused()
+            self.graph.initializer.append(self.numpy.from_array(np.array([2], np.int64), self._axis))
+            _replace(self.graph.node, self.nodes)
+            _replace(self.graph.value_info, [])
+            used = {name for node in self.graph.node for name in node.input}
+            _replace(self.graph.initializer, [tensor for tensor in self.graph.initializer if tensor.name in used])
         return self.model
-
-    def _drop_unused(self) -> None:
-        used = {name for node in self.graph.node for name in node.input}
-        kept = [tensor for tensor in self.graph.initializer if tensor.name in used]
-        del self.graph.initializer[:]
-        self.graph.initializer.extend(kept)
 
     def _is_signal(self, node: Any) -> bool:
         if node.op_type == "Conv":
@@ -162,7 +153,7 @@ class _Widening:
             return weight is not None and len(weight.dims) == 3
         if node.op_type in SHAPED:
             return node.input[0] in self.wide
-        return node.op_type in SAME and all(name in self.wide for name in self._signals(node))
+        return node.op_type in UNSHAPED and all(name in self.wide for name in self._signals(node))
 
     def _signals(self, node: Any) -> list[str]:
         return list(node.input) if node.op_type == "Add" else [node.input[0]]
@@ -171,13 +162,13 @@ class _Widening:
         for slot, name in enumerate(self._signals(node)):
             node.input[slot] = self._image(name)
         if node.op_type in SHAPED:
-            self._give_height(node)
+            self._add_height(node)
         for slot, name in enumerate(list(node.output)):
             if name:
                 node.output[slot] = self.wide[name] = f"{name}.wide"
         self.nodes.append(node)
 
-    def _give_height(self, node: Any) -> None:
+    def _add_height(self, node: Any) -> None:
         if node.op_type == "Conv":
             weight = self.numpy.to_array(self.constants[node.input[1]])
             name = f"{node.input[1]}.wide"
@@ -185,15 +176,15 @@ class _Widening:
                 self.constants[name] = self.numpy.from_array(weight[:, :, None], name)
                 self.graph.initializer.append(self.constants[name])
             node.input[1] = name
-        neutral = {"kernel_shape": (1,), "strides": (1,), "dilations": (1,)}
         for attribute in node.attribute:
-            if attribute.name in neutral:
+            if attribute.name in ("kernel_shape", "strides", "dilations"):
                 attribute.ints.insert(0, 1)
             elif attribute.name == "pads":
                 before, after = attribute.ints
                 attribute.ints[:] = [0, before, 0, after]
 
     def _image(self, name: str) -> str:
+        """Return the name of the image of a signal; add the node that creates it if needed."""
         if name not in self.wide:
             self.wide[name] = f"{name}.wide"
             self.narrowed.add(name)
@@ -201,6 +192,13 @@ class _Widening:
         return self.wide[name]
 
     def _narrow(self, name: str) -> None:
+        """Add the node that converts an image back to the signal `name`, once."""
         if name in self.wide and name not in self.narrowed:
             self.narrowed.add(name)
             self.nodes.append(self.helper.make_node("Squeeze", [self.wide[name], self._axis], [name]))
+
+
+def _replace(field: Any, values: Sequence[Any]) -> None:
+    """Set the contents of a repeated protobuf field."""
+    del field[:]
+    field.extend(values)

@@ -1,10 +1,10 @@
-"""What training leaves for adaptation: figures of the source, never its data."""
+"""Statistics of the training data that adaptation methods use; no training data is kept."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - its name everywhere
+import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
@@ -12,34 +12,35 @@ from sight.methods._norms import norm_parameters
 from sight.sources.torch import TorchSource
 from sight.types import Array, SourceStats
 
-#: Windows that the Fisher information is averaged over, at most.
+#: Maximum number of windows for the Fisher information.
 FISHER_WINDOWS = 2_000
 
 
-def source_stats(source: TorchSource, x: Array, y: Array) -> SourceStats:
-    """Count classes and average features over labelled windows (N, C, T) with labels (N,)."""
+def compute_stats(source: TorchSource, x: Array, y: Array) -> SourceStats:
+    """Return class frequencies and mean features of labelled windows (N, C, T) with labels (N,)."""
     z = source.encode(x)[0].astype(np.float64)
     one_hot = np.eye(len(source.classes))[y]  # (N, K)
     count = one_hot.sum(axis=0)
-    overall = z.mean(axis=0)
-    means = np.where(count[:, None] > 0, one_hot.T @ z / np.maximum(count, 1)[:, None], overall)
+    feature_mean = z.mean(axis=0)
+    class_means = np.where(count[:, None] > 0, one_hot.T @ z / np.maximum(count, 1)[:, None], feature_mean)
     return SourceStats(
         prior=(count / count.sum()).astype(np.float32),
-        feature_mean=overall.astype(np.float32),
-        class_means=means.astype(np.float32),
+        feature_mean=feature_mean.astype(np.float32),
+        class_means=class_means.astype(np.float32),
         count=len(y),
     )
 
 
-@torch.no_grad()  # the transform below differentiates by itself; no second graph is wanted
+@torch.no_grad()  # torch.func.grad differentiates by itself; no second graph is needed
 def fisher_information(source: TorchSource, x: Array, *, seed: int = 0) -> dict[str, Array]:
-    """Mean squared gradient of the loss towards the network's own answers, for each parameter of a norm layer.
+    """Return the diagonal Fisher information of each parameter of a norm layer, by name.
 
-    Gradients are taken window by window, over at most 2,000 windows chosen by `seed`.
+    It is the mean over windows of the squared gradient of the cross-entropy towards the predicted class, over at most
+    2,000 windows chosen by `seed`.
     """
-    network, chosen = source.network, norm_parameters(source.network)
-    parameters = {name: value.detach() for name, value in chosen.items()}
-    few = np.sort(np.random.default_rng(seed).permutation(len(x))[:FISHER_WINDOWS])
+    network = source.network
+    parameters = {name: value.detach() for name, value in norm_parameters(network).items()}
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(x))[:FISHER_WINDOWS])
 
     def loss(values: dict[str, Tensor], window: Tensor) -> Tensor:
         logits: Tensor = functional_call(network, values, (window.unsqueeze(0),))
@@ -47,7 +48,7 @@ def fisher_information(source: TorchSource, x: Array, *, seed: int = 0) -> dict[
 
     gradients = vmap(grad(loss), in_dims=(None, 0))
     total = {name: torch.zeros_like(value) for name, value in parameters.items()}
-    for piece in np.array_split(few, -(-len(few) // 64)):
-        for name, each in gradients(parameters, torch.from_numpy(x[piece]).to(source.device)).items():
-            total[name] += each.square().sum(dim=0)
-    return {name: (value / len(few)).cpu().numpy() for name, value in total.items()}
+    for batch in np.array_split(chosen, -(-len(chosen) // 64)):
+        for name, gradient in gradients(parameters, torch.from_numpy(x[batch]).to(source.device)).items():
+            total[name] += gradient.square().sum(dim=0)
+    return {name: (value / len(chosen)).cpu().numpy() for name, value in total.items()}

@@ -1,4 +1,4 @@
-"""A source that holds a torch network."""
+"""Source model with a torch network."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from sight.card import ModelCard
 from sight.sources import checkpoint
 from sight.types import Array, SourceStats
 
-#: Windows that go through the network at once.
+#: Windows per forward pass.
 BATCH = 256
 
 
 class TorchSource:
-    """A network with ``features(x)`` and a linear ``head``, in evaluation mode; read, never changed.
+    """Source model with a torch network in evaluation mode; its weights are never changed.
 
     Parameters
     ----------
     network
-        Module whose ``forward(x)`` is ``head(features(x))``.
+        Module with ``features(x)`` and a linear ``head``; ``forward(x)`` is ``head(features(x))``.
     classes
         Names of the K classes.
     card
-        Header of the model; None for a wrapped network.
+        Model card; None for a wrapped network.
     stats, fisher
-        What training left for adaptation.
+        Statistics of the training data and Fisher information of the norm layers, for methods that use them.
 
     Notes
     -----
-    Torch picks its kernels by batch size, so answers depend on the cut of a stream in the last bits (1e-6 or less).
-    `sight.sources.onnx.OnnxSource` answers alike to the bit.
+    Torch selects kernels by batch size, so the chunk size changes the last bits of predictions (1e-6 or less).
+    Predictions of `sight.sources.onnx.OnnxSource` do not depend on it.
     """
 
     def __init__(
@@ -59,22 +59,24 @@ class TorchSource:
             np.zeros_like(self.weight[:, 0]) if head.bias is None else head.bias.detach().cpu().numpy().copy()
         )
         if len(self.classes) != len(self.weight):
-            raise ValueError(f"Expected {len(self.weight)} class names as the head has rows, got {len(self.classes)}.")
+            raise ValueError(
+                f"Expected {len(self.weight)} class names, one per row of the head, got {len(self.classes)}."
+            )
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a checkpoint and build its network."""
-        found = checkpoint.read(path)
-        card = found.card
+        loaded = checkpoint.read(path)
+        card = loaded.card
         network = registry.get("encoders", card.encoder)(**card.encoder_args)
         try:
-            network.load_state_dict({name: torch.from_numpy(array) for name, array in found.network.items()})
+            network.load_state_dict({name: torch.from_numpy(array) for name, array in loaded.network.items()})
         except RuntimeError as error:
             raise ValueError(
                 f"{path}: tensors do not fit the encoder {card.encoder!r} of its header: {error}"
             ) from None
         network.normalise(card.mean, card.std, card.fill)
-        return cls(network, classes=card.classes, card=card, stats=found.stats, fisher=found.fisher)
+        return cls(network, classes=card.classes, card=card, stats=loaded.stats, fisher=loaded.fisher)
 
     def save(self, path: str | Path) -> Path:
         """Write a checkpoint (.safetensors)."""
@@ -83,25 +85,25 @@ class TorchSource:
                 "A wrapped network cannot be rebuilt from a checkpoint; export it to ONNX instead (sight export)."
             )
         network = {name: value.cpu().numpy() for name, value in self.network.state_dict().items()}
-        found = checkpoint.Checkpoint(card=self.card, network=network, stats=self.stats, fisher=self.fisher)
-        return checkpoint.save(path, found)
+        content = checkpoint.Checkpoint(card=self.card, network=network, stats=self.stats, fisher=self.fisher)
+        return checkpoint.save(path, content)
 
     @property
     def device(self) -> torch.device:
-        """Where the network lives."""
+        """Device of the network."""
         return cast(nn.Linear, self.network.head).weight.device
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the network to a device."""
+        """Move the network to a device and return self."""
         self.network.to(device)
         return self
 
     def module(self) -> nn.Module:
-        """Return the network itself; copy it before changing anything."""
+        """Return the network itself; copy it before you change it."""
         return self.network
 
     def encode(self, x: Array) -> tuple[Array, Array]:
-        """Windows (B, C, T) to features (B, D) and probabilities (B, K)."""
+        """Map windows (B, C, T) to features (B, D) and probabilities (B, K)."""
         self._check(x)
         head = cast(nn.Linear, self.network.head)
         features = cast(Callable[[Tensor], Tensor], self.network.features)
@@ -109,17 +111,18 @@ class TorchSource:
         p = np.empty((len(x), self.weight.shape[0]), np.float32)
         with torch.inference_mode():
             for first in range(0, len(x), BATCH):
-                piece = slice(first, first + BATCH)
-                found = features(torch.from_numpy(np.array(x[piece], dtype=np.float32)).to(self.device))
-                z[piece] = found.cpu().numpy()
-                p[piece] = torch.softmax(head(found), dim=1).cpu().numpy()
+                rows = slice(first, first + BATCH)
+                batch = features(torch.from_numpy(np.array(x[rows], dtype=np.float32)).to(self.device))
+                z[rows] = batch.cpu().numpy()
+                p[rows] = torch.softmax(head(batch), dim=1).cpu().numpy()
         return z, p
 
     def _check(self, x: Array) -> None:
         if self.card is not None and x.shape[1:] != (len(self.card.channels), self.card.length):
             raise ValueError(
                 f"Expected windows (B, {len(self.card.channels)}, {self.card.length}) as in training "
-                f"({self.card.window_s:g} s at {self.card.rate_hz:g} Hz), got {x.shape}; resample and cut them alike."
+                f"({self.card.window_s:g} s at {self.card.rate_hz:g} Hz), got {x.shape}; "
+                f"use the same rate and window length."
             )
         if x.ndim != 3:
             raise ValueError(f"Expected windows (B, C, T), got {x.shape}; add the missing axis.")

@@ -1,4 +1,4 @@
-"""Live: samples of one wearer in, answers out; the same as offline, sample for sample and bit for bit."""
+"""Live predictions for one wearer, bit for bit the same as offline."""
 
 from sight.stream.session import Session
 

@@ -1,4 +1,4 @@
-"""From the columns a sensor sends to those a model takes: which, in which unit, calibrated how."""
+"""Conversion of the channels a sensor sends to those a model takes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sight.signal.units import ACCELERATION, factor
 from sight.types import Array
 
 
-class Columns:
-    """Picks, converts and calibrates sample by sample, as `sight.signal.prepare` does with a whole recording.
+class ChannelMapping:
+    """Selects, converts and calibrates channels sample by sample, as `sight.signal.prepare` does for a recording.
 
     Parameters
     ----------
     card
-        Of the model.
+        Card of the model.
     channels, units
-        Names and units of the columns that come, in their order; None takes the model's.
+        Names and units of the sensor's columns, in their order; None takes the model's.
     calibration
         Scale and offset of the accelerometer, in g.
 
@@ -28,7 +28,7 @@ class Columns:
     --------
     >>> card = ModelCard(encoder="cnn", encoder_args={}, classes=("rest", "walk"), channels=("x", "y"),
     ...     units=("g",) * 2, rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,) * 2, std=(1.0,) * 2)
-    >>> Columns(card, channels=("y", "t", "x"), units="mg").of(np.array([[500, 36, 1000]])).tolist()
+    >>> ChannelMapping(card, channels=("y", "t", "x"), units="mg").apply(np.array([[500, 36, 1000]])).tolist()
     [[1.0, 0.5]]
     """
 
@@ -42,7 +42,7 @@ class Columns:
         names = tuple(channels or card.channels)
         if missing := [name for name in card.channels if name not in names]:
             raise ValueError(
-                f"Expected channel {', '.join(missing)} too, got {', '.join(names)}; name all the model wants."
+                f"Expected channel {', '.join(missing)} too, got {', '.join(names)}; name all channels of the model."
             )
         own = (units,) * len(names) if isinstance(units, str) else tuple(units or ())
         if own and len(own) != len(names):
@@ -62,8 +62,8 @@ class Columns:
             )
         self.unit_g = ACCELERATION[card.units[self.accelerometer[0]]] if self.accelerometer else 1.0
 
-    def of(self, values: Array) -> Array:
-        """Return the model's columns of samples (n, C), in its units."""
+    def apply(self, values: Array) -> Array:
+        """Return samples (n, C) with the channels and units of the model."""
         values = np.asarray(values, np.float32)
         if values.ndim != 2 or values.shape[1] != self.width:
             raise ValueError(f"Expected samples (n, {self.width}), got {values.shape}; one row per sample.")

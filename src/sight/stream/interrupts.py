@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM between two chunks, never inside one, so that what is saved is whole."""
+"""Handling of Ctrl-C and SIGTERM between two chunks, so that a saved state is always complete."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any, Self, TypeVar
 Item = TypeVar("Item")
 
 
-class Stop:
-    """Ends a loop over arriving items at a signal: at once while it waits, after the item while it works.
+class StopOnSignal:
+    """Context manager that ends a loop at a signal: at once while it waits, after the current item while it works.
 
     Examples
     --------
-    >>> with Stop() as stop:
-    ...     [item for item in stop.until(iter("ab"))]
+    >>> with StopOnSignal() as stop:
+    ...     [item for item in stop.iterate(iter("ab"))]
     ['a', 'b']
     """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self._waiting = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # no other may set handlers
+        if threading.current_thread() is threading.main_thread():  # other threads may not set handlers
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._handle)
         return self
@@ -38,9 +38,9 @@ class Stop:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def until(self, items: Iterator[Item]) -> Iterator[Item]:
-        """Yield items until there are no more, or a signal came."""
-        while not self.asked:
+    def iterate(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Yield items until they end or a signal arrives."""
+        while not self.requested:
             self._waiting = True
             try:
                 item = next(items)
@@ -51,6 +51,6 @@ class Stop:
             yield item
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
-        self.asked = True
+        self.requested = True
         if self._waiting:
             raise KeyboardInterrupt

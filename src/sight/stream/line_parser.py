@@ -1,9 +1,10 @@
-"""Lines of text as samples: JSON or CSV, whichever comes; what cannot be read is counted, never fatal."""
+"""Parser for lines of JSON or CSV with samples; malformed lines are counted and skipped."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -11,83 +12,82 @@ import numpy as np
 
 from sight.types import Array
 
-#: Names a column of time may have in the header of a CSV.
+logger = logging.getLogger(__name__)
+
+#: Names of the time column in a CSV header.
 TIME_NAMES = ("time_s", "time", "t", "timestamp")
-#: A line longer than this is no line; what sends it speaks another language.
+#: A longer line is cut off; it cannot be a sample.
 LONGEST_LINE = 1 << 20
 
 
 class Samples(NamedTuple):
-    """Some samples of a sensor: values (n, C), and times (n,) in seconds or None."""
+    """Samples of a sensor: values (n, C), and times (n,) in seconds or None."""
 
     values: Array
     time_s: Array | None
 
 
-class Lines:
-    """Reads samples from lines, and remembers what it could not read.
+class LineParser:
+    """Parser of sample lines that counts malformed ones and logs the first.
 
     Parameters
     ----------
     channels
-        The model's, in order.
-    tell
-        Called with one sentence for the first line that cannot be read.
+        Channels of the model, in order.
 
     Notes
     -----
-    JSON: ``{"time_s": 0.02, "values": [x, y, z]}`` for a sample, lists of both for a chunk, ``time_s`` optional.
-    CSV: one sample a line, by the names of a header line or by position, a time in front optional.
+    JSON: ``{"time_s": 0.02, "values": [x, y, z]}`` for a sample, lists of both for a chunk; ``time_s`` is optional.
+    CSV: one sample a line, with columns named by a header line or by position; a leading time is optional.
 
     Examples
     --------
-    >>> lines = Lines(("x", "y"))
-    >>> [samples] = lines.read(['{"time_s": 0.5, "values": [1, 2]}', "0.6,3,4", "garbage"])
-    >>> samples.values.tolist(), samples.time_s.tolist(), lines.malformed
+    >>> parser = LineParser(("x", "y"))
+    >>> [samples] = parser.parse(['{"time_s": 0.5, "values": [1, 2]}', "0.6,3,4", "garbage"])
+    >>> samples.values.tolist(), samples.time_s.tolist(), parser.malformed
     ([[1.0, 2.0], [3.0, 4.0]], [0.5, 0.6], 1)
     """
 
-    def __init__(self, channels: Sequence[str], tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, channels: Sequence[str]) -> None:
         self.channels = tuple(channels)
         self.number = 0
         self.malformed = 0
-        self._tell = tell
         self._time: int | None = None
         self._columns: list[int] | None = None
 
-    def read(self, lines: Iterable[str]) -> list[Samples]:
-        """Return the samples of some lines, as few chunks as there can be."""
-        parts = [part for line in lines if (part := self._one(line.strip())) is not None]
+    def parse(self, lines: Iterable[str]) -> list[Samples]:
+        """Return the samples of lines, joined into as few chunks as possible."""
+        parts = [part for line in lines if (part := self._parse_line(line.strip())) is not None]
         joined = []
-        for timed, some in groupby(parts, key=lambda part: part.time_s is not None):
-            values, times = zip(*some, strict=True)
+        for timed, group in groupby(parts, key=lambda part: part.time_s is not None):
+            values, times = zip(*group, strict=True)
             joined.append(Samples(np.concatenate(values), np.concatenate(times) if timed else None))
         return joined
 
-    def _one(self, line: str) -> Samples | None:
+    def _parse_line(self, line: str) -> Samples | None:
         self.number += 1
         if not line or line.startswith("#"):
             return None
         try:
-            return self._json(json.loads(line)) if line[0] in "{[" else self._csv(line.split(","))
+            return self._parse_json(json.loads(line)) if line[0] in "{[" else self._parse_csv(line.split(","))
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-            self._wrong(line, error)
+            self._skip(line, error)
             return None
 
-    def _json(self, told: Any) -> Samples:
-        told = told if isinstance(told, dict) else {"values": told}
-        with np.errstate(over="ignore"):  # beyond float32 is infinity, which the clock drops
-            values = np.atleast_2d(np.array(told["values"], np.float32))
+    def _parse_json(self, content: Any) -> Samples:
+        content = content if isinstance(content, dict) else {"values": content}
+        with np.errstate(over="ignore"):  # values beyond float32 become infinity, which the clock drops
+            values = np.atleast_2d(np.array(content["values"], np.float32))
         if values.ndim != 2 or values.shape[1] != len(self.channels):
             raise ValueError(f"{values.shape[-1]} values")
-        time_s = told.get("time_s")
+        time_s = content.get("time_s")
         times = None if time_s is None else np.atleast_1d(np.array(time_s, np.float64))
         if times is not None and times.shape != (len(values),):
             raise ValueError(f"{times.size} times for {len(values)} samples")
         return Samples(values, times)
 
-    def _csv(self, cells: list[str]) -> Samples | None:
-        if self._header(cells):
+    def _parse_csv(self, cells: list[str]) -> Samples | None:
+        if self._read_header(cells):
             return None
         count = len(self.channels)
         columns, time = self._columns, self._time
@@ -102,8 +102,8 @@ class Lines:
             values = np.array([[_number(cells[column]) for column in columns]], np.float32)
         return Samples(values, None if time is None else np.array([float(cells[time])]))
 
-    def _header(self, cells: list[str]) -> bool:
-        """Take a line that names all channels as the header."""
+    def _read_header(self, cells: list[str]) -> bool:
+        """Store the columns if the line names all channels; return whether it does."""
         names = [cell.strip().strip('"') for cell in cells]
         if not set(self.channels) <= set(names):
             return False
@@ -111,34 +111,35 @@ class Lines:
         self._time = next((names.index(name) for name in TIME_NAMES if name in names), None)
         return True
 
-    def _wrong(self, line: str, error: Exception) -> None:
+    def _skip(self, line: str, error: Exception) -> None:
         self.malformed += 1
-        if self._tell is not None and self.malformed == 1:
-            shown = line if len(line) <= 60 else f"{line[:57]}..."
-            self._tell(
-                f"line {self.number} is no sample of {', '.join(self.channels)} and was left out ({error}): {shown!r}; "
-                f"expected JSON with time_s and values, or CSV. Further such lines are only counted."
-            )
+        if self.malformed == 1:
+            excerpt = line if len(line) <= 60 else f"{line[:57]}..."
+            logger.warning(
+                "line %d was skipped, it is no sample of %s (%s): %r; expected JSON with time_s and values, or CSV. "
+                "Further malformed lines are only counted.",
+                self.number, ", ".join(self.channels), error, excerpt,
+            )  # fmt: skip
 
 
 def _number(cell: str) -> float:
     return float(cell) if cell.strip() else float("nan")
 
 
-def split(blocks: Iterable[bytes]) -> Iterator[list[str]]:
-    r"""Cut blocks of bytes into lines; what follows the last line end waits for the next block.
+def split_lines(blocks: Iterable[bytes]) -> Iterator[list[str]]:
+    r"""Split blocks of bytes into lines; an incomplete last line waits for the next block.
 
     Examples
     --------
-    >>> list(split([b"1,2\n3,", b"4\n5,6"]))
+    >>> list(split_lines([b"1,2\n3,", b"4\n5,6"]))
     [['1,2'], ['3,4'], ['5,6']]
     """
-    rest = b""
+    pending = b""
     for block in blocks:
-        *whole, rest = (rest + block).split(b"\n")
-        if len(rest) > LONGEST_LINE:
-            whole, rest = [*whole, rest[:LONGEST_LINE]], b""
-        if whole:
-            yield [line.decode("utf-8", "replace") for line in whole]
-    if rest:
-        yield [rest.decode("utf-8", "replace")]
+        *lines, pending = (pending + block).split(b"\n")
+        if len(pending) > LONGEST_LINE:
+            lines, pending = [*lines, pending[:LONGEST_LINE]], b""
+        if lines:
+            yield [line.decode("utf-8", "replace") for line in lines]
+    if pending:
+        yield [pending.decode("utf-8", "replace")]

@@ -1,4 +1,4 @@
-"""The live loop: chunks into a session, answers out, the session kept now and then and at the end."""
+"""Live loop: push chunks into a session, report events and save the session."""
 
 from __future__ import annotations
 
@@ -10,48 +10,46 @@ from sight.stream.session import Session
 from sight.types import Event
 
 
-def follow(
+def run_loop(
     session: Session,
     chunks: Iterable[Samples],
-    answered: Callable[[Event, float], None],
+    on_event: Callable[[Event, float], None],
     *,
-    keep: Callable[[], object] | None = None,
-    every: int = 60,
+    save: Callable[[], object] | None = None,
+    save_every: int = 60,
 ) -> None:
-    """Push chunks until there are no more.
+    """Push chunks into a session until they end.
 
     Parameters
     ----------
-    session
-        Goes on from where it is.
-    chunks
-        In the order they arrive.
-    answered
-        Called with each event, and the milliseconds from the arrival of its chunk.
-    keep
-        Saves the session; called between two chunks, never inside one. A session that is kept goes on another time,
-        so its last windows wait; one that is not is flushed at the end.
-    every
-        Windows between two saves.
+    session, chunks
+        A session, continued from its current state, and samples in the order of arrival.
+    on_event
+        Called with each event and the milliseconds since the arrival of its chunk.
+    save, save_every
+        Saves the session; called between chunks after so many windows, and at the end. A saved session can be resumed,
+        so its last incomplete windows wait; without `save` they are flushed at the end.
     """
-    keep_now = keep or (lambda: None)
-    kept = session.count
+    saved = session.count
+
+    def predict(chunk: Samples | None) -> None:
+        arrived = perf_counter()
+        events = session.flush() if chunk is None else session.push(*chunk)
+        latency_ms = 1e3 * (perf_counter() - arrived)
+        for event in events:
+            on_event(event, latency_ms)
+
     try:
-        for samples in chunks:
-            arrived = perf_counter()
-            _report(session.push(*samples), arrived, answered)
-            if session.count - kept >= every:
-                keep_now()
-                kept = session.count
-        if keep is None:
-            _report(session.flush(), perf_counter(), answered)
-    except OSError:  # the sensor or whoever listens went away: what was learned stays
-        keep_now()
+        for chunk in chunks:
+            predict(chunk)
+            if save is not None and session.count - saved >= save_every:
+                save()
+                saved = session.count
+        if save is None:
+            predict(None)
+    except OSError:  # the sensor or the reader of our output is gone; keep the adapted state
+        if save is not None:
+            save()
         raise
-    keep_now()
-
-
-def _report(events: list[Event], arrived: float, answered: Callable[[Event, float], None]) -> None:
-    latency_ms = 1e3 * (perf_counter() - arrived)
-    for event in events:
-        answered(event, latency_ms)
+    if save is not None:
+        save()

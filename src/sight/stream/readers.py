@@ -1,54 +1,51 @@
-"""Where bytes come from: standard input, a serial port, an MQTT broker. Each gives what is there and then waits."""
+"""Byte sources: standard input, a serial port, an MQTT broker. Each yields what has arrived, then waits."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-#: Most bytes taken at once.
+logger = logging.getLogger(__name__)
+
+#: Most bytes read at once.
 BLOCK_BYTES = 1 << 16
-#: Seconds between two attempts to reach a broker that went away.
+#: Seconds between two attempts to reconnect to a broker.
 RETRY_S = 1.0
 
 
-def _silent(_: str) -> None:
-    """Tell nobody."""
-
-
 def from_file(file: Any) -> Iterator[bytes]:
-    """Yield what arrives at an open binary file, such as ``sys.stdin.buffer``, until its end."""
+    """Yield what arrives at an open binary file such as ``sys.stdin.buffer``, until its end."""
     while block := file.read1(BLOCK_BYTES):
         yield block
 
 
-def from_serial(port: str, baud: int, tell: Callable[[str], None] = _silent) -> Iterator[bytes]:
-    """Yield what arrives at a serial port; it ends with an error where the device is unplugged."""
+def from_serial(port: str, baud: int) -> Iterator[bytes]:
+    """Yield what arrives at a serial port; raise OSError if the device is unplugged."""
     import serial
 
     with serial.Serial(port, baud, timeout=1.0) as device:
-        tell(f"listens to {port} at {baud} baud.")
+        logger.info("listening to %s at %d baud.", port, baud)
         while True:
             if block := device.read(device.in_waiting or 1):
                 yield block
 
 
-def from_mqtt(url: str, tell: Callable[[str], None] = _silent) -> Iterator[bytes]:
-    """Yield the messages of a topic, each as whole lines; comes back by itself when the broker does.
+def from_mqtt(url: str) -> Iterator[bytes]:
+    """Yield the messages of a topic, each as whole lines; reconnect if the connection is lost.
 
     Parameters
     ----------
     url
-        ``mqtt://user:password@host:1883/topic``, or ``mqtts://`` with TLS; the topic may hold wildcards.
-    tell
-        Called with one sentence when it listens, and when the connection is lost.
+        ``mqtt://user:password@host:1883/topic``, or ``mqtts://`` with TLS; the topic may contain wildcards.
     """
     from paho.mqtt.enums import MQTTErrorCode
 
     arrived: deque[bytes] = deque()
-    client, host, port = _client(url, arrived, tell)
+    client, host, port = _client(url, arrived)
     try:
         client.connect(host, port)
     except OSError as error:
@@ -56,7 +53,7 @@ def from_mqtt(url: str, tell: Callable[[str], None] = _silent) -> Iterator[bytes
     try:
         while True:
             if client.loop(timeout=1.0) != MQTTErrorCode.MQTT_ERR_SUCCESS:
-                tell(f"the broker at {host}:{port} went away; trying again.")
+                logger.warning("connection to the broker at %s:%d lost; reconnecting.", host, port)
                 _reconnect(client)
             while arrived:
                 yield arrived.popleft().rstrip(b"\n") + b"\n"
@@ -64,22 +61,12 @@ def from_mqtt(url: str, tell: Callable[[str], None] = _silent) -> Iterator[bytes
         client.disconnect()
 
 
-def topic_of(url: str) -> str:
-    """Return the topic of a URL; ``#`` and ``?`` have no meaning of their own in it.
-
-    Examples
-    --------
-    >>> topic_of("mqtt://localhost:1883/ward/+/wrist/#"), topic_of("mqtt://localhost")
-    ('ward/+/wrist/#', '')
-    """
-    return unquote(url.partition("://")[2].partition("/")[2])
-
-
-def _client(url: str, arrived: deque[bytes], tell: Callable[[str], None]) -> tuple[Any, str, int]:
+def _client(url: str, arrived: deque[bytes]) -> tuple[Any, str, int]:
     from paho.mqtt.client import Client
     from paho.mqtt.enums import CallbackAPIVersion
 
-    parts, topic = urlsplit(url), topic_of(url)
+    parts = urlsplit(url)
+    topic = unquote(url.partition("://")[2].partition("/")[2])  # "#" and "?" are part of the topic
     if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname or not topic:
         raise ValueError(f"Expected mqtt://host:port/topic, got {url!r}.")
     client = Client(CallbackAPIVersion.VERSION2)
@@ -94,7 +81,7 @@ def _client(url: str, arrived: deque[bytes], tell: Callable[[str], None]) -> tup
         client.subscribe(topic, qos=1)
 
     client.on_connect = subscribe
-    client.on_subscribe = lambda *_: tell(f"listens to {topic} at {parts.hostname}.")
+    client.on_subscribe = lambda *_: logger.info("listening to %s at %s.", topic, parts.hostname)
     client.on_message = lambda _client, _data, message: arrived.append(bytes(message.payload))
     return client, parts.hostname, parts.port or (8883 if parts.scheme == "mqtts" else 1883)
 

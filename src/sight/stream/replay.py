@@ -1,13 +1,11 @@
-"""A recording as a device: its samples in chunks, at the pace they were recorded or faster."""
+"""Replay of a recording in chunks, at its own pace or faster."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
-from sight.signal.windows import UNKNOWN_GAP_S
 from sight.stream.line_parser import Samples
 from sight.types import Recording
 
@@ -20,17 +18,17 @@ def replay(
     Parameters
     ----------
     recording
-        On any clock.
+        Recording to replay.
     speed
-        How much faster than life; 0 does not wait at all.
+        Speed relative to real time; 0 does not wait.
     chunk_s
-        Seconds of signal sent at once.
+        Seconds of signal in a chunk.
     after_s
-        Samples up to this time are left out: a stream that goes on has them already.
+        Samples up to this time are skipped; a resumed session has received them already.
 
     Notes
     -----
-    Pace follows the number of samples, so a gap in the recording is told by its timestamps and takes no time.
+    The pace follows the number of samples: a gap is visible in the timestamps only, it takes no time.
 
     Examples
     --------
@@ -43,7 +41,7 @@ def replay(
     [0.6]
     """
     if speed < 0:
-        raise ValueError(f"Expected a speed of 0 or more, got {speed:g}; 0 does not wait at all.")
+        raise ValueError(f"Expected a speed of 0 or more, got {speed:g}; 0 does not wait.")
     size = max(round(chunk_s * recording.rate_hz), 1)
     later = recording.time_s > after_s
     begin = int(later.argmax()) if later.any() else len(later)
@@ -54,32 +52,3 @@ def replay(
             sent = min(first + size, len(recording.values)) - begin
             time.sleep(max(began + sent / recording.rate_hz / speed - time.monotonic(), 0.0))
         yield Samples(recording.values[chunk], recording.time_s[chunk])
-
-
-def on_one_clock(recordings: Iterable[Recording], *, shared: bool = False) -> Iterator[Recording]:
-    """Shift the times of one person's recordings so that they follow each other, as `sight.signal.join` does.
-
-    Parameters
-    ----------
-    recordings
-        In time order.
-    shared
-        Whether their times count from the same moment already.
-
-    Notes
-    -----
-    Where a recording does not tell when it began, an hour is assumed between it and the one before.
-    """
-    start = end_s = None
-    for recording in recordings:
-        if not len(recording.time_s):
-            continue
-        start = start or recording.start
-        shift = 0.0
-        if recording.start is not None and start is not None:
-            shift = (recording.start - start).total_seconds()
-        elif end_s is not None and not shared:
-            shift = end_s + UNKNOWN_GAP_S - float(recording.time_s[0])
-        moved = replace(recording, time_s=recording.time_s + shift) if shift else recording
-        end_s = float(moved.time_s[-1])
-        yield moved

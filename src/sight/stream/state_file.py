@@ -1,4 +1,4 @@
-"""A session in a file: safetensors with a digest, so that a damaged copy is refused instead of believed."""
+"""State file of a session: safetensors with a header and a digest that detects damage."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ from sight.base import Source
 from sight.stream.session import Session
 from sight.types import Array
 
-#: Raised by one whenever an older `sight` could not go on from what a newer one saved.
+#: Increased whenever an older `sight` could not read the file.
 FORMAT = 1
 KEY = "sight.session"
 
 
 def pack(session: Session) -> bytes:
-    """Turn a session's state into bytes that know method, model and their own digest."""
+    """Return the state of a session as bytes, with its method, model and digest in the header."""
     state = session.state()
     header = {"format": FORMAT, "sight_version": __version__, "digest": _digest(state), **identity(session)}
     return tensorfile.pack(state, KEY, header)
 
 
 def unpack(data: bytes, session: Session) -> Session:
-    """Let a session go on from packed bytes; what is damaged, newer or of another model is refused, nothing changed."""
-    header, state = _content(data)
+    """Restore a session from `pack`; raise ValueError, without changing it, if the bytes are damaged or do not fit."""
+    header, state = _read(data)
     if header["format"] > FORMAT:
         raise ValueError(
-            f"The saved session is of format {header['format']}, newer than format {FORMAT} that sight {__version__} "
+            f"The saved session has format {header['format']}, newer than format {FORMAT} that sight {__version__} "
             f"reads; upgrade sight."
         )
     if header["digest"] != _digest(state):
-        raise ValueError("The saved session does not match its digest, so the copy is damaged; take an older one.")
+        raise ValueError("The saved session does not match its digest, so it is damaged; use an older copy.")
     for name, own in identity(session).items():
         if header.get(name) != own:
             raise ValueError(
-                f"The saved session belongs to another {name} ({header.get(name)}, not {own}); "
-                f"use that, or begin a new file."
+                f"The saved session has another {name}: expected {own}, got {header.get(name)}; "
+                f"use the same {name}, or start a new file."
             )
     return session.restore(state)
 
 
 def save(path: str | Path, session: Session) -> Path:
-    """Write a session; the file appears whole or not at all."""
+    """Write the state of a session to a file atomically."""
     return write_atomic(path, pack(session))
 
 
 def load(path: str | Path, session: Session) -> Session:
-    """Let a session go on from a file of `save`."""
+    """Restore a session from a file of `save`."""
     try:
         return unpack(Path(path).read_bytes(), session)
     except ValueError as error:
@@ -62,37 +62,37 @@ def load(path: str | Path, session: Session) -> Session:
 
 
 def identity(session: Session) -> dict[str, Any]:
-    """Tell what a state belongs to: method, model, rate of the sensor, windows."""
+    """Return what a state depends on: method, model, sensor rate and window."""
     windower = session.windower
     return {
         "method": session.adapter.name,
-        "model": fingerprint(session.source),
-        "rate of the sensor": session.rate_in_hz,
+        "model": model_digest(session.source),
+        "sensor_rate_hz": session.rate_in_hz,
         "window": [windower.window_s, windower.stride_s],
     }
 
 
-def fingerprint(source: Source) -> str:
-    """Return a short name for a model that no other model has: of its classes and its head."""
+def model_digest(source: Source) -> str:
+    """Return a short digest of a model's classes and head."""
     head = {"weight": np.asarray(source.weight), "bias": np.asarray(source.bias)}
     return hashlib.sha256((json.dumps(source.classes) + _digest(head)).encode()).hexdigest()[:16]
 
 
-def _content(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
         header, state = tensorfile.unpack(data, KEY)
-        known = isinstance(header["format"], int) and isinstance(header["digest"], str)
+        valid = isinstance(header["format"], int) and isinstance(header["digest"], str)
     except (ValueError, KeyError):
-        known = False
-    if not known:
-        raise ValueError("Expected a session saved by sight, got something else or a part of one.")
+        valid = False
+    if not valid:
+        raise ValueError("Expected the complete state file of a session, got something else or a part of one.")
     return header, state
 
 
 def _digest(arrays: Mapping[str, Array]) -> str:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]
-        whole.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        whole.update(array.tobytes())
-    return whole.hexdigest()
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

@@ -23,7 +23,7 @@
   function sort() {
     const key = order.value;
     const sorted = rows.slice();
-    // Of figures the largest come first; equal ones stay in the order of names.
+    // Largest first; equal values keep the order of names.
     if (key !== "name") sorted.sort((a, b) => b.node.dataset[key] - a.node.dataset[key] || a.place - b.place);
     list.append(...sorted.map((row) => row.node));
   }

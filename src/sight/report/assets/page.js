@@ -149,10 +149,10 @@
       const nodes = [make("strong", label((clock ?? 0) + unitAt * unit, 1, true))];
       for (const { name, empty, runs } of bands) {
         const run = runAt(runs, unitAt);
-        const line = make("span", undefined, "line"), answer = make("span", undefined, "entry");
-        if (run) answer.append(make("i", undefined, `swatch k${run[2]}`));
-        answer.append(make("span", run ? classes[run[2]] + (run[3] ? " (not worn)" : "") : empty));
-        line.append(make("span", name), answer);
+        const line = make("span", undefined, "line"), entry = make("span", undefined, "entry");
+        if (run) entry.append(make("i", undefined, `swatch k${run[2]}`));
+        entry.append(make("span", run ? classes[run[2]] + (run[3] ? " (not worn)" : "") : empty));
+        line.append(make("span", name), entry);
         nodes.push(line);
       }
       showTip(nodes, event.clientX, event.clientY);

@@ -1,4 +1,4 @@
-"""Cohorts on every engine: the same bytes whoever computed them, and whoever died meanwhile."""
+"""Cohorts on every engine: the same bytes, also after kills and interrupts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from sight.parallel import map_unordered
 from tests.conftest import ROOT
-from tests.helpers.cohorts import contents, write_folder, write_model, write_recording
+from tests.helpers.cohorts import contents, write_folder, write_recording
 
 pytestmark = pytest.mark.long
 
@@ -22,29 +20,24 @@ RUN = [sys.executable, "-m", "sight", "cohort", "run"]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return write_model(tmp_path_factory.mktemp("model") / "model.safetensors")
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Sixteen recordings and two bad ones, enough to be killed in the middle of."""
-    where = write_folder(tmp_path_factory.mktemp("folder") / "recordings")
+    """Sixteen readable recordings and two unreadable ones, enough to be killed in the middle."""
+    folder = write_folder(tmp_path_factory.mktemp("folder") / "recordings")
     for number in range(11):
-        write_recording(where / "more" / f"Q{number:02d}.parquet", f"W{1 + number % 12:02d}")
-    return where
+        write_recording(folder / "more" / f"Q{number:02d}.parquet", f"W{1 + number % 12:02d}")
+    return folder
 
 
 @pytest.fixture(scope="module")
 def expected(folder, model, tmp_path_factory):
-    """What the plainest engine leaves, a recording after the other in one process."""
+    """Results of the serial engine."""
     out = tmp_path_factory.mktemp("serial") / "out"
     assert subprocess.run([*RUN, folder, "-m", model, "-o", out, "--engine", "serial"], check=False).returncode == 1
     return contents(out)
 
 
 @pytest.mark.parametrize("engine", [["loky", "--jobs", "1"], ["loky", "--jobs", "3"], ["dask:local:2"]])
-def test_every_engine_leaves_the_same_bytes(folder, model, expected, tmp_path, engine):
+def test_every_engine_writes_the_same_bytes(folder, model, expected, tmp_path, engine):
     done = subprocess.run([*RUN, folder, "-m", model, "-o", tmp_path / "out", "--engine", *engine], check=False)
     assert done.returncode == 1
     assert contents(tmp_path / "out") == expected
@@ -56,18 +49,8 @@ def test_a_running_cluster_schedules_by_the_memory_of_its_workers(folder, model,
     kinds = {"n_workers": 2, "threads_per_worker": 2, "dashboard_address": None}
     with distributed.LocalCluster(**kinds) as cluster:
         address = cluster.scheduler_address
-        command = [
-            *RUN,
-            folder,
-            "-m",
-            model,
-            "-o",
-            tmp_path / "out",
-            "--engine",
-            f"dask:{address}",
-            "--memory",
-            "300MB",
-        ]
+        options = ["--engine", f"dask:{address}", "--memory", "300MB"]
+        command = [*RUN, folder, "-m", model, "-o", tmp_path / "out", *options]
         assert subprocess.run(command, check=False).returncode == 1
         with distributed.Client(address) as client:
             declared = client.run(lambda dask_worker: dask_worker.state.total_resources["memory"])
@@ -88,11 +71,11 @@ def until(condition, process) -> None:
 
 
 def workers_of(pid: int) -> list[int]:
-    """Find the processes in which Dask computes for a command: started by it, and holding numpy by now."""
+    """Return the worker processes of a command: its children that have loaded onnxruntime."""
     import psutil
 
-    below = psutil.Process(pid).children(recursive=True)
-    return [child.pid for child in below if any("onnxruntime" in region.path for region in child.memory_maps())]
+    children = psutil.Process(pid).children(recursive=True)
+    return [child.pid for child in children if any("onnxruntime" in region.path for region in child.memory_maps())]
 
 
 def test_a_worker_killed_under_dask_changes_nothing(folder, model, expected, tmp_path):
@@ -108,7 +91,7 @@ def test_a_worker_killed_under_dask_changes_nothing(folder, model, expected, tmp
 
 @pytest.mark.parametrize("engine", ["loky", "dask:local:2"])
 @pytest.mark.parametrize("after", [1, 9])
-def test_killed_whole_and_started_again_it_ends_the_same(folder, model, expected, tmp_path, engine, after):
+def test_a_killed_run_resumes_to_the_same_results(folder, model, expected, tmp_path, engine, after):
     out = tmp_path / "out"
     command = [*RUN, folder, "-m", model, "-o", out, "--engine", engine]
     process = subprocess.Popen(command, start_new_session=True)
@@ -124,74 +107,42 @@ def test_killed_whole_and_started_again_it_ends_the_same(folder, model, expected
 
 
 @pytest.fixture
-def hearing():
-    """Let children hear SIGINT even where a shell started us in the background, deaf to it."""
+def sigint():
+    """Let children receive SIGINT even if this process was started in the background and ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("hearing")
+@pytest.mark.usefixtures("sigint")
 @pytest.mark.parametrize("engine", ["loky", "dask:local:2", "serial"])
-def test_interrupted_by_hand_it_ends_soon_and_goes_on_later(folder, model, expected, tmp_path, engine):
+def test_an_interrupted_run_ends_and_resumes(folder, model, expected, tmp_path, engine):
     out = tmp_path / "out"
     command = [*RUN, folder, "-m", model, "-o", out, "--engine", engine]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
     until(lambda: len(finished(out)) >= 2, process)
     os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, messages = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Interrupted" in said
-    if not engine.startswith("dask"):  # now and then Dask logs a traceback of its own while it is taken down
-        assert "Traceback" not in said, said
+    assert "Interrupted" in messages
+    if not engine.startswith("dask"):  # Dask sometimes logs a traceback of its own while it shuts down
+        assert "Traceback" not in messages, messages
     assert not (out / ".drafts").exists()
     assert subprocess.run(command, check=False).returncode == 1
     assert contents(out) == expected
 
 
-# --- a recording that takes its worker with it ---------------------------------------------------------------------
+# --- benchmark -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Deadly:
-    """Ends the process that computes it, unless it is spared."""
-
-    spared: bool
-
-    def __call__(self) -> str:
-        if not self.spared:
-            os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(0.2)
-        return "alive"
-
-
-def call(thing):
-    return thing()
-
-
-@pytest.mark.parametrize("engine", ["loky", "dask:local:2"])
-def test_a_recording_that_kills_its_worker_is_lost_alone(engine):
-    work = [(Deadly(spared=at != 2),) for at in range(6)]
-    found = dict(map_unordered(call, work, engine, 2, memory=[1] * 6, budget=10, lost=lambda at: f"lost {at}"))
-    assert found == {at: "lost 2" if at == 2 else "alive" for at in range(6)}
-
-
-def test_without_a_word_about_losses_a_death_is_an_error():
-    with pytest.raises(ChildProcessError, match="A worker process died"):
-        list(map_unordered(call, [(Deadly(spared=False),)], "loky", 1))
-
-
-# --- the measuring command -----------------------------------------------------------------------------------------
-
-
-def test_the_measuring_command_reports_every_figure(tmp_path):
+def test_the_benchmark_of_cohorts_reports_all_figures(tmp_path):
     import json
 
     out = tmp_path / "cohort.json"
     command = [sys.executable, str(ROOT / "benchmarks/scale/cohort.py"), "--hours", "0.2", "--counts", "4,8", "-o", out]
     subprocess.run([*command, "--repeats", "1"], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    told = json.loads(out.read_text())
-    assert told["recordings_per_hour"] > 0
-    assert 0 < told["efficiency_two_workers"] < 2
-    assert told["peak_bytes"]["worker"] > 50 << 20
-    assert [run["recordings"] for run in told["linearity"]] == [4, 8]
+    figures = json.loads(out.read_text())
+    assert figures["recordings_per_hour"] > 0
+    assert 0 < figures["efficiency_two_workers"] < 2
+    assert figures["peak_bytes"]["worker"] > 50 << 20
+    assert [run["recordings"] for run in figures["linearity"]] == [4, 8]

@@ -1,0 +1,31 @@
+"""Channels of a recording: selection by name, and the columns of the accelerometer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sight.signal.units import ACCELERATION
+from sight.types import Recording
+
+
+def select(recording: Recording, channels: Sequence[str]) -> Recording:
+    """Return the recording with these channels, in this order."""
+    if not set(channels) <= set(recording.channels):
+        raise ValueError(
+            f"Expected channels {', '.join(channels)}, the recording has {', '.join(recording.channels)}; "
+            f"map its columns to these names."
+        )
+    if tuple(channels) == recording.channels:
+        return recording
+    columns = [recording.channels.index(name) for name in channels]
+    units = tuple(recording.unit[column] for column in columns)
+    return replace(recording, values=recording.values[:, columns], channels=tuple(channels), unit=units)
+
+
+def accelerometer(recording: Recording) -> tuple[list[int], float] | None:
+    """Return the columns of the first three-axis accelerometer and the size of its unit in g; None without one."""
+    columns = [index for index, unit in enumerate(recording.unit) if unit in ACCELERATION][:3]
+    if len(columns) < 3:
+        return None
+    return columns, ACCELERATION[recording.unit[columns[0]]]

@@ -1,0 +1,153 @@
+"""Quality checks of a recording: saturation, gravity at rest, and warnings against a model's training data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sight.signal.channels import accelerometer
+from sight.signal.clock import blocks
+from sight.signal.units import STANDARD_GRAVITY
+from sight.types import Array, Recording
+
+#: Largest standard deviation of any axis over a second at rest, as a share of gravity.
+REST = 0.02
+
+
+def saturation(recording: Recording) -> dict[str, float]:
+    """Return the share of saturated samples of the worst channel.
+
+    A sample is saturated if it and a neighbour are at an extreme of the channel: a sensor at the end of its range
+    repeats its largest value, a moving one hardly ever does.
+    """
+    shares = [_saturated_share(recording.values[:, column]) for column in range(recording.values.shape[1])]
+    return {"saturated_share": max(shares, default=0.0)}
+
+
+def rest_g(recording: Recording) -> float | None:
+    """Return the median magnitude of acceleration over seconds at rest, in g; None without rest."""
+    axes = accelerometer(recording)
+    if axes is None:
+        return None
+    columns, unit_g = axes
+    second = max(round(recording.rate_hz), 2)
+    magnitudes = [np.empty(0, np.float32)]
+    for block in blocks(0, len(recording.values) // second * second):
+        whole = (block.stop - block.start) // second * second
+        acceleration = recording.values[block][:whole][:, columns].reshape(-1, second, 3) * np.float32(unit_g)
+        acceleration = acceleration[np.isfinite(acceleration).all(axis=(1, 2))]
+        magnitude = np.linalg.norm(acceleration.mean(axis=1), axis=1)
+        still = acceleration.std(axis=1).max(axis=1, initial=0) < REST * np.maximum(magnitude, 1.0)
+        magnitudes.append(magnitude[still])
+    at_rest = np.concatenate(magnitudes)
+    return float(np.median(at_rest)) if len(at_rest) else None
+
+
+def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Return warnings about a recording as read, by itself and compared with a model's training data.
+
+    `card` describes the training data by any of `rate_hz`, `channels`, `unit`, and `mean` and `std` of each channel.
+
+    Examples
+    --------
+    >>> lying = Recording(values=np.tile([0, 0, 9.81], (200, 1)), time_s=np.arange(200) / 50, unit="g",
+    ...                   channels=("x", "y", "z"), rate_hz=50)
+    >>> warnings_for(lying, {"rate_hz": 100})[0]
+    'At rest acceleration is 9.81 g instead of 1 g; are the values in m/s^2?'
+    """
+    card = card or {}
+    warnings = [*_gravity_warnings(recording), *_channel_warnings(recording, card)]
+    if len(recording.channels) == len(card.get("channels", recording.channels)):
+        warnings += _level_warnings(recording, card)
+    return tuple(warnings)
+
+
+def _saturated_share(values: Array) -> float:
+    if len(values) < 2 or values.min() == values.max():
+        return 0.0
+    extreme = (values == values.min()) | (values == values.max())
+    beside = np.zeros(len(values), dtype=bool)
+    beside[1:] |= extreme[:-1]
+    beside[:-1] |= extreme[1:]
+    return float(np.mean(extreme & beside))
+
+
+def _gravity_warnings(recording: Recording) -> list[str]:
+    rest = rest_g(recording)
+    if rest is None:
+        return _magnitude_warnings(recording)
+    if 0.85 <= rest <= 1.15:
+        return []
+    guess = "check the unit and the calibration."
+    if abs(rest - STANDARD_GRAVITY) < 1.5:
+        guess = "are the values in m/s^2?"
+    elif abs(rest - 1000) < 150:
+        guess = "are the values in mg?"
+    elif abs(rest * STANDARD_GRAVITY - 1) < 0.15:
+        guess = "are the values already in g?"
+    elif rest < 0.3:
+        guess = "was gravity removed?"
+    return [f"At rest acceleration is {rest:.3g} g instead of 1 g; {guess}"]
+
+
+def _magnitude_warnings(recording: Recording) -> list[str]:
+    """Check the median magnitude over the whole recording, for wearers who never rest."""
+    axes = accelerometer(recording)
+    if axes is None:
+        return []
+    columns, unit_g = axes
+    magnitude = np.linalg.norm(_thinned(recording)[:, columns], axis=1) * unit_g
+    magnitude = magnitude[np.isfinite(magnitude)]
+    median = float(np.median(magnitude)) if len(magnitude) else 1.0
+    if 0.3 <= median <= 4:
+        return []
+    guess = "m/s^2" if 5 <= median <= 30 else "mg" if median > 300 else "another unit"
+    return [f"The median magnitude of acceleration is {median:.3g} g instead of about 1 g; are the values in {guess}?"]
+
+
+def _channel_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:
+    """Compare rate, channel names and units with training."""
+    warnings = []
+    rate, channels = card.get("rate_hz"), tuple(card.get("channels", recording.channels))
+    if rate and recording.rate_hz < 0.9 * rate:
+        warnings.append(
+            f"The recording has {recording.rate_hz:g} Hz and the model {rate:g} Hz; frequencies above "
+            f"{recording.rate_hz / 2:g} Hz are missing."
+        )
+    if channels != recording.channels:
+        warnings.append(
+            f"The model was trained on channels {', '.join(channels)}, not {', '.join(recording.channels)}."
+        )
+    unit = card.get("unit", recording.unit)
+    units = (unit,) * len(channels) if isinstance(unit, str) else tuple(unit)
+    if channels == recording.channels and units != recording.unit:
+        warnings.append(f"The model was trained in {', '.join(units)}; convert from {', '.join(recording.unit)}.")
+    return warnings
+
+
+def _level_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:
+    """Compare mean and spread of each channel with training: another placement, turned axes, another unit."""
+    if "mean" not in card or "std" not in card or not len(recording.values):
+        return []
+    warnings = []
+    sample = _thinned(recording).astype(np.float64)
+    for column, name in enumerate(recording.channels):
+        own, mean, std = sample[:, column], float(card["mean"][column]), float(card["std"][column])
+        own = own[np.isfinite(own)]
+        if not len(own):
+            continue
+        if abs(own.mean() - mean) > 3 * std:
+            warnings.append(
+                f"Channel {name} averages {own.mean():.3g}, in training {mean:.3g} with deviation {std:.3g}; "
+                f"is the sensor turned or at another place?"
+            )
+        elif own.std() > 5 * std:
+            warnings.append(f"Channel {name} varies by {own.std():.3g}, in training by {std:.3g}; check its unit.")
+    return warnings
+
+
+def _thinned(recording: Recording) -> Array:
+    """Return about 100,000 samples, evenly spaced."""
+    return recording.values[:: max(len(recording.values) // 100_000, 1)]

@@ -1,0 +1,23 @@
+"""A model, a folder of recordings, and the results of a run over them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.helpers.cohorts import write_cohort, write_folder, write_model
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("model") / "model.safetensors")
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("folder") / "recordings")
+
+
+@pytest.fixture(scope="session")
+def cohort(folder, model, tmp_path_factory):
+    """The cohort after one run; tests that change it use a copy."""
+    return write_cohort(tmp_path_factory.mktemp("cohort") / "out", folder, model)

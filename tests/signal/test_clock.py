@@ -1,0 +1,85 @@
+"""Clock and sampling rate against hand-computed values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sight.signal import prepare
+from sight.signal.clock import drop_invalid
+from sight.signal.sampling_rate import check_rate, estimate_rate, interval_facts
+from tests.helpers.signals import recording
+
+
+def cleaned(whole):
+    """Return the valid samples of a recording and the facts about its clock."""
+    valid, facts = drop_invalid(whole)
+    return valid, facts | interval_facts(valid.time_s, valid.rate_hz)
+
+
+def test_dropped_samples_are_counted():
+    time_s = [0.0, 0.1, 0.1, 0.05, 0.2, np.nan, 0.3, 5.0]
+    values = np.arange(8.0)
+    values[6] = np.nan
+    clean, facts = cleaned(recording(values, time_s, 10.0, labels=np.arange(8)))
+    assert clean.time_s.tolist() == [0.0, 0.1, 0.2, 5.0]
+    assert clean.labels.tolist() == [0, 1, 4, 7]
+    assert (facts["duplicate_samples"], facts["backward_samples"], facts["nan_samples"]) == (1, 1, 2)
+    assert (facts["gaps"], facts["gap_longest_s"]) == (1, pytest.approx(4.8))
+
+
+def test_a_valid_recording_is_not_copied():
+    whole = recording(np.zeros((100, 3)), np.arange(100) / 50, 50)
+    assert drop_invalid(whole)[0].values is whole.values
+
+
+def test_small_jumps_between_blocks_are_not_gaps():
+    time_s = np.arange(1200) * 0.01 + 0.015 * (np.arange(1200) // 120)
+    _, facts = cleaned(recording(np.zeros((1200, 3)), time_s, 100))
+    assert facts["gaps"] == 0
+    assert 98 < facts["rate_measured_hz"] <= 100
+
+
+@pytest.mark.parametrize("rate", [12.5, 58.8, 60, 100])
+def test_rate_estimate_with_bursts_gaps_and_rounded_times(rate):
+    time_s = np.arange(5000) / rate
+    time_s[2500:] += 60
+    time_s = np.sort(np.concatenate((time_s, time_s[1000:1200] + 0.2 / rate)))
+    assert estimate_rate(time_s.round(3)) == pytest.approx(rate, rel=0.01)
+
+
+def test_rate_estimate_needs_two_timestamps():
+    with pytest.raises(ValueError, match="give rate_hz"):
+        estimate_rate(np.array([1.0, 1.0]))
+
+
+def test_irregular_timestamps_are_rejected():
+    time_s = np.cumsum(np.random.default_rng(0).exponential(0.02, 3000))
+    with pytest.raises(ValueError, match="no single rate"):
+        prepare(recording(np.zeros(3000), time_s, 50), window_s=1, stride_s=1)
+
+
+def test_two_rates_in_one_recording_are_rejected():
+    time_s = np.concatenate((np.arange(1000) / 100, 10 + np.arange(1000) / 25))
+    with pytest.raises(ValueError, match="no single rate"):
+        prepare(recording(np.zeros(2000), time_s, 100), window_s=1, stride_s=1)
+
+
+def test_wrong_nominal_rate_names_the_measured_one():
+    with pytest.raises(ValueError, match="rate_hz=50"):
+        prepare(recording(np.zeros(1000), np.arange(1000) / 50, 100), window_s=1, stride_s=1)
+
+
+def test_timestamps_in_whole_seconds_are_rejected():
+    with pytest.raises(ValueError, match="rate_hz"):
+        prepare(recording(np.zeros(1000), np.arange(1000) // 50, 50), window_s=1, stride_s=1)
+
+
+def test_bursts_and_packet_loss_are_accepted():
+    rng = np.random.default_rng(1)
+    time_s = np.arange(4000) / 20
+    lost = time_s[rng.random(4000) > 0.15]
+    bursts = np.sort(np.concatenate((lost, (lost[:300, None] + [0.01, 0.02, 0.03]).ravel())))
+    clean, facts = cleaned(recording(np.zeros(len(bursts)), bursts, 20))
+    check_rate(clean, facts)
+    assert facts["burst_samples"] >= 900

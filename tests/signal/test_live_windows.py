@@ -1,0 +1,49 @@
+"""Live windows equal the windows of the whole recording."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sight.signal import Calibration, Windower, prepare
+from tests.helpers.signals import irregular_recording
+
+RATES = [(50, 50), (100, 50), (100, 30), (20, 50), (58.8, 50)]
+
+
+@pytest.mark.parametrize(
+    ("rate_in", "rate", "chunk"), [(100, 30, 1), *((*rates, chunk) for rates in RATES for chunk in (7, "random"))]
+)
+def test_windows_do_not_depend_on_the_chunks(rate_in, rate, chunk):
+    whole = irregular_recording(rate_in)
+    windowing = {"window_s": 30 / rate, "stride_s": 11 / rate, "rate_hz": rate}
+    expected = prepare(whole, **windowing)
+    live = Windower(rate_in_hz=rate_in, channels=3, **windowing)
+    rng = np.random.default_rng(5)
+    parts, start = [], 0
+    while start < len(whole.values):
+        stop = start + (int(rng.integers(0, 200)) if chunk == "random" else chunk)
+        parts.append(live.push(whole.values[start:stop], whole.time_s[start:stop]))
+        start = stop
+    parts.append(live.flush())
+    assert len(expected) > 30
+    assert np.isfinite(expected.x).all()
+    for name in ("x", "time_s", "gap_before_s"):
+        np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(expected, name))
+    assert (expected.gap_before_s > 0).sum() == 2
+    assert live.facts["nan_samples"] == expected.facts["nan_samples"] == 3
+
+
+def test_live_calibration_equals_prepare():
+    whole = irregular_recording(100)
+    calibration = Calibration(scale=(1.02, 0.98, 1.01), offset=(0.05, -0.02, 0.01))
+    windowing = {"window_s": 1.0, "stride_s": 0.5, "rate_hz": 50.0}
+    live = Windower(rate_in_hz=100, channels=3, calibration=calibration, **windowing)
+    pieces = [live.push(whole.values, whole.time_s).x, live.flush().x]
+    np.testing.assert_array_equal(np.concatenate(pieces), prepare(whole, calibration=calibration, **windowing).x)
+
+
+def test_samples_of_wrong_shape_are_rejected():
+    live = Windower(rate_in_hz=10, rate_hz=10, channels=3, window_s=1, stride_s=1)
+    with pytest.raises(ValueError, match=r"samples \(n, 3\)"):
+        live.push(np.zeros((5, 2)), np.arange(5))
