@@ -76,7 +76,7 @@ def _load(load: dict[str, Any]) -> Iterator[Row]:
 
 def count_errors(load: dict[str, Any]) -> int:
     """Count all errors in the windows of a run."""
-    kinds = ("windows_lost", "windows_twice", "windows_not_kept", "chunks_unanswered", "errors")
+    kinds = ("windows_lost", "windows_twice", "windows_not_kept", "chunks_unacknowledged", "errors")
     return sum(load[kind] for kind in kinds)
 
 

@@ -51,7 +51,7 @@ def test_blocks_are_filled_by_name(monkeypatch):
 def test_verdicts_of_the_load_table(tmp_path):
     load = {"machine": "x86_64", "cores": 2, "date": "2030-01-01", "wearers": 1000, "seconds": 300, "p50_ms": 20.0}
     load |= {"p99_ms": 480.0, "p100_ms": 700.0, "windows_expected": 299_000, "rss_mb": {"end": 200.0, "most": 210.0}}
-    load |= dict.fromkeys(("windows_lost", "windows_twice", "windows_not_kept", "chunks_unanswered", "errors"), 0)
+    load |= dict.fromkeys(("windows_lost", "windows_twice", "windows_not_kept", "chunks_unacknowledged", "errors"), 0)
     load |= {"server_cores": 0.5, "client_cores": 0.25, "rss_slope_mb_per_hour": 3.0}
 
     def table(name, **changes):

@@ -1,4 +1,4 @@
-"""Models, streams and servers for tests of what is kept."""
+"""Toy models, streams, session managers and a Redis server for tests of the service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,8 +17,9 @@ import pytest
 
 from sight.card import ModelCard
 from sight.registry import method
-from sight.serve.model_catalog import Model, Models
-from sight.serve.session_manager import Ack, Chunk, Keeper
+from sight.serve.chunks import Ack, Chunk
+from sight.serve.model_catalog import Model, ModelCatalog
+from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
 from sight.stream.session import Session
 from sight.testing import ToySource
@@ -30,52 +31,57 @@ RATE_HZ = 10
 METHODS = ("sight", "keel")
 
 
-def toy_model(name: str, version: str, classes: int = 5, seed: int = 0) -> Model:
-    """A model of three channels at 10 Hz, windows of 2 s every second; numpy only."""
-    source = ToySource(classes=classes, dims=4 * classes, seed=seed)
-    card = ModelCard(
+def make_card(classes: tuple[str, ...], channels: tuple[str, ...], units: tuple[str, ...], rate_hz: float) -> ModelCard:
+    """Return the card of a toy model with windows of 2 s every second."""
+    return ModelCard(
         encoder="toy",
         encoder_args={},
-        classes=source.classes,
-        channels=("x", "y", "z"),
-        units=("g",) * 3,
-        rate_hz=float(RATE_HZ),
+        classes=classes,
+        channels=channels,
+        units=units,
+        rate_hz=rate_hz,
         window_s=2.0,
         stride_s=1.0,
-        mean=(0.0,) * 3,
-        std=(1.0,) * 3,
+        mean=(0.0,) * len(channels),
+        std=(1.0,) * len(channels),
     )
+
+
+def toy_model(name: str, version: str, classes: int = 5, seed: int = 0) -> Model:
+    """Return a model of three channels at 10 Hz; numpy only."""
+    source = ToySource(classes=classes, dims=4 * classes, seed=seed)
+    card = make_card(source.classes, ("x", "y", "z"), ("g",) * 3, float(RATE_HZ))
     source.card = card
     return Model(name, version, sha256(source.projection.tobytes()).hexdigest(), source, card)
 
 
-def toy_models() -> Models:
-    """toy@1 and toy@2, which have the same shape, and four@1, which has one class less."""
-    return Models([toy_model("four", "1", classes=4), toy_model("toy", "1"), toy_model("toy", "2", seed=1)])
+def toy_models() -> ModelCatalog:
+    """Return toy@1 and toy@2, which have the same shape, and four@1, which has one class less."""
+    return ModelCatalog([toy_model("four", "1", classes=4), toy_model("toy", "1"), toy_model("toy", "2", seed=1)])
 
 
-def alone(model: Model, values: np.ndarray, name: str, time_s: np.ndarray | None = None) -> list[Event]:
-    """Answers of a session that nothing interrupts, its windows encoded one by one."""
+def uninterrupted(model: Model, values: np.ndarray, name: str, time_s: np.ndarray | None = None) -> list[Event]:
+    """Return the events of a session without a service, its windows encoded one by one."""
     session = Session(model.source, method(name))
     windows = session.cut(values, time_s)
     return session.predict(windows, *model.encode(windows.x))
 
 
-def walk(seed: int, seconds: int) -> np.ndarray:
-    """Samples (n, 3) of a wearer whose activities last about ten seconds."""
+def make_stream(seed: int, seconds: int) -> np.ndarray:
+    """Return samples (n, 3) of a wearer whose activities last about ten seconds."""
     rng = np.random.default_rng(seed)
     level = np.repeat(rng.normal(size=(seconds // 10 + 1, 3)), 10 * RATE_HZ, axis=0)[: seconds * RATE_HZ]
     return (level + rng.normal(size=level.shape)).astype(np.float32)
 
 
-def pieces(values: np.ndarray, rng: np.random.Generator, most: int = 35) -> list[np.ndarray]:
-    """Cut samples into chunks of random length."""
+def split_randomly(values: np.ndarray, rng: np.random.Generator, most: int = 35) -> list[np.ndarray]:
+    """Split samples into parts of random length."""
     edges = np.cumsum(rng.integers(1, most, size=len(values)))
-    return [piece for piece in np.split(values, edges[edges < len(values)]) if len(piece)]
+    return [part for part in np.split(values, edges[edges < len(values)]) if len(part)]
 
 
-def same(events, expected) -> bool:
-    """Whether two lists of events agree to the last bit."""
+def same_events(events: Sequence[Event], expected: Sequence[Event]) -> bool:
+    """Return whether two lists of events are equal bit for bit."""
     if [event.window for event in events] != [event.window for event in expected]:
         return False
     return all(
@@ -86,26 +92,26 @@ def same(events, expected) -> bool:
     )
 
 
-def send(keeper, wearer: str, values: np.ndarray, seq: int | None = None, time_s=None) -> Ack:
-    """Send one chunk alone; an error is raised."""
-    (outcome,) = keeper.ingest([Chunk(wearer, seq, values, time_s)])
+def send(manager: SessionManager, wearer: str, values: np.ndarray, seq: int | None = None, time_s=None) -> Ack:
+    """Ingest one chunk; raise its error."""
+    (outcome,) = manager.ingest([Chunk(wearer, seq, values, time_s)])
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
 
 
-def killed(keeper: Keeper, folder: Path) -> Keeper:
-    """What a service finds after a SIGKILL: the files as they were at this moment."""
+def after_kill(manager: SessionManager, folder: Path) -> SessionManager:
+    """Return a manager on a copy of the store's files at this moment, which is what a SIGKILL leaves."""
     folder.mkdir()
-    for file in keeper.store.path.parent.glob("store.db*"):
+    for file in manager.store.path.parent.glob("store.db*"):
         shutil.copy(file, folder)
-    keeper.store.close()  # without saving anybody
-    return Keeper(keeper.models, SqliteStore(folder / "store.db"), snapshot_every=keeper.snapshot_every)
+    manager.store.close()  # without saving the sessions
+    return SessionManager(manager.models, SqliteStore(folder / "store.db"), snapshot_every=manager.snapshot_every)
 
 
-def create(keeper: Keeper, names: Iterable[str], kind: str = "sight") -> None:
+def create(manager: SessionManager, names: Iterable[str], method_name: str = "sight") -> None:
     for name in names:
-        keeper.create(name, model="toy@1", method=kind)
+        manager.create(name, model="toy@1", method=method_name)
 
 
 def free_port() -> int:
@@ -115,7 +121,7 @@ def free_port() -> int:
 
 
 class RedisServer:
-    """A real Redis on a free port, with its files in a folder of its own."""
+    """A Redis server on a free port, with its files in a temporary folder."""
 
     def __init__(self, appendfsync: str = "everysec") -> None:
         self.program = shutil.which("redis-server")
