@@ -22,7 +22,7 @@ lint: .venv/.ready ## style, types, direction of imports, spelling
 	$(BIN)/ruff format --check src tests tools benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests tools docs benchmarks/beyond *.md
+	$(BIN)/codespell src tests tools docs benchmarks/keel *.md
 
 bench: .venv/.ready ## speed of every method, beside the paper's
 	$(BIN)/sight bench speed

@@ -96,9 +96,9 @@ def test_the_hash_depends_on_file_boundaries(tmp_path):
 
 @pytest.mark.parametrize("file", ["train.py", "sources/source_stats.py", "encoders/_base.py", "encoders/cnn.py"])
 def test_the_name_of_a_model_depends_on_training_and_encoder_code(edit, file):
-    before = RECIPE.name("data")
+    before = RECIPE.model_name("data")
     for other in ("encoders/resnet.py", "registry.py"):
         edit(other)
-        assert RECIPE.name("data") == before
+        assert RECIPE.model_name("data") == before
     edit(file)
-    assert RECIPE.name("data") != before
+    assert RECIPE.model_name("data") != before

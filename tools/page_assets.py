@@ -1,7 +1,7 @@
-"""Makes what the pages carry: colours, and a small model with a recording for the page that runs without a server.
+"""Writes the generated files of the web pages: the colours, and the model and recording of the page ``/device``.
 
-``python -m tools.page_assets`` writes them anew. The files are in the repository, so that nobody needs torch to serve
-the pages; training is seeded, but other processors and versions of torch may give other last digits.
+``python -m tools.page_assets`` rewrites them. The files are in the repository, so that serving needs no torch. Training
+is seeded, but other processors and versions of torch may give other last digits.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from sight.report.palette import stylesheet
 from sight.types import Array, Recording
 
 STATIC = Path(__file__).resolve().parents[1] / "src/sight/serve/static"
-#: Classes that get a colour of their own on the pages; past them colours repeat.
-COLOURED = 64
-#: One step of a stored sample by unit, powers of two, so that reading gives the same float32 in every language.
+#: Number of class colours on the pages; further classes reuse them.
+COLOURS = 64
+#: Step size of a stored sample by unit; powers of two, so that every language reads the same float32.
 STEP = {"g": 2.0**-11, "deg/s": 2.0**-4}
-#: Whom the model knows: few, so that there is something left to adapt to.
-PEOPLE: dict[str, Any] = {"wearers": 9, "hours": 0.5, "seed": 0}
-KNOWN = ("W01", "W02", "W03")
-#: Whom the recording shows, and which part of it: one with a gap, and in which adaptation has something to do.
-UNSEEN, FROM_S, LENGTH_S = "W07", 1020.0, 460.0
+DATASET: dict[str, Any] = {"wearers": 9, "hours": 0.5, "seed": 0}
+#: Few subjects to train on, so that adaptation has something to correct.
+TRAINING_SUBJECTS = ("W01", "W02", "W03")
+#: Subject of the recording, and a part of it with a gap and with errors that adaptation corrects.
+SUBJECT, START_S, LENGTH_S = "W07", 1020.0, 460.0
 
 
 def colours() -> str:
     """Return the colours of reports as a stylesheet for the pages."""
-    return stylesheet(COLOURED) + "\n"
+    return stylesheet(COLOURS) + "\n"
 
 
 def pack(recording: Recording) -> tuple[bytes, dict[str, Any]]:
-    """Store samples in 16 bits each, and say how to read them.
+    """Return the samples as 16-bit integers, and the facts needed to read them.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def pack(recording: Recording) -> tuple[bytes, dict[str, Any]]:
 
 
 def unpack(data: bytes, facts: dict[str, Any]) -> tuple[Array, Array]:
-    """Read what `pack` stored: samples (n, C) float32 and their times (n,)."""
+    """Return the samples (n, C) float32 and times (n,) of `pack`."""
     step = np.array(facts["step"], np.float32)
     values = np.frombuffer(data, "<i2").reshape(-1, len(step)).astype(np.float32) * step
     time_s = [start + np.arange(count) / facts["rate_hz"] for start, count in facts["stretches"]]
@@ -70,41 +70,42 @@ def unpack(data: bytes, facts: dict[str, Any]) -> tuple[Array, Array]:
 
 
 def main() -> None:
-    """Train the small model on synthetic wearers, and write it with a part of the day of one it has not met."""
+    """Train a small model on synthetic wearers, and write it with part of the recording of another wearer."""
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
     from sight.methods.sight import SIGHT
     from sight.sources.fused_export import export_fused
     from sight.train import train
 
-    people = Synthetic(**PEOPLE)
+    dataset = Synthetic(**DATASET)
     source = train(
-        [windows_of(people, person) for person in KNOWN],
-        people.classes,
+        [windows_of(dataset, subject) for subject in TRAINING_SUBJECTS],
+        dataset.classes,
         encoder="transformer",
         encoder_args={"width": 32, "depth": 2},
         epochs=12,
-        channels=people.channels,
-        units=people.units,
-        dataset=people.name,
+        channels=dataset.channels,
+        units=dataset.units,
+        dataset=dataset.name,
     )
     export_fused(source, STATIC / "model.onnx", SIGHT())
-    part = _part(next(people.recordings(UNSEEN)))
+    part = _part(next(dataset.recordings(SUBJECT)))
     data, facts = pack(part)
+    truth = _activity_starts(part, dataset.classes)
     write_atomic(STATIC / "recording.bin", data)
-    write_atomic(STATIC / "recording.json", json.dumps(facts | {"truth": _runs(part, people.classes)}).encode())
+    write_atomic(STATIC / "recording.json", json.dumps(facts | {"truth": truth}).encode())
     write_atomic(STATIC / "palette.css", colours().encode())
 
 
 def _part(recording: Recording) -> Recording:
-    time_s = recording.time_s - FROM_S
+    time_s = recording.time_s - START_S
     kept = (time_s >= 0) & (time_s < LENGTH_S)
     labels = None if recording.labels is None else recording.labels[kept]
     return replace(recording, values=recording.values[kept], time_s=time_s[kept], labels=labels)
 
 
-def _runs(recording: Recording, classes: tuple[str, ...]) -> list[tuple[float, str]]:
-    """When each activity begins, for the eyes of readers only."""
+def _activity_starts(recording: Recording, classes: tuple[str, ...]) -> list[tuple[float, str]]:
+    """Return time and class of the start of each activity; shown on the page, and not used by the model."""
     labels = np.asarray(recording.labels)
     first = np.flatnonzero(np.diff(labels, prepend=-1))
     return [(round(float(recording.time_s[i]), 2), classes[labels[i]]) for i in first]

@@ -1,11 +1,11 @@
-"""Acknowledged means durable: kills the service with SIGKILL at random moments, and looks for every window afterwards.
+"""Kills the service with SIGKILL at random moments, and checks that every acknowledged chunk is durable.
 
     python benchmarks/live/kills.py                     # 20 kills, SQLite
     python benchmarks/live/kills.py --store redis       # 20 kills, and one of Redis itself; needs redis-server
 
-Wearers send without pause, half of them over WebSocket with several chunks under way, half over HTTP, and send again
-what was not acknowledged. At the end each acknowledged chunk must be there exactly once, and every answer, as it was
-acknowledged and as it is stored, must equal to the last bit that of a session which nothing ever interrupted.
+Wearers send all the time, half of them over WebSocket with several chunks pending, half over HTTP, and repeat chunks
+that were not acknowledged. At the end each acknowledged chunk must be stored exactly once, and every event, as
+acknowledged and as stored, must equal that of an uninterrupted session bit for bit.
 """
 
 from __future__ import annotations
@@ -32,41 +32,42 @@ import websockets
 
 from sight.atomic import write_json
 from sight.registry import method
-from sight.serve.chunk_format import Arrival, pack
-from sight.serve.model_catalog import Models
+from sight.serve.chunk_format import pack
+from sight.serve.chunks import Chunk
+from sight.serve.model_catalog import Model, ModelCatalog
 from sight.stream.event_json import as_json
 from sight.stream.session import Session
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "live"
-UNDER_WAY = 6
-PACE_S = 0.015
-PATIENCE_S = 60.0
-AGAIN_S = 0.05
-GONE = (OSError, websockets.WebSocketException, httpx.HTTPError)
+#: Chunks of one WebSocket without an acknowledgement.
+MAX_PENDING = 6
+#: Pause after each acknowledgement, pause before connecting again, and longest wait for a reply.
+PACE_S, RETRY_S, TIMEOUT_S = 0.015, 0.05, 60.0
+CONNECTION_ERRORS = (OSError, websockets.WebSocketException, httpx.HTTPError)
 
 
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
 def free_port() -> int:
-    """Find a port that nobody uses."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class Process:
-    """A server that is killed and started again, always at the same port."""
+    """A server process that can be killed and started again on the same port."""
 
     def __init__(self, command: list[str], port: int, log: Path, ready: str = "") -> None:
         self.command, self.port, self.log, self.ready = command, port, log, ready
         self.start()
 
     def start(self) -> None:
-        """Start it, and wait until it is ready: its port answers, and its page says so where it has one."""
+        """Start the process and wait until its port accepts connections, and its readiness path responds if given."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while time.monotonic() < end and self.process.poll() is None:
             with suppress(OSError, httpx.HTTPError):
                 if self.ready:
@@ -78,13 +79,13 @@ class Process:
         raise RuntimeError(f"{self.command[0]} did not start:\n{self.log.read_text()[-2000:]}")
 
     def kill(self) -> None:
-        """Kill it with SIGKILL."""
+        """Kill the process with SIGKILL."""
         self.process.kill()
         self.process.wait()
 
 
 def start_service(folder: Path, model: Path, store: str, *options: str) -> Process:
-    """Start ``sight serve``; it keeps all answers, to be looked at in the end."""
+    """Start ``sight serve`` so that it stores all events."""
     port = free_port()
     command = [sys.executable, "-m", "sight", "serve", "--model", str(model), "--data", str(folder / "data")]
     command += ["--store", store, "--port", str(port), "--keep", "10000000", *options]
@@ -92,16 +93,16 @@ def start_service(folder: Path, model: Path, store: str, *options: str) -> Proce
 
 
 def start_redis(folder: Path) -> Process:
-    """Start a Redis of our own that writes before it replies."""
+    """Start a Redis server that writes to disk before it replies."""
     program = shutil.which("redis-server")
     if program is None:
         raise SystemExit("redis-server is not installed; Debian: apt-get install redis-server.")
-    place, port = folder / "redis", free_port()
-    place.mkdir()
+    data, port = folder / "redis", free_port()
+    data.mkdir()
     options = {
         "port": port,
         "bind": "127.0.0.1",
-        "dir": place,
+        "dir": data,
         "appendonly": "yes",
         "appendfsync": "always",
         "save": "",
@@ -115,24 +116,24 @@ def start_redis(folder: Path) -> Process:
 
 @dataclass(eq=False)
 class Wearer:
-    """Sends chunks 1, 2, 3 and so on, each again until it is acknowledged.
+    """Sends chunks 1, 2, 3 and so on, and repeats each until it is acknowledged.
 
     Attributes
     ----------
     acked
-        Answers by number of the chunk.
+        Events by number of the chunk.
     done, last
-        Number up to which all are acknowledged, and the highest that was ever sent.
+        Number up to which all chunks are acknowledged, and the highest number sent.
     repeats, differing
-        Acknowledgements of chunks that had been applied before, and those whose answers had changed since.
+        Acknowledgements of chunks that had been applied before, and those whose events had changed.
     refused
-        What the service said where it did not acknowledge, and how often.
+        Errors of the service, with their counts.
     """
 
     name: str
-    kind: str
+    method: str
     seed: int
-    door: str
+    transport: str
     port: int
     acked: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     done: int = 0
@@ -142,38 +143,38 @@ class Wearer:
     refused: Counter[str] = field(default_factory=Counter)
 
     def chunk(self, seq: int) -> np.ndarray:
-        """Make the samples of a chunk, the same whenever it is asked for."""
+        """Return the samples of a chunk, the same for each call."""
         self.last = max(self.last, seq)
         rng = np.random.default_rng((self.seed, seq))
         level = np.random.default_rng((self.seed, seq // 12)).normal(size=3)
         return (level + rng.normal(size=(int(rng.integers(3, 30)), 3))).astype(np.float32)
 
     def take(self, message: dict[str, Any]) -> None:
-        """Note an acknowledgement; the same chunk must be answered alike every time."""
-        events = [bare(event) for event in message["events"]]
+        """Record an acknowledgement; the events of a chunk must be the same every time."""
+        events = [without_latency(event) for event in message["events"]]
         self.repeats += message["duplicate"]
         self.differing += self.acked.setdefault(message["seq"], events) != events
         while self.done + 1 in self.acked:
             self.done += 1
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Send until told to stop and nothing is left without an acknowledgement."""
-        send = self._over_socket if self.door == "websocket" else self._over_http
+        """Send until `stop` is set and every chunk is acknowledged."""
+        send = self._over_socket if self.transport == "websocket" else self._over_http
         while not stop.is_set() or self.done < self.last:
-            with suppress(*GONE):
+            with suppress(*CONNECTION_ERRORS):
                 await send(stop)
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(RETRY_S)
 
     async def _over_socket(self, stop: asyncio.Event) -> None:
-        """Hold one connection, with several chunks under way, until something is refused."""
+        """Send over one WebSocket, with several chunks pending, until something is refused."""
         address = f"ws://127.0.0.1:{self.port}/v1/ingest"
         async with websockets.connect(address, compression=None, open_timeout=5) as connection:
             sent = self.done
             while not stop.is_set() or self.done < self.last:
-                while sent < self.done + UNDER_WAY and (sent < self.last or not stop.is_set()):
+                while sent < self.done + MAX_PENDING and (sent < self.last or not stop.is_set()):
                     sent += 1
-                    await connection.send(pack([Arrival(self.name, sent, self.chunk(sent))]))
-                message = json.loads(await asyncio.wait_for(connection.recv(), PATIENCE_S))
+                    await connection.send(pack([Chunk(self.name, sent, self.chunk(sent))]))
+                message = json.loads(await asyncio.wait_for(connection.recv(), TIMEOUT_S))
                 if message["type"] != "ack":
                     self.refused[message["error"]] += 1
                     return
@@ -181,30 +182,30 @@ class Wearer:
                 await asyncio.sleep(PACE_S)
 
     async def _over_http(self, stop: asyncio.Event) -> None:
-        """Send chunk after chunk by plain requests, until one is refused."""
+        """Send one chunk per HTTP request until one is refused."""
         address = f"http://127.0.0.1:{self.port}/v1/wearers/{self.name}/samples"
         headers = {"content-type": "application/octet-stream"}
-        async with httpx.AsyncClient(timeout=PATIENCE_S, headers=headers, verify=False) as client:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S, headers=headers, verify=False) as client:
             while not stop.is_set() or self.done < self.last:
                 seq = self.done + 1
-                answer = await client.post(address, params={"seq": seq}, content=self.chunk(seq).tobytes())
-                if answer.status_code != 200:
-                    self.refused[answer.json()["error"]] += 1
+                response = await client.post(address, params={"seq": seq}, content=self.chunk(seq).tobytes())
+                if response.status_code != 200:
+                    self.refused[response.json()["error"]] += 1
                     return
-                self.take(answer.json())
+                self.take(response.json())
                 await asyncio.sleep(PACE_S)
 
 
-def bare(event: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer without what depends on the moment."""
+def without_latency(event: dict[str, Any]) -> dict[str, Any]:
+    """Return an event without its latency, which differs between runs."""
     return {key: value for key, value in event.items() if key != "latency_ms"}
 
 
-# --- what must be there -----------------------------------------------------------------------------------------------
+# --- checks -----------------------------------------------------------------------------------------------------------
 
 
-def compare(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> dict[str, int]:
-    """Count windows that are missing, there twice, or answered otherwise than in an uninterrupted run.
+def compare(events: list[dict[str, Any]], expected: list[dict[str, Any]]) -> dict[str, int]:
+    """Count windows that are missing, duplicated, or different from an uninterrupted run.
 
     Examples
     --------
@@ -212,60 +213,62 @@ def compare(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> dict
     ...     {"window": 1, "q": 3}, {"window": 2, "q": 4}])
     {'lost': 1, 'twice': 1, 'differing': 1}
     """
-    wanted = {event["window"]: event for event in expected}
-    counts = Counter(event["window"] for event in found)
+    by_window = {event["window"]: event for event in expected}
+    counts = Counter(event["window"] for event in events)
     return {
-        "lost": len(wanted.keys() - counts.keys()),
+        "lost": len(by_window.keys() - counts.keys()),
         "twice": sum(counts.values()) - len(counts),
-        "differing": sum(wanted.get(event["window"]) != event for event in found),
+        "differing": sum(by_window.get(event["window"]) != event for event in events),
     }
 
 
-def examine(wearer: Wearer, model: Any, base: str) -> dict[str, Any]:
-    """Look at what the service holds of a wearer, beside a session that nothing interrupted."""
-    session, expected = Session(model.source, method(wearer.kind)), []
+def check(wearer: Wearer, model: Model, base: str) -> dict[str, Any]:
+    """Compare what the service acknowledged and stored for a wearer with an uninterrupted session."""
+    session, expected = Session(model.source, method(wearer.method)), []
     for seq in range(1, wearer.last + 1):
-        expected += [bare(as_json(event, model.card.classes)) for event in session.push(wearer.chunk(seq))]
-    facts = httpx.get(f"{base}/v1/wearers/{wearer.name}", timeout=PATIENCE_S).json()
+        expected += [without_latency(as_json(event, model.card.classes)) for event in session.push(wearer.chunk(seq))]
+    info = httpx.get(f"{base}/v1/wearers/{wearer.name}", timeout=TIMEOUT_S).json()
     stored: list[dict[str, Any]] = []
     while True:
-        asked = {"after": stored[-1]["window"] if stored else -1, "limit": 2000}
-        more = httpx.get(f"{base}/v1/wearers/{wearer.name}/events", params=asked, timeout=PATIENCE_S).json()["events"]
+        query = {"after": stored[-1]["window"] if stored else -1, "limit": 2000}
+        more = httpx.get(f"{base}/v1/wearers/{wearer.name}/events", params=query, timeout=TIMEOUT_S).json()["events"]
         if not more:
             break
-        stored += [bare(event) for event in more]
+        stored += [without_latency(event) for event in more]
     acked = [event for seq in sorted(wearer.acked) for event in wearer.acked[seq]]
     return {
         "wearer": wearer.name,
-        "method": wearer.kind,
-        "door": wearer.door,
+        "method": wearer.method,
+        "transport": wearer.transport,
         "chunks": wearer.last,
-        "chunks_unaccounted": abs(facts["seq"] - wearer.last) + wearer.last - len(wearer.acked),
+        "chunks_unaccounted": abs(info["seq"] - wearer.last) + wearer.last - len(wearer.acked),
         "windows": len(expected),
         "acknowledged": compare(acked, expected),
         "stored": compare(stored, expected),
-        "answered_otherwise_when_repeated": wearer.differing,
+        "changed_when_repeated": wearer.differing,
         "repeated": wearer.repeats,
         "refused": dict(wearer.refused),
     }
 
 
 def sound(report: dict[str, Any]) -> bool:
-    """Tell whether nothing was lost, doubled or changed."""
+    """Return whether nothing was lost, duplicated or changed."""
     parts = (*report["acknowledged"].values(), *report["stored"].values())
-    return not (any(parts) or report["chunks_unaccounted"] or report["answered_otherwise_when_repeated"])
+    return not (any(parts) or report["chunks_unaccounted"] or report["changed_when_repeated"])
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-async def torment(service: Process, redis: Process | None, wearers: list[Wearer], kills: int, seed: int) -> None:
-    """Kill the service again and again while the wearers send; Redis once, halfway."""
+async def kill_repeatedly(
+    service: Process, redis: Process | None, wearers: list[Wearer], kills: int, seed: int
+) -> None:
+    """Kill the service many times while the wearers send, and Redis once, halfway."""
     rng, stop = np.random.default_rng(seed), asyncio.Event()
     senders = [asyncio.create_task(wearer.run(stop)) for wearer in wearers]
     for number in range(kills):
-        if rng.random() < 0.8:  # else it may be killed while it still replays
-            await progress(wearers)
+        if rng.random() < 0.8:  # otherwise it may be killed while it replays its log
+            await wait_for_progress(wearers)
         await asyncio.sleep(float(rng.uniform(0.05, 1.5)))
         if redis is not None and number == kills // 2:
             redis.kill()
@@ -277,18 +280,18 @@ async def torment(service: Process, redis: Process | None, wearers: list[Wearer]
         print(f"kill {number + 1} of {kills}: {sum(wearer.done for wearer in wearers)} chunks acknowledged", flush=True)
     await asyncio.sleep(0.5)
     stop.set()
-    await asyncio.wait_for(asyncio.gather(*senders), PATIENCE_S)
+    await asyncio.wait_for(asyncio.gather(*senders), TIMEOUT_S)
 
 
-async def progress(wearers: list[Wearer]) -> None:
-    """Wait until half of the wearers have come further."""
+async def wait_for_progress(wearers: list[Wearer]) -> None:
+    """Wait until half of the wearers got another acknowledgement."""
     before = [wearer.done for wearer in wearers]
     while sum(wearer.done > then for wearer, then in zip(wearers, before, strict=True)) < len(wearers) / 2:
         await asyncio.sleep(0.01)
 
 
 def run(kills: int, store: str, wearers: int, seed: int, model: Path | None) -> dict[str, Any]:
-    """Start everything in a folder of its own, torment it, and examine what is left."""
+    """Start everything in a temporary folder, kill it repeatedly, and check what is stored."""
     with tempfile.TemporaryDirectory(prefix="sight-kills-") as name:
         folder = Path(name)
         model = model or make_model(folder / "toy@1.onnx")
@@ -297,18 +300,18 @@ def run(kills: int, store: str, wearers: int, seed: int, model: Path | None) -> 
         service = start_service(folder, model, address, *(["--fsync"] if redis else []))
         base = f"http://127.0.0.1:{service.port}"
         try:
-            people = [
+            senders = [
                 Wearer(
                     f"w{i}", ("sight", "keel")[i % 2], 1000 * seed + i, ("websocket", "http")[i // 2 % 2], service.port
                 )
                 for i in range(wearers)
             ]
-            for one in people:
-                made = httpx.put(f"{base}/v1/wearers/{one.name}", json={"method": one.kind}, timeout=PATIENCE_S)
-                made.raise_for_status()
-            asyncio.run(torment(service, redis, people, kills, seed))
-            loaded = Models.load([model]).get()
-            reports = [examine(one, loaded, base) for one in people]
+            for wearer in senders:
+                options = {"method": wearer.method}
+                httpx.put(f"{base}/v1/wearers/{wearer.name}", json=options, timeout=TIMEOUT_S).raise_for_status()
+            asyncio.run(kill_repeatedly(service, redis, senders, kills, seed))
+            loaded = ModelCatalog.load([model]).get()
+            reports = [check(wearer, loaded, base) for wearer in senders]
         finally:
             service.kill()
             if redis:
@@ -317,7 +320,7 @@ def run(kills: int, store: str, wearers: int, seed: int, model: Path | None) -> 
 
 
 def make_model(path: Path) -> Path:
-    """Write a small network with random features; what it answers does not matter, only that it stays."""
+    """Export a small network with random weights; accuracy does not matter here."""
     from sight.sources.onnx_export import export_onnx
     from sight.testing import toy_network
 
@@ -325,21 +328,23 @@ def make_model(path: Path) -> Path:
 
 
 def main() -> None:
-    """Read the options, run, and say what was found; exit code 1 where anything was lost or changed."""
+    """Parse the options, run, and write the report; exit with 1 if anything was lost or changed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--store", choices=("sqlite", "redis"), default="sqlite")
     parser.add_argument("--wearers", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=0, help="decides the samples and the moments")
-    parser.add_argument("--model", type=Path, help="a model of three channels; a small one is made if absent")
+    parser.add_argument("--seed", type=int, default=0, help="seed of samples and times of kills")
+    parser.add_argument("--model", type=Path, help="model of three channels; a small one is made if absent")
     parser.add_argument("--out", type=Path, help="where to write the report; benchmarks/results/live by default")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    report = run(asked.kills, asked.store, asked.wearers, asked.seed, asked.model)
-    people = report["wearers"]
-    totals = {key: sum(one[key] for one in people) for key in ("chunks", "windows", "repeated", "chunks_unaccounted")}
-    path = write_json(asked.out or RESULTS / f"kills_{asked.store}.json", report | totals)
-    print(f"{totals}; {'everything is there, once, to the last bit' if report['sound'] else 'NOT SOUND'}; wrote {path}")
+    report = run(options.kills, options.store, options.wearers, options.seed, options.model)
+    totals = {
+        key: sum(row[key] for row in report["wearers"])
+        for key in ("chunks", "windows", "repeated", "chunks_unaccounted")
+    }
+    path = write_json(options.out or RESULTS / f"kills_{options.store}.json", report | totals)
+    print(f"{totals}; {'nothing lost, duplicated or changed' if report['sound'] else 'NOT SOUND'}; wrote {path}")
     sys.exit(0 if report["sound"] else 1)
 
 

@@ -1,12 +1,12 @@
-"""How many wearers one service carries: starts it, sends a window a second for each of them, and counts what returns.
+"""Load test of the service: starts it, sends one window per second and wearer, and counts what is acknowledged.
 
-    python benchmarks/live/load.py --wearers 1000 --seconds 300      # latency, loss, processor, memory
-    python benchmarks/live/load.py --find-limit --seconds 60         # more and more, until p99 passes 500 ms
-    python benchmarks/live/load.py --soak 20                         # minutes at a tenth of the load: memory over time
+    python benchmarks/live/load.py --wearers 1000 --seconds 300      # latency, losses, processor time, memory
+    python benchmarks/live/load.py --find-limit --seconds 60         # more wearers until p99 exceeds 500 ms
+    python benchmarks/live/load.py --soak 20                         # 20 minutes at a tenth of the load: memory
 
-The shape is HARTH's: 3 channels at 50 Hz, windows of 2 s every second, the paper's CNN as ONNX, the recommended method.
-Client and service share this machine. Wearers share a handful of WebSocket connections, as behind a gateway; a chunk is
-a second of samples, and its latency runs from sending to its acknowledgement, which means that it is durable.
+Windows have HARTH's shape: 3 channels at 50 Hz, 2 s every second; the model is the paper's CNN as ONNX, with the
+recommended method. Client and service share this machine, and the wearers a few WebSockets, as behind a gateway. A
+chunk is one second of samples; its latency is the time from sending to the acknowledgement, when it is durable.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ import psutil
 import websockets
 
 from sight.atomic import write_json
-from sight.serve.chunk_format import Arrival, pack
+from sight.serve.chunk_format import pack
+from sight.serve.chunks import Chunk
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "live"
 RATE_HZ, CHANNELS, CLASSES = 50, 3, 12
@@ -41,7 +42,7 @@ TICK_S = 0.02
 
 
 def make_model(path: Path) -> Path:
-    """Write the paper's CNN for windows of HARTH's shape, trained for a moment on noise: speed does not mind."""
+    """Export the paper's CNN for windows of HARTH's shape, trained briefly on noise; accuracy does not matter here."""
     from sight.sources.onnx_export import export_onnx
     from sight.train import train
 
@@ -53,7 +54,7 @@ def make_model(path: Path) -> Path:
 
 
 def expected_windows(model: Path, chunks: int, samples: np.ndarray) -> int:
-    """Count the windows of a stream of so many chunks, by a session without a service."""
+    """Return the number of windows in a stream of `chunks` chunks, counted by a session without a service."""
     from sight.registry import method
     from sight.sources import load
     from sight.stream import Session
@@ -63,62 +64,50 @@ def expected_windows(model: Path, chunks: int, samples: np.ndarray) -> int:
 
 
 class Server:
-    """The service as a child process, started by its own command."""
+    """The service as a child process."""
 
     def __init__(self, model: Path, folder: Path, *options: str) -> None:
-        words = [
-            sys.executable,
-            "-m",
-            "sight",
-            "serve",
-            "-m",
-            str(model),
-            "--data",
-            str(folder),
-            "--port",
-            "0",
-            *options,
-        ]
+        command = [sys.executable, "-m", "sight", "serve", "-m", str(model), "--data", str(folder), "--port", "0"]
         self.log = (folder.parent / "service.log").open("wb")
-        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.log, text=True)
-        found = re.search(r"http://\S+?:(\d+)", self.process.stdout.readline() if self.process.stdout else "")
-        if found is None:
+        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=self.log, text=True)
+        address = re.search(r"http://\S+?:(\d+)", self.process.stdout.readline() if self.process.stdout else "")
+        if address is None:
             raise RuntimeError(f"The service did not start; see {self.log.name}.")
-        self.port = int(found[1])
-        self.about = psutil.Process(self.process.pid)
+        self.port = int(address[1])
+        self.usage = psutil.Process(self.process.pid)
         self._await_ready()
 
     def _await_ready(self) -> None:
         for _ in range(200):
             try:
-                self.ask("/readyz")
+                self.request("/readyz")
             except OSError:
                 time.sleep(0.1)
             else:
                 return
         raise RuntimeError(f"The service did not get ready; see {self.log.name}.")
 
-    def ask(self, path: str, method: str = "GET") -> Any:
-        """Make a plain request and return its JSON."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+    def request(self, path: str, method: str = "GET") -> Any:
+        """Send a request and return the JSON of its response."""
+        address = f"http://127.0.0.1:{self.port}{path}"
+        with urllib.request.urlopen(urllib.request.Request(address, method=method), timeout=60) as response:
+            return json.load(response)
 
     def use(self) -> tuple[float, float]:
-        """Return seconds of processor time and MB resident so far."""
-        times = self.about.cpu_times()
-        return times.user + times.system, self.about.memory_info().rss / 2**20
+        """Return seconds of processor time so far and resident memory in MB."""
+        times = self.usage.cpu_times()
+        return times.user + times.system, self.usage.memory_info().rss / 2**20
 
     def stop(self) -> None:
-        """Ask it to end, and wait."""
+        """Stop the service and wait for its end."""
         self.process.terminate()
         self.process.wait(60)
         self.log.close()
 
 
 @dataclass(eq=False)
-class Tally:
-    """What came back."""
+class AckTally:
+    """Latencies, windows and errors of the acknowledgements."""
 
     latency_ms: list[float] = field(default_factory=list)
     windows: dict[str, list[int]] = field(default_factory=dict)
@@ -126,44 +115,44 @@ class Tally:
     errors: list[str] = field(default_factory=list)
 
     def take(self, text: str) -> int:
-        """Count the answers of one message of the service, and say how many they were."""
-        answers, now = json.loads(text)["acks"], time.perf_counter()
-        for answer in answers:
-            if answer["type"] != "ack":
-                self.errors.append(answer["error"])
+        """Count the acknowledgements of one message, and return how many there are."""
+        acks, now = json.loads(text)["acks"], time.perf_counter()
+        for ack in acks:
+            if ack["type"] != "ack":
+                self.errors.append(ack["error"])
                 continue
-            wearer = answer["wearer"]
-            self.latency_ms.append((now - self.sent.pop((wearer, answer["seq"]))) * 1e3)
-            self.windows[wearer] += [event["window"] for event in answer["events"]]
-        return len(answers)
+            wearer = ack["wearer"]
+            self.latency_ms.append((now - self.sent.pop((wearer, ack["seq"]))) * 1e3)
+            self.windows[wearer] += [event["window"] for event in ack["events"]]
+        return len(acks)
 
 
 class Client:
-    """Some of the wearers behind one connection.
+    """Several wearers on one WebSocket.
 
     Parameters
     ----------
     port
-        Of the service.
+        Port of the service.
     wearers
-        Name to the moment in a second at which it sends.
+        For each wearer, when within a second it sends.
     chunks
-        How many each sends.
+        Number of chunks of each wearer.
     samples
-        What they send.
+        Samples of every chunk.
     tally
-        Where answers are counted.
+        Counts of the acknowledgements.
     """
 
-    def __init__(self, port: int, wearers: dict[str, float], chunks: int, samples: np.ndarray, tally: Tally) -> None:
+    def __init__(self, port: int, wearers: dict[str, float], chunks: int, samples: np.ndarray, tally: AckTally) -> None:
         self.port, self.chunks, self.samples, self.tally = port, chunks, samples, tally
         due = [(phase + number, name, number + 1) for name, phase in wearers.items() for number in range(chunks)]
         self.due = sorted(due)
 
     async def run(self) -> None:
-        """Send everything when it is due, and wait for all answers, or half a minute."""
-        place = f"ws://127.0.0.1:{self.port}/v1/ingest?acks=joined"
-        async with websockets.connect(place, max_size=None, compression=None) as socket:
+        """Send every chunk when it is due, and wait for all acknowledgements, at most half a minute."""
+        address = f"ws://127.0.0.1:{self.port}/v1/ingest?acks=joined"
+        async with websockets.connect(address, max_size=None, compression=None) as socket:
             reader = asyncio.create_task(self._read(socket))
             await self._send(socket)
             await asyncio.wait({reader}, timeout=30)
@@ -175,11 +164,11 @@ class Client:
             now, batch = time.perf_counter() - start, []
             while at < len(self.due) and self.due[at][0] <= now:
                 _, name, seq = self.due[at]
-                batch.append(Arrival(name, seq, self.samples))
+                batch.append(Chunk(name, seq, self.samples))
                 at += 1
             sent = time.perf_counter()
-            for one in batch:
-                self.tally.sent[one.wearer, one.seq or 0] = sent
+            for chunk in batch:
+                self.tally.sent[chunk.wearer, chunk.seq or 0] = sent
             if batch:
                 await socket.send(pack(batch))
             await asyncio.sleep(TICK_S)
@@ -190,10 +179,10 @@ class Client:
             missing -= self.tally.take(await socket.recv())
 
 
-async def drive(server: Server, names: list[str], chunks: int, sockets: int, watch: Any) -> Tally:
-    """Send a chunk a second for each wearer, spread evenly over the second, while somebody looks at the service."""
+async def drive(server: Server, names: list[str], chunks: int, sockets: int, watch: Any) -> AckTally:
+    """Send one chunk per second and wearer, spread evenly over the second, while `watch` observes the service."""
     samples = np.random.default_rng(1).normal(size=(RATE_HZ, CHANNELS)).astype(np.float32)
-    tally = Tally(windows={name: [] for name in names})
+    tally = AckTally(windows={name: [] for name in names})
     phases = {name: i / len(names) for i, name in enumerate(names)}
     parts = [dict(list(phases.items())[i::sockets]) for i in range(sockets)]
     watcher = asyncio.create_task(watch())
@@ -203,22 +192,22 @@ async def drive(server: Server, names: list[str], chunks: int, sockets: int, wat
 
 
 def measure(wearers: int, seconds: int, sockets: int, every_s: float = 1.0) -> dict[str, Any]:
-    """Run one load against a fresh service and return its figures."""
+    """Run one load against a new service and return its figures."""
     names = [f"wearer-{i:05d}" for i in range(wearers)]
-    with tempfile.TemporaryDirectory(prefix="sight-load-") as place:
-        model = make_model(Path(place) / "cnn.onnx")
-        server = Server(model, Path(place) / "data", "--resident", str(max(2000, wearers)))
+    with tempfile.TemporaryDirectory(prefix="sight-load-") as folder:
+        model = make_model(Path(folder) / "cnn.onnx")
+        server = Server(model, Path(folder) / "data", "--resident", str(max(2000, wearers)))
         try:
-            return _measured(server, model, names, seconds, sockets, every_s)
+            return _run_load(server, model, names, seconds, sockets, every_s)
         finally:
             server.stop()
 
 
-def _measured(
+def _run_load(
     server: Server, model: Path, names: list[str], seconds: int, sockets: int, every_s: float
 ) -> dict[str, Any]:
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda name: server.ask(f"/v1/wearers/{name}", "PUT"), names))
+        list(pool.map(lambda name: server.request(f"/v1/wearers/{name}", "PUT"), names))
     trace: list[tuple[float, float, float]] = []
     start, client = time.perf_counter(), psutil.Process()
 
@@ -233,10 +222,10 @@ def _measured(
     samples = np.zeros((RATE_HZ, CHANNELS), np.float32)
     each = expected_windows(model, seconds, samples)
     expected = each * len(names)
-    found = [window for windows in tally.windows.values() for window in windows]
-    distinct = sum(len(set(windows)) for windows in tally.windows.values())
-    asked = names[:: max(1, len(names) // 50)]
-    kept = [server.ask(f"/v1/wearers/{name}/events?limit=10000")["events"] for name in asked]
+    windows = sum(map(len, tally.windows.values()))
+    distinct = sum(len(set(numbers)) for numbers in tally.windows.values())
+    sampled = names[:: max(1, len(names) // 50)]
+    kept = [server.request(f"/v1/wearers/{name}/events?limit=10000")["events"] for name in sampled]
     latency = np.array(tally.latency_ms or [np.nan])
     figures = {f"p{share:g}_ms": round(float(np.percentile(latency, share)), 1) for share in (50, 95, 99, 99.9, 100)}
     memory = np.array(trace)
@@ -244,12 +233,12 @@ def _measured(
         "wearers": len(names),
         "seconds": seconds,
         "chunks_sent": len(names) * seconds,
-        "chunks_unanswered": len(tally.sent),
+        "chunks_unacknowledged": len(tally.sent),
         "errors": len(tally.errors),
         "first_error": tally.errors[0] if tally.errors else None,
         "windows_expected": expected,
         "windows_lost": expected - distinct,
-        "windows_twice": len(found) - distinct,
+        "windows_twice": windows - distinct,
         "windows_not_kept": sum(min(each, 10_000) - len(events) for events in kept),
         **figures,
         "server_ms_per_chunk": round(1e3 * (after[0] - before[0]) / (len(names) * seconds), 3),
@@ -265,7 +254,7 @@ def _measured(
 
 
 def find_limit(first: int, seconds: int, sockets: int) -> dict[str, Any]:
-    """Raise the number of wearers by a quarter until p99 passes the goal or something is lost."""
+    """Increase the number of wearers by a quarter until p99 exceeds the goal or something is lost."""
     steps: list[dict[str, Any]] = []
     wearers = first
     while True:
@@ -281,16 +270,16 @@ def find_limit(first: int, seconds: int, sockets: int) -> dict[str, Any]:
 
 
 def soak(minutes: float, wearers: int, sockets: int) -> dict[str, Any]:
-    """Run a light load for long, and fit a line through memory after the first fifth."""
-    found = measure(wearers, round(minutes * 60), sockets, every_s=5.0)
-    trace = np.array(found["trace_s_cpu_mb"])
+    """Run a light load for a long time, and fit a line through the memory use after the first fifth."""
+    result = measure(wearers, round(minutes * 60), sockets, every_s=5.0)
+    trace = np.array(result["trace_s_cpu_mb"])
     late = trace[trace[:, 0] > trace[-1, 0] / 5]
-    found["rss_slope_mb_per_hour"] = round(float(np.polyfit(late[:, 0] / 3600, late[:, 2], 1)[0]), 2)
-    return found
+    result["rss_slope_mb_per_hour"] = round(float(np.polyfit(late[:, 0] / 3600, late[:, 2], 1)[0]), 2)
+    return result
 
 
 def show(figures: dict[str, Any]) -> None:
-    """Print what matters of a run."""
+    """Print the main figures of a run."""
     keys = ("wearers", "p50_ms", "p95_ms", "p99_ms", "p100_ms", "windows_lost", "windows_twice", "errors")
     print(
         {key: figures[key] for key in (*keys, "server_ms_per_chunk", "server_cores", "client_cores", "rss_mb")},
@@ -299,31 +288,33 @@ def show(figures: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read the options, run, write the result."""
+    """Parse the options, run, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--wearers", type=int, default=1000)
-    parser.add_argument("--seconds", type=int, default=300, help="chunks of each wearer, one a second")
-    parser.add_argument("--sockets", type=int, default=8, help="connections that share the wearers")
-    parser.add_argument("--find-limit", action="store_true", help="raise the number until p99 passes 500 ms")
-    parser.add_argument("--soak", type=float, metavar="MINUTES", help="run a tenth of the wearers for so long")
+    parser.add_argument("--seconds", type=int, default=300, help="duration; one chunk per second and wearer")
+    parser.add_argument("--sockets", type=int, default=8, help="number of connections")
+    parser.add_argument(
+        "--find-limit", action="store_true", help="increase the number of wearers until p99 exceeds 500 ms"
+    )
+    parser.add_argument("--soak", type=float, metavar="MINUTES", help="run a tenth of the wearers for this long")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the JSON files")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    about = {
+    machine = {
         "machine": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "load_average_at_start": round(os.getloadavg()[0], 1),
         "date": time.strftime("%F"),
     }
-    if asked.soak:
-        name, found = "load_soak.json", soak(asked.soak, max(1, asked.wearers // 10), asked.sockets)
-    elif asked.find_limit:
-        name, found = "load_limit.json", find_limit(asked.wearers, asked.seconds, asked.sockets)
+    if options.soak:
+        name, result = "load_soak.json", soak(options.soak, max(1, options.wearers // 10), options.sockets)
+    elif options.find_limit:
+        name, result = "load_limit.json", find_limit(options.wearers, options.seconds, options.sockets)
     else:
-        name, found = "load.json", measure(asked.wearers, asked.seconds, asked.sockets)
-    if "wearers" in found:
-        show(found)
-    print(f"Wrote {write_json(asked.out / name, about | found)}")
+        name, result = "load.json", measure(options.wearers, options.seconds, options.sockets)
+    if "wearers" in result:
+        show(result)
+    print(f"Wrote {write_json(options.out / name, machine | result)}")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """Measure `sight cohort run`: throughput, memory, two workers against one, twice the recordings against once.
 
-Run as ``python benchmarks/scale/cohort.py``; on two quiet cores it takes some ten minutes. Recordings are days of
-synthetic wearers, a three-axis sensor at 50 Hz in steps of 1/256 g as a device stores them; the model is the paper's
-network on windows of 10 s. Ten different days are written once, and further recordings are other names of the same
-files. Making them is not timed.
+Run as ``python -m benchmarks.scale.cohort``; on two idle cores it takes about ten minutes. Recordings are days of
+synthetic wearers, a three-axis sensor at 50 Hz in steps of 1/256 g as devices store them; the model is the paper's
+network on windows of 10 s. Ten different days are generated once, untimed; further recordings are links to them.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -38,42 +38,42 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "scale" / "cohort.js
 
 def main() -> None:
     """Measure and write the figures."""
-    asked = _asked()
-    with tempfile.TemporaryDirectory(dir=asked.folder) as name:
+    options = _options()
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         print("making recordings and a model", flush=True)
-        days, model = make_days(folder / "days", asked.hours), make_model(folder)
-        runs = list(measure(folder, days, model, asked.counts, asked.repeats))
-    told = report(runs, asked)
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    asked.out.write_text(json.dumps(told, indent=2) + "\n", "utf-8")
-    print(json.dumps({key: told[key] for key in told if key != "runs"}, indent=2))
+        days, model = make_days(folder / "days", options.hours), make_model(folder)
+        runs = list(measure(folder, days, model, options.counts, options.repeats))
+    figures = report(runs, options)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    print(json.dumps({key: figures[key] for key in figures if key != "runs"}, indent=2))
 
 
-def _asked() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hours", type=float, default=24.0, help="length of a recording")
     parser.add_argument("--counts", default="25,50,100", help="recordings of each run, each twice the one before")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each; the best counts")
-    parser.add_argument("--folder", type=Path, help="where to work; the system's temporary folder by default")
-    parser.add_argument("-o", "--out", type=Path, default=RESULTS, help="where the figures go")
-    asked = parser.parse_args()
-    asked.counts = [int(count) for count in asked.counts.split(",")]
-    if len(asked.counts) < 2:
+    parser.add_argument("--folder", type=Path, help="work folder; the system's temporary folder by default")
+    parser.add_argument("-o", "--out", type=Path, default=RESULTS, help="output file")
+    options = parser.parse_args()
+    options.counts = [int(count) for count in options.counts.split(",")]
+    if len(options.counts) < 2:
         parser.error("expected two counts or more, such as 25,50,100")
-    return asked
+    return options
 
 
-# --- what is measured on ---------------------------------------------------------------------------------------------
+# --- recordings and model --------------------------------------------------------------------------------------------
 
 
 def make_days(folder: Path, hours: float) -> list[Path]:
-    """Write different days: the quarters of two wearers' hours in many orders, with noise of their own."""
+    """Write different days: quarters of two wearers' data in random order, with added noise."""
     folder.mkdir()
-    people = Synthetic(hours=hours / 2, gaps_per_hour=0.2)
+    dataset = Synthetic(hours=hours / 2, gaps_per_hour=0.2)
     quarters = []
-    for who in ("W01", "W02"):
-        values = next(people.recordings(who)).values[:, :3]
+    for wearer in ("W01", "W02"):
+        values = next(dataset.recordings(wearer)).values[:, :3]
         quarters += np.array_split(values, 2)
     rng = np.random.default_rng(0)
     paths = []
@@ -89,20 +89,20 @@ def make_days(folder: Path, hours: float) -> list[Path]:
 
 
 def make_model(folder: Path) -> Path:
-    """Train the paper's network for a moment; how well it answers does not matter here."""
+    """Train the paper's network briefly; its accuracy does not matter here."""
     from sight.sources.onnx_export import export_onnx
     from sight.train import train
 
-    people = Synthetic(hours=0.3, gaps_per_hour=0)
-    how = {"rate_hz": MODEL_HZ, "window_s": WINDOW_S, "stride_s": WINDOW_S}
-    parts = [windows_of(people, who, cache=False, **how) for who in ("W01", "W02", "W03")]
+    dataset = Synthetic(hours=0.3, gaps_per_hour=0)
+    windowing = {"rate_hz": MODEL_HZ, "window_s": WINDOW_S, "stride_s": WINDOW_S}
+    parts = [windows_of(dataset, wearer, cache=False, **windowing) for wearer in ("W01", "W02", "W03")]
     x, y = np.concatenate([part.x[:, :3] for part in parts]), np.concatenate([part.label for part in parts])
     facts = {"channels": ("x", "y", "z"), "units": "g", "rate_hz": MODEL_HZ, "stride_s": WINDOW_S}
-    return export_onnx(train((x, y), people.classes, epochs=3, **facts), folder / "model.onnx")
+    return export_onnx(train((x, y), dataset.classes, epochs=3, **facts), folder / "model.onnx")
 
 
 def make_folder(folder: Path, days: list[Path], count: int) -> Path:
-    """Give the days as many names as there shall be recordings."""
+    """Create `count` recordings as links to the days."""
     folder.mkdir()
     for number in range(count):
         os.link(days[number % len(days)], folder / f"R{number:03d}.parquet")
@@ -113,7 +113,7 @@ def make_folder(folder: Path, days: list[Path], count: int) -> Path:
 
 
 def measure(folder: Path, days: list[Path], model: Path, counts: list[int], repeats: int) -> Iterator[dict[str, Any]]:
-    """Run every count on two workers, and the smallest on one."""
+    """Run every count with two workers, and the smallest with one."""
     for round_ in range(repeats):
         for workers, count in [(1, counts[0]), *((2, count) for count in counts)]:
             recordings = make_folder(folder / "recordings", days, count)
@@ -125,7 +125,7 @@ def measure(folder: Path, days: list[Path], model: Path, counts: list[int], repe
 
 
 def timed(recordings: Path, model: Path, out: Path, workers: int) -> dict[str, Any]:
-    """Run the command as a user would, and watch it."""
+    """Run the command as a user would, and measure time and memory."""
     command = [sys.executable, "-m", "sight", "cohort", "run", recordings, "-m", model, "-o", out]
     began = time.perf_counter()
     process = psutil.Popen([*map(str, command), "--jobs", str(workers)], stdout=subprocess.DEVNULL)
@@ -146,32 +146,33 @@ def timed(recordings: Path, model: Path, out: Path, workers: int) -> dict[str, A
 
 
 def _held(process: psutil.Process) -> int:
-    """Memory that the command and all processes below it hold now; pages they share count for each."""
+    """Return the memory of the command and its child processes; shared pages count for each."""
     total = 0
-    for one in (process, *process.children(recursive=True)):
+    for member in (process, *process.children(recursive=True)):
         try:
-            total += one.memory_info().rss
+            total += member.memory_info().rss
         except psutil.NoSuchProcess:
             continue
     return total
 
 
-# --- telling ---------------------------------------------------------------------------------------------------------
+# --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def report(runs: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str, Any]:
-    """Turn runs into figures; of several runs of one kind the quickest counts."""
-    first, last = asked.counts[0], asked.counts[-1]
-    two = {count: _best(runs, 2, count) for count in asked.counts}
+def report(runs: list[dict[str, Any]], options: argparse.Namespace) -> dict[str, Any]:
+    """Return the figures; of repeated runs the fastest counts."""
+    counts = options.counts
+    first, last = counts[0], counts[-1]
+    two = {count: _best(runs, 2, count) for count in counts}
     one = _best(runs, 1, first)
-    # Two workers with twice the recordings: each worker does what the one did.
-    pair = asked.counts[1]
+    # Two workers with twice the recordings: each worker does the work of the single one.
+    pair = counts[1]
     efficiency = (pair / two[pair]) / (2 * first / one)
-    doubling = {f"{a} to {b}": two[b] / two[a] / (b / a) for a, b in zip(asked.counts, asked.counts[1:], strict=False)}
+    doubling = {f"{a} to {b}": two[b] / two[a] / (b / a) for a, b in itertools.pairwise(counts)}
     each = (two[last] - two[first]) / (last - first)
     worker = max(run["worker_peak_bytes"] for run in runs)
     return {
-        "recording": {"hours": asked.hours, "sensor_hz": 50, "axes": 3, "window_s": WINDOW_S, "model_hz": MODEL_HZ},
+        "recording": {"hours": options.hours, "sensor_hz": 50, "axes": 3, "window_s": WINDOW_S, "model_hz": MODEL_HZ},
         "recordings_per_hour": last / two[last] * 3600,
         "efficiency_two_workers": efficiency,
         "efficiency_same_recordings": one / (2 * two[first]),
@@ -189,7 +190,7 @@ def report(runs: list[dict[str, Any]], asked: argparse.Namespace) -> dict[str, A
             "efficiency_at_least_85_percent": efficiency >= 0.85,
             "doubling_within_20_percent": all(0.8 <= ratio <= 1.2 for ratio in doubling.values()),
         },
-        "linearity": [{"recordings": count, "best_seconds": two[count]} for count in asked.counts],
+        "linearity": [{"recordings": count, "best_seconds": two[count]} for count in counts],
         "one_worker": {"recordings": first, "best_seconds": one},
         "runs": runs,
         "machine": {"cores": os.cpu_count(), "system": platform.platform(), "sight": __version__},
@@ -201,7 +202,7 @@ def _best(runs: list[dict[str, Any]], workers: int, count: int) -> float:
 
 
 def _cpu(runs: list[dict[str, Any]], workers: int) -> float:
-    """Give the least processor time of a recording: other work on the machine disturbs it less than the clock."""
+    """Return the least processor time per recording, which other load affects less than elapsed time."""
     return float(min(run["cpu_seconds_per_recording"] for run in runs if run["workers"] == workers))
 
 

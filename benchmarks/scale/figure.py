@@ -1,4 +1,4 @@
-"""The figure of docs/scale.md: how old answers are as a stream fills up, and how well a cohort uses its workers."""
+"""Figure of docs/scale.md: age of predictions by load of a stream, and efficiency of a cohort's workers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 COLOURS = {10: "#1b6ca8", 60: "#c0563d"}
-DEATHS = {0.0: "#1b6ca8", 1.0: "#6b8f3f", 24.0: "#c0563d"}
+FAILURES = {0.0: "#1b6ca8", 1.0: "#6b8f3f", 24.0: "#c0563d"}
 
 
 def draw(found: dict[str, Any]) -> str:
-    """Draw both simulations as SVG text; the same results give the same text."""
+    """Return both simulations as SVG; the same results give the same text."""
     with mpl.rc_context({"svg.hashsalt": "scale", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9}):
         figure = Figure(figsize=(9, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -32,25 +32,25 @@ def _live(axes: Axes, curves: list[dict[str, Any]]) -> None:
         style = "-" if curve["faults"] == "faults" else ":"
         label = f"triggers of {curve['trigger_s']} s, {curve['faults']}"
         axes.plot(loads, ages, style, color=COLOURS[curve["trigger_s"]], marker="o", markersize=3, label=label)
-    axes.set(xlabel="load of the cores (%)", ylabel="99 % of answers are younger than (s)", yscale="log")
+    axes.set(xlabel="load of the cores (%)", ylabel="age of predictions, 99th percentile (s)", yscale="log")
     axes.set_title("One stream of live wearers, simulated")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
 
 
 def _cohort(axes: Axes, rows: list[dict[str, Any]]) -> None:
-    for deaths, colour in DEATHS.items():
-        here = [row for row in rows if row["deaths_per_core_day"] == deaths]
-        label = f"{deaths:g} deaths a core and day"
+    for failures, colour in FAILURES.items():
+        own = [row for row in rows if row["failures_per_core_day"] == failures]
+        label = f"{failures:g} failures per core and day"
         axes.plot(
-            [row["workers"] for row in here],
-            [100 * row["efficiency"] for row in here],
+            [row["workers"] for row in own],
+            [100 * row["efficiency"] for row in own],
             color=colour,
             marker="o",
             markersize=3,
             label=label,
         )
-    axes.set(xlabel="workers", ylabel="time of the workers that was useful (%)", xscale="log", ylim=(0, 103))
+    axes.set(xlabel="workers", ylabel="useful share of the workers' time (%)", xscale="log", ylim=(0, 103))
     axes.set_title("100,000 recordings of a week, simulated")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)

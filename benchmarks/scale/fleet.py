@@ -1,9 +1,9 @@
 """Measure a fleet on Spark: one window of every wearer in each trigger, keyed by shard.
 
-Run as ``python benchmarks/scale/fleet.py`` in the main environment; Spark runs in its own (``make fleet-env``). Writes
-``benchmarks/results/scale/fleet.json``. A tenth of the wearers is measured too, which tells what a trigger costs by
-itself. The update is what Spark counts as time in the stateful operator, summed over
-tasks and divided by the cores; the whole batch also reads, shuffles, commits the state and writes the answers.
+Run as ``python -m benchmarks.scale.fleet`` in the main environment; Spark runs in its own (``make fleet-env``). Writes
+``benchmarks/results/scale/fleet.json``. A tenth of the wearers is measured too, to obtain the fixed cost of a trigger.
+The update is the time that Spark reports for the stateful operator, summed over tasks and divided by the cores; the
+whole batch also reads, shuffles, commits the state and writes the predictions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GOAL_S = 10.0
 
 
 def write_model(path: Path) -> Path:
-    """Export a perceptron with 6 classes and 128 features; its weights do not matter for time."""
+    """Export an untrained perceptron with 6 classes and 128 features."""
     import torch
 
     from sight.card import ModelCard
@@ -51,7 +51,7 @@ def write_model(path: Path) -> Path:
 
 
 def write_rows(folder: Path, wearers: int, triggers: int, files: int) -> None:
-    """Write one window of every wearer for each trigger, as many files each as a few senders would leave."""
+    """Write one window of every wearer for each trigger, divided into a few files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -77,12 +77,12 @@ def write_rows(folder: Path, wearers: int, triggers: int, files: int) -> None:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Add up the files under a folder."""
+    """Return the total size of the files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def measure(options: argparse.Namespace, wearers: int, work: Path) -> dict[str, Any]:
-    """Run the stream over all triggers and gather its figures."""
+    """Run the stream over all triggers, and return its figures."""
     work.mkdir()
     model, out = write_model(work / "model.onnx"), work / "out"
     write_rows(work / "rows", wearers, options.triggers, options.files)
@@ -112,12 +112,12 @@ def measure(options: argparse.Namespace, wearers: int, work: Path) -> dict[str, 
         "state_bytes": state.nbytes,
         "checkpoint_bytes": folder_bytes(out / "checkpoint"),
         "input_bytes_per_window": folder_bytes(work / "rows") / wearers / options.triggers,
-        "answer_bytes_per_window": folder_bytes(out / "predictions") / wearers / options.triggers,
+        "prediction_bytes_per_window": folder_bytes(out / "predictions") / wearers / options.triggers,
     }
 
 
 def main() -> None:
-    """Read the options, measure, write."""
+    """Measure, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--wearers", type=int, default=20_000)
     parser.add_argument("--method", default="sight")
@@ -134,8 +134,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         small = measure(options, options.wearers // 10, Path(work) / "small")
         found = measure(options, options.wearers, Path(work) / "whole")
-    settings = {name: value for name, value in vars(options).items() if name not in ("out", "wearers")}
-    found |= {"classes": CLASSES, "dims": DIMS, **settings, "small": small}
+    given = {name: value for name, value in vars(options).items() if name not in ("out", "wearers")}
+    found |= {"classes": CLASSES, "dims": DIMS, **given, "small": small}
     found |= {"goal_s": GOAL_S, "met": found["update_s"] <= GOAL_S, "machine": machine}
     print(json.dumps(found, indent=1))
     write_json(options.out, found)

@@ -1,7 +1,7 @@
-"""Two simulations of sizes nobody measured here: a cell of live wearers, and a cohort of recordings.
+"""Simulations of sizes that were not measured: a cell of live wearers, and a cohort of recordings.
 
-Both take measured costs and stated guesses of how machines fail, and are cheap enough to rerun with other guesses. They
-check an argument (does work pile up, what do deaths cost, how much does an uneven spread cost), not a price.
+Both use measured costs and assumed failure rates, and are fast enough to rerun with other assumptions. They show
+whether work accumulates and what failures and uneven distribution cost; they do not give prices.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """How machines misbehave; all guesses.
+    """Assumed faults of machines.
 
     Parameters
     ----------
@@ -23,23 +23,23 @@ class Faults:
         Standard deviation of the logarithm of a task's time.
     straggler_share, straggler_factor
         Share of tasks that take so many times longer.
-    deaths_per_core_day
-        Processes that die, for each core and day.
-    driver_deaths_per_day
-        Drivers that die, for each stream and day.
+    failures_per_core_day
+        Processes that fail, per core and day.
+    driver_failures_per_day
+        Drivers that fail, per stream and day.
     restart_s
-        From the death of a driver to its first trigger; of a worker to its first task.
+        Time from a failure to the first trigger of a driver, or the first task of a worker.
     """
 
     spread: float = 0.15
     straggler_share: float = 0.01
     straggler_factor: float = 4.0
-    deaths_per_core_day: float = 0.01
-    driver_deaths_per_day: float = 0.1
+    failures_per_core_day: float = 0.01
+    driver_failures_per_day: float = 0.1
     restart_s: float = 60.0
 
 
-NO_FAULTS = Faults(spread=0, straggler_share=0, deaths_per_core_day=0, driver_deaths_per_day=0)
+NO_FAULTS = Faults(spread=0, straggler_share=0, failures_per_core_day=0, driver_failures_per_day=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +49,15 @@ class Cell:
     Parameters
     ----------
     wearers, window_s
-        How many, each with one window in so many seconds.
+        Number of wearers, and seconds between two windows of one.
     trigger_s
-        Time between triggers, where they keep up.
+        Time between triggers if they keep up.
     cores, partitions, shards
-        Tasks run on so many cores at a time; every shard belongs to the partition its hash says.
+        Cores, tasks of a trigger, and shards, which are assigned to partitions by hash.
     core_s_per_window
-        Time of a core in the whole batch for one window.
+        Core time of the whole batch per window.
     fixed_s
-        Time of a trigger that does not depend on how much it holds.
+        Time of a trigger that does not depend on the number of windows.
     """
 
     wearers: int
@@ -71,10 +71,10 @@ class Cell:
 
 
 def live(cell: Cell, faults: Faults, hours: float = 6.0, seed: int = 0) -> dict[str, float]:
-    """Simulate a cell trigger by trigger, and tell how old windows are when they are answered.
+    """Simulate a cell trigger by trigger, and return the age of windows when they are predicted.
 
-    A trigger takes all windows that arrived since the one before took its own. Where the driver dies inside a trigger,
-    the trigger runs again with the same windows after the restart; where a worker dies, its tasks run again.
+    A trigger processes all windows that arrived since the previous one started. If the driver fails within a trigger,
+    the trigger runs again with the same windows after the restart; if a worker fails, its tasks run again.
     """
     rng = np.random.default_rng(seed)
     share = np.bincount(rng.integers(cell.partitions, size=cell.shards), minlength=cell.partitions) / cell.shards
@@ -84,11 +84,11 @@ def live(cell: Cell, faults: Faults, hours: float = 6.0, seed: int = 0) -> dict[
         now = max(now, taken_until + cell.trigger_s)
         arrived_from, taken_until = taken_until, now
         windows = cell.wearers * (taken_until - arrived_from) / cell.window_s
-        took, driver_died = 0.0, True
-        while driver_died:
+        took, driver_failed = 0.0, True
+        while driver_failed:
             busy = cell.fixed_s + _batch(cell, faults, windows * share, rng)
-            driver_died = _dies(busy, faults.driver_deaths_per_day, rng)
-            took += busy if not driver_died else busy * rng.random() + faults.restart_s
+            driver_failed = _fails(busy, faults.driver_failures_per_day, rng)
+            took += busy if not driver_failed else busy * rng.random() + faults.restart_s
         now += took
         lengths.append(took)
         # Windows arrive evenly over the span that this trigger took.
@@ -110,19 +110,19 @@ def live(cell: Cell, faults: Faults, hours: float = 6.0, seed: int = 0) -> dict[
 
 
 def _batch(cell: Cell, faults: Faults, windows: Any, rng: Any) -> float:
-    """Return how long the tasks of a trigger take on the cores, each taken by the first free one."""
+    """Return the time of a trigger's tasks, each run by the first free core."""
     seconds = windows * cell.core_s_per_window * _noise(faults, len(windows), rng)
-    died = _dies(seconds, faults.deaths_per_core_day, rng)
-    seconds = seconds + died * (seconds * rng.random(len(seconds)) + faults.restart_s)
+    failed = _fails(seconds, faults.failures_per_core_day, rng)
+    seconds = seconds + failed * (seconds * rng.random(len(seconds)) + faults.restart_s)
     free = [0.0] * cell.cores
     for task in np.sort(seconds)[::-1]:
         heapq.heapreplace(free, free[0] + float(task))
     return max(free)
 
 
-def _dies(seconds: Any, deaths_per_day: float, rng: Any) -> Any:
-    """Whether a process that may die at any moment does so within these seconds, for each of them."""
-    return rng.random(np.shape(seconds)) < -np.expm1(-seconds * deaths_per_day / 86400)
+def _fails(seconds: Any, failures_per_day: float, rng: Any) -> Any:
+    """Return whether a process with this failure rate fails within these seconds, for each of them."""
+    return rng.random(np.shape(seconds)) < -np.expm1(-seconds * failures_per_day / 86400)
 
 
 def _noise(faults: Faults, count: int, rng: Any) -> Any:
@@ -131,7 +131,7 @@ def _noise(faults: Faults, count: int, rng: Any) -> Any:
 
 
 def most_wearers(cell: Cell, faults: Faults, age_s: float, **options: Any) -> int:
-    """Return how many wearers a cell holds so that 99 % of windows are answered within `age_s`, to two digits."""
+    """Return the largest number of wearers for which 99 % of windows are predicted within `age_s`, to two digits."""
     low, high = 0, int(2 * cell.cores * cell.window_s / cell.core_s_per_window)
     while high - low > max(0.01 * high, 1):
         middle = (low + high) // 2
@@ -144,18 +144,18 @@ def most_wearers(cell: Cell, faults: Faults, age_s: float, **options: Any) -> in
 
 @dataclass(frozen=True, kw_only=True)
 class Cohort:
-    """Recordings as jobs on workers.
+    """Recordings as jobs of workers.
 
     Parameters
     ----------
     recordings, seconds_each
-        How many, and the time of one on one worker.
+        Number of recordings, and the time of one on one worker.
     memory_gb
-        What one needs while it runs.
+        Memory of one while it runs.
     node_cores, node_memory_gb
-        Of each machine; it runs as many recordings as both allow.
+        Cores and memory of a machine; it runs as many recordings as both allow.
     nodes
-        Machines.
+        Number of machines.
     """
 
     seconds_each: float
@@ -167,27 +167,27 @@ class Cohort:
 
     @property
     def workers(self) -> int:
-        """Recordings that run at the same time."""
+        """Number of recordings that run at the same time."""
         return self.nodes * min(self.node_cores, int(self.node_memory_gb / self.memory_gb))
 
 
 def batch(cohort: Cohort, faults: Faults, seed: int = 0) -> dict[str, float]:
-    """Simulate a cohort job by job: a worker that dies loses its recording, which goes to the end of the queue."""
+    """Simulate a cohort job by job; a worker that fails loses its recording, which returns to the queue."""
     rng = np.random.default_rng(seed)
     seconds = cohort.seconds_each * _noise(faults, cohort.recordings, rng)
-    rate = faults.deaths_per_core_day / 86400
+    rate = faults.failures_per_core_day / 86400
     waiting, free = list(range(cohort.recordings))[::-1], [0.0] * cohort.workers
     heapq.heapify(free)
     done_s = lost_s = 0.0
-    deaths = 0
+    failures = 0
     while waiting:
         job, start = waiting.pop(), heapq.heappop(free)
-        lived = rng.exponential(1 / rate) if rate else np.inf
-        if lived < seconds[job]:
-            deaths += 1
-            lost_s += lived
+        uptime = rng.exponential(1 / rate) if rate else np.inf
+        if uptime < seconds[job]:
+            failures += 1
+            lost_s += uptime
             waiting.insert(0, job)
-            heapq.heappush(free, start + lived + faults.restart_s)
+            heapq.heappush(free, start + uptime + faults.restart_s)
         else:
             done_s = max(done_s, start + seconds[job])
             heapq.heappush(free, start + seconds[job])
@@ -195,7 +195,7 @@ def batch(cohort: Cohort, faults: Faults, seed: int = 0) -> dict[str, float]:
     return {
         "workers": float(cohort.workers),
         "hours": done_s / 3600,
-        "deaths": float(deaths),
+        "failures": float(failures),
         "lost_share": lost_s / useful,
         "efficiency": useful / (done_s * cohort.workers),
         "cores_idle_for_memory": 1 - cohort.workers / (cohort.nodes * cohort.node_cores),

@@ -1,4 +1,4 @@
-"""Orders of a stream, and what experiments look at besides scores, against plain loops."""
+"""Stream orders and feature-space analyses against plain loops."""
 
 from __future__ import annotations
 
@@ -8,40 +8,38 @@ import pytest
 from sight import registry
 from sight.bench import analyses
 from sight.bench.plan import Trial
-from sight.bench.worker import ordered
+from sight.bench.stream_orders import reorder
 from sight.methods.sight import SIGHT
 from sight.testing import ToySource, toy_stream
-
-# --- orders and analyses -------------------------------------------------------------------------------------------
 
 
 def trial(order: str, seed: int = 0) -> Trial:
     return Trial(sources=("A",), target="B", seed=seed, encoder="cnn", order=order)
 
 
-def test_orders_of_a_stream():
+def test_stream_orders():
     windows = toy_stream(ToySource(), n=100)
     windows.gap_before_s[50] = 30
     first = windows.x[:, 0, 0]
-    joined = ordered(windows, trial("chronological"))
+    joined = reorder(windows, trial("chronological"))
     assert (joined.x == windows.x).all()
     assert not joined.gap_before_s.any()
     assert np.diff(joined.time_s) == pytest.approx(windows.stride_s)
-    assert ordered(windows, trial("chronological"), use_gaps=True).gap_before_s[50] == 30
-    blocks = ordered(windows, trial("blocks"))
+    assert reorder(windows, trial("chronological"), use_gaps=True).gap_before_s[50] == 30
+    blocks = reorder(windows, trial("blocks"))
     place = np.array([int(np.flatnonzero(first == value)[0]) for value in blocks.x[:, 0, 0]])
     assert sorted(place.tolist()) == list(range(100))
     jumps = np.flatnonzero(np.diff(place) != 1) + 1
     assert set(place[[0, *jumps]] % 32) == {0}  # only whole blocks of 32 move
     assert (blocks.label == windows.label[place]).all()
-    shuffled = ordered(windows, trial("shuffled"))
+    shuffled = reorder(windows, trial("shuffled"))
     assert sorted(shuffled.x[:, 0, 0].tolist()) == sorted(first.tolist())
     assert np.mean(np.diff(shuffled.label) != 0) > np.mean(np.diff(windows.label) != 0)
-    assert (ordered(windows, trial("shuffled")).x == shuffled.x).all()
-    assert (ordered(windows, trial("shuffled", seed=1)).x != shuffled.x).any()
+    assert (reorder(windows, trial("shuffled")).x == shuffled.x).all()
+    assert (reorder(windows, trial("shuffled", seed=1)).x != shuffled.x).any()
 
 
-def bound_stream(n: int = 300, noise: float = 0.3):
+def bound_stream(n: int = 120, noise: float = 0.3):
     source = ToySource()
     windows = toy_stream(source, n=n, noise=noise)
     return SIGHT().bind(source), windows, source.encode(windows.x)
@@ -72,24 +70,25 @@ def test_geometry_against_a_plain_loop():
     assert sum(found["histogram_inside"]) == len(inside)
 
 
-def test_prototypes_of_a_wearer_who_differs_come_nearer():
+def test_prototypes_approach_the_centroids_of_a_shifted_subject():
     adapter, windows, (z, p) = bound_stream(n=600)
     shifted = z + 2 * np.abs(z).mean()
     found = analyses.prototypes(adapter.clone(eta_mu=0.2, omega_mu=0.0), windows, (shifted, p))
-    first, last = np.array(found["first"]), np.array(found["last"])
-    several = np.array(found["segments"]) >= 2
-    assert (np.isfinite(first) == several).all()
-    assert (last[several] > first[several]).all()
+    first, last = np.array(found["prototype_first"]), np.array(found["prototype_last"])
+    repeated = np.array(found["prototype_segments"]) >= 2
+    assert (np.isfinite(first) == repeated).all()
+    assert (last[repeated] > first[repeated]).all()
     frozen = analyses.prototypes(adapter.clone(prototypes="off"), windows, (shifted, p))
-    assert np.array(frozen["first"])[several] == pytest.approx(np.array(frozen["source"])[several], abs=1e-5)
+    start, source = (np.array(frozen[f"prototype_{name}"])[repeated] for name in ("first", "source"))
+    assert start == pytest.approx(source, abs=1e-5)
 
 
-def test_motivation_counts_transitions_and_peaks_at_the_change():
+def test_motivation_counts_transitions_and_peaks_at_changes():
     adapter, windows, encoded = bound_stream()
     found = analyses.motivation(adapter, windows, encoded)
     expected = np.zeros((5, 5), int)
-    for before, now in zip(windows.label[:-1], windows.label[1:], strict=True):
-        expected[before, now] += 1
+    for before, after in zip(windows.label[:-1], windows.label[1:], strict=True):
+        expected[before, after] += 1
     assert found["transitions_true"] == expected.tolist()
     mean = np.array(found["deviation_sum"]) / np.maximum(found["deviation_count"], 1)
     assert mean.argmax() == analyses.AROUND
@@ -97,7 +96,7 @@ def test_motivation_counts_transitions_and_peaks_at_the_change():
     assert found["towards_new"] > found["towards_old"]
 
 
-def test_each_class_is_a_stream_of_its_own():
+def test_each_class_is_a_separate_stream():
     adapter, windows, (z, p) = bound_stream(noise=2.0)
     windows.label[:7] = -1
     found = analyses.classes(adapter, windows, (z, p))
@@ -108,10 +107,10 @@ def test_each_class_is_a_stream_of_its_own():
     assert found["accuracy"] == pytest.approx(np.concatenate(right).mean())
     assert found["balanced_accuracy"] == pytest.approx(np.mean([own.mean() for own in right]))
     assert found["streams"] == len(right) > 3
-    assert found["accuracy"] < 1  # or the comparison would prove little
+    assert found["accuracy"] < 1  # otherwise the comparison proves little
 
 
-def test_analyses_of_prototypes_need_some():
+def test_analyses_refuse_methods_without_prototypes():
     adapter, windows, encoded = bound_stream(n=20)
-    with pytest.raises(TypeError, match="keeps prototypes"):
+    with pytest.raises(TypeError, match="with prototypes"):
         analyses.geometry(registry.method("ema").bind(adapter.source), windows, encoded)

@@ -1,4 +1,4 @@
-"""Speed as a promise: ratios inside one run, with margins that noise does not cross and a regression of 2x does."""
+"""Speed budgets: ratios within one run, with margins that noise does not exceed and a slowdown by two does."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ pytest.importorskip("numba")
 pytest.importorskip("onnx")
 
 from sight.bench import timing  # noqa: E402
-from sight.bench.naive_sight import PlainSight  # noqa: E402
-from sight.bench.timing_models import SHAPES, make  # noqa: E402
+from sight.bench.naive_sight import NaiveSight  # noqa: E402
+from sight.bench.timing_models import SHAPES, make_setup  # noqa: E402
 from sight.methods._backend import FIRST, numba_backend, numpy_backend  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
 from sight.sources import FeatureSource  # noqa: E402
@@ -26,52 +26,54 @@ def threads():
 
 
 @pytest.fixture(scope="module")
-def bed(tmp_path_factory):
-    return make(SHAPES[0], 64, tmp_path_factory.mktemp("bed"))
+def setup(tmp_path_factory):
+    return make_setup(SHAPES[0], 64, tmp_path_factory.mktemp("setup"))
 
 
 @pytest.fixture(scope="module")
-def features(bed):
-    return bed.onnx.encode(bed.x)
+def features(setup):
+    return setup.onnx.encode(setup.x)
 
 
-def test_plain_torch_rival_answers_the_same(bed, features):
+def test_naive_torch_sight_predicts_the_same(setup, features):
     z, p = features
-    plain = PlainSight(bed.torch)
+    naive = NaiveSight(setup.torch)
     theirs = np.array(
-        [plain.update(*pair).numpy() for pair in zip(torch.from_numpy(z), torch.from_numpy(p), strict=True)]
+        [naive.update(*pair).numpy() for pair in zip(torch.from_numpy(z), torch.from_numpy(p), strict=True)]
     )
-    assert (SIGHT().bind(bed.onnx).refine(z, p).argmax(axis=1) == theirs.argmax(axis=1)).mean() > 0.95
+    assert (SIGHT().bind(setup.onnx).refine(z, p).argmax(axis=1) == theirs.argmax(axis=1)).mean() > 0.95
 
 
-def test_replay_is_far_quicker_than_the_plain_torch_loop(bed, features):
+def test_replay_is_far_faster_than_the_naive_torch_loop(setup, features):
     z, p = features
-    adapter, plain = SIGHT().bind(bed.onnx), PlainSight(bed.torch)
+    adapter, naive = SIGHT().bind(setup.onnx), NaiveSight(setup.torch)
     assert adapter.backend.name == "numba"
     pairs = list(zip(torch.from_numpy(z), torch.from_numpy(p), strict=True))
     times = timing.medians(
-        {"replay": lambda _: adapter.refine(z[:16], p[:16]), "plain": lambda n: plain.update(*pairs[n % len(pairs)])},
+        {"replay": lambda _: adapter.refine(z[:16], p[:16]), "naive": lambda n: naive.update(*pairs[n % len(pairs)])},
         60,
     )
-    assert times["plain"] / (times["replay"] / 16) > 45  # 70 to 110
+    assert times["naive"] / (times["replay"] / 16) > 45  # 70 to 110
 
 
-def test_a_live_step_costs_less_than_the_torch_forward(bed):
-    adapter, x = SIGHT().bind(bed.onnx), torch.from_numpy(bed.x)
+def test_a_live_step_costs_less_than_the_torch_forward(setup):
+    adapter, x = SIGHT().bind(setup.onnx), torch.from_numpy(setup.x)
 
     def forward(n):
         with torch.inference_mode():
-            bed.torch.network(x[n % 64 : n % 64 + 1])
+            setup.torch.network(x[n % 64 : n % 64 + 1])
 
-    times = timing.medians({"step": lambda n: adapter.step(bed.x[n % 64 : n % 64 + 1]), "forward": forward}, rounds=150)
+    times = timing.medians(
+        {"step": lambda n: adapter.step(setup.x[n % 64 : n % 64 + 1]), "forward": forward}, rounds=150
+    )
     assert times["step"] / times["forward"] < 0.75  # 0.44 to 0.49
 
 
-def test_adaptation_is_a_small_part_of_the_encoder(bed, features):
+def test_adaptation_is_a_small_part_of_the_encoder(setup, features):
     z, p = features
-    adapter = SIGHT().bind(bed.onnx)
+    adapter = SIGHT().bind(setup.onnx)
     update = timing.alone(lambda _: adapter.refine(z[:16], p[:16]), 60) / 16
-    encoder = timing.alone(lambda n: bed.onnx.encode(bed.x[n % 64 : n % 64 + 1]), 60)
+    encoder = timing.alone(lambda n: setup.onnx.encode(setup.x[n % 64 : n % 64 + 1]), 60)
     assert update / encoder < 0.05  # 0.027 to 0.034
 
 
@@ -89,9 +91,9 @@ def test_cost_is_linear_in_classes_and_windows():
     assert seconds(8, 64) / base < 8
 
 
-def test_compiled_beats_numpy_many_times(features, bed):
+def test_compiled_is_many_times_faster_than_numpy(features, setup):
     z, p = features
-    adapter = SIGHT().bind(bed.onnx)
+    adapter = SIGHT().bind(setup.onnx)
     arguments = (z[:8], p[:8], adapter.states.arrays, FIRST, *adapter.constants)
     tasks = {
         "numba": lambda _: numba_backend(SIGHT).advance(*arguments),
@@ -101,7 +103,7 @@ def test_compiled_beats_numpy_many_times(features, bed):
     assert times["numpy"] / times["numba"] > 12  # about 19
 
 
-def test_live_state_is_the_prototypes_and_little_more():
+def test_live_state_is_little_more_than_the_prototypes():
     adapter = SIGHT().bind(FeatureSource(np.random.default_rng(0).normal(size=(5, 2048)).astype(np.float32)))
     assert sum(array.nbytes for array in adapter.state().values()) <= 41 * 1024
     assert adapter.many(10).nbytes <= 10 * 41 * 1024

@@ -1,4 +1,4 @@
-"""Statistics of the benchmark against slow references that count everything."""
+"""Statistics against slow references by enumeration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from sight.bench.stats import average_ranks, bootstrap_interval, holm, record, signed_rank
+from sight.bench.stats import average_ranks, bootstrap_interval, holm, record, shared_interval, signed_rank
 
 RNG = np.random.default_rng(3)
 
@@ -20,18 +20,31 @@ def test_bootstrap_agrees_with_all_possible_draws():
     assert bootstrap_interval(differences, draws=100_000) == pytest.approx(expected, abs=0.06)
 
 
-def test_bootstrap_is_the_same_each_time_and_silent_with_few_people():
+def test_bootstrap_is_deterministic_and_needs_five_subjects():
     differences = RNG.normal(size=20)
     assert bootstrap_interval(differences) == bootstrap_interval(differences)
     assert bootstrap_interval(differences) != bootstrap_interval(differences, draws=9_999)
     assert np.isnan(bootstrap_interval(differences[:4])).all()
 
 
-def test_bootstrap_covers_the_truth_as_often_as_it_says():
+def test_bootstrap_has_its_nominal_coverage():
     hits = [
         low <= 0.3 <= high for low, high in (bootstrap_interval(RNG.normal(0.3, 1, 30), draws=500) for _ in range(300))
     ]
     assert 0.88 <= np.mean(hits) <= 0.98
+
+
+def test_subjects_shared_by_settings_are_drawn_together():
+    one, subjects = np.random.default_rng(0).normal(size=12), [f"p{i}" for i in range(12)]
+    others = [f"q{i}" for i in range(12)]
+    assert shared_interval([one, -one], [subjects, subjects]) == pytest.approx((0, 0))  # gains and losses cancel
+    low, high = shared_interval([one, -one], [subjects, others])
+    assert high - low > 0.2
+    assert shared_interval([one], [subjects]) == pytest.approx(bootstrap_interval(one))
+    # Independent settings: the deviation of a mean of two is that of one over the root of two.
+    single, both = bootstrap_interval(one), shared_interval([one, one], [subjects, others])
+    assert (both[1] - both[0]) / (single[1] - single[0]) == pytest.approx(1 / np.sqrt(2), abs=0.04)
+    assert all(np.isnan(shared_interval([one, one[:3]], [subjects, subjects[:3]])))
 
 
 @pytest.mark.parametrize("n", [5, 8, 10])
@@ -56,13 +69,13 @@ def test_signed_rank_without_differences_and_with_ties():
     assert signed_rank(tied) == pytest.approx(reference.wilcoxon(tied, method="approx").pvalue)
 
 
-def test_ties_among_few_people_are_counted_exactly():
+def test_ties_among_few_subjects_are_enumerated():
     # Ranks 2, 2, 2, 4.5, 4.5, 6 with signs add up to 17; with none or one 2 negative they do, or with all turned round.
     assert signed_rank(np.array([1.0, 1.0, -1.0, 2.0, 2.0, 3.0])) == 2 * (1 + 3) / 2**6
 
 
 @pytest.mark.parametrize("differences", [np.ones(5), np.array([1.0, 2.0, 2.0, 3.0, 3.0]), np.full(3, -4.0)])
-def test_five_people_alike_are_never_below_one_in_twenty(differences):
+def test_five_equal_subjects_are_never_below_one_in_twenty(differences):
     assert signed_rank(differences) == 2 / 2 ** len(differences)
 
 
@@ -74,8 +87,8 @@ def test_holm_by_hand():
     assert len(holm([])) == 0
 
 
-def test_holm_controls_what_it_promises():
-    """With no effect anywhere, at most about one family in twenty has any finding."""
+def test_holm_controls_the_family_wise_error():
+    """Without any effect, at most about one family in twenty has a p-value below 0.05."""
     families = RNG.uniform(size=(2000, 6))
     assert np.mean([holm(p).min() < 0.05 for p in families]) < 0.065
 

@@ -1,4 +1,4 @@
-"""A row of the benchmark: what its name stands for, and what it tells of the method that ran."""
+"""Rows of the benchmark: what determines their name, and what they record of the method."""
 
 from __future__ import annotations
 
@@ -14,22 +14,19 @@ from sight.testing import toy_network, toy_stream
 
 
 @pytest.fixture
-def stage(tmp_path):
+def data(tmp_path):
     windows = toy_stream(n=40)
     recipe = Recipe(classes=tuple("abcde"), encoder="cnn", epochs=1, batch=8, seed=0, device="cpu")
     trial = Trial(sources=("A",), target="B", seed=0, encoder="cnn", order="chronological")
     plan = {"experiment": SimpleNamespace(kind="compare"), "setting": SimpleNamespace(use_gaps=False)}
     job = worker.Job(**plan, out=tmp_path)
-    return worker._Stage(dataset=None, sources=[windows], target=windows, recipe=recipe, trial=trial, job=job)
+    return worker.TrialData(dataset=None, sources=[windows], target=windows, recipe=recipe, trial=trial, job=job)
 
 
-FILES = ["methods/_gradient.py", "base.py", "train.py", "metrics.py", "bench/stream_orders.py"]
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_a_row_is_named_after_all_code_that_decides_it(stage, edit, file):
+@pytest.mark.parametrize("file", ["methods/tent.py", "base.py", "train.py", "metrics.py", "bench/stream_orders.py"])
+def test_the_name_of_a_row_depends_on_all_code_behind_it(data, edit, file):
     def name():
-        return replace(stage).path(Variant(label="TENT", method="tent"))
+        return replace(data).row_path(Variant(label="TENT", method="tent"))
 
     before = name()
     edit("report/html.py")
@@ -49,10 +46,10 @@ def test_a_row_is_named_after_all_code_that_decides_it(stage, edit, file):
         ("none", "chunk", False),
     ],
 )
-def test_a_row_tells_what_was_needed_under_the_rule_that_ran(stage, method, rule, batch):
+def test_a_row_records_the_needs_under_its_streaming_rule(data, method, rule, batch):
     source = toy_network()
     source.card = replace(source.card, training={"windows": 0})
     variant = Variant(label=method, method=method, rule=rule)
-    row = worker._row(stage, variant, source, stage.target, source.encode(stage.target.x))
+    row = worker._result_columns(data, variant, source, data.target, source.encode(data.target.x))
     assert row["needs"]["batch"] is batch
     assert row["needs"]["gradient"] is (method != "none")

@@ -1,4 +1,4 @@
-"""Who may do what: without a token that permits it nothing can be read or written, on any route there is or will be."""
+"""Access control: without a token that permits it nothing can be read or written, on any route."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from itertools import product
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from sight.serve.chunk_format import Arrival, pack
-from sight.serve.problems import DENIED
-from sight.serve.tokens import SCOPES, TokenBook
-from tests.helpers.keeping import walk
-from tests.helpers.serving import closed, command, running, until
+from sight.serve.chunk_format import pack
+from sight.serve.chunks import Chunk
+from sight.serve.errors import DENIED
+from sight.serve.tokens import SCOPES, TokenFile
+from tests.helpers.services import read_until, read_until_closed, running, serve_command
+from tests.helpers.sessions import make_stream
 
-#: Routes that say no more than that the service lives.
+#: Routes without a token; they report only that the service runs.
 OPEN = {"/healthz", "/readyz"}
-#: What each route asks for; a new route fails the test below until it is written here.
+#: Scope of each route; a new route fails the test below until it is added here.
 SCOPE = {
     ("get", "/metrics"): "read",
     ("get", "/v1/models"): None,
@@ -34,19 +35,19 @@ SCOPE = {
 
 @pytest.fixture
 def book(tmp_path):
-    return TokenBook(tmp_path / "tokens.json")
+    return TokenFile(tmp_path / "tokens.json")
 
 
 @pytest.fixture
 def client(tmp_path, book):
-    """A service with tokens, where anna and bela have been."""
+    """A service with tokens and the wearers anna and bela."""
     owner, _ = book.add(SCOPES)
     with running(tmp_path) as client:
         for wearer in ("anna", "bela"):
             client.put(f"/v1/wearers/{wearer}", json={"model": "toy@1"}, headers=bearer(owner))
             client.post(f"/v1/wearers/{wearer}/samples", json=chunk(1), headers=bearer(owner))
         client.owner = owner
-        client.service.tokens.every_s = 0  # changes of the file count at once
+        client.service.tokens.check_every_s = 0  # changes of the file take effect at once
         yield client
 
 
@@ -55,7 +56,7 @@ def bearer(text):
 
 
 def chunk(seq):
-    return {"seq": seq, "values": walk(seq, 5).tolist()}
+    return {"seq": seq, "values": make_stream(seq, 5).tolist()}
 
 
 def routes(client):
@@ -70,28 +71,28 @@ def call(client, method, path, wearer="anna", token=None):
     return client.request(method, path.replace("{wearer}", wearer), headers=headers, **body)
 
 
-def untouched(client):
-    """Everything there is, as its owner sees it."""
+def everything(client):
+    """Return all data of the service, as its owner sees them."""
     wearers = client.get("/v1/wearers", headers=bearer(client.owner)).json()["wearers"]
-    for one in wearers:
-        assert one.pop("idle_s") >= 0  # which goes on by itself
+    for row in wearers:
+        assert row.pop("idle_s") >= 0  # changes with time
     return wearers, [
-        client.get(f"/v1/wearers/{one['wearer']}{part}", headers=bearer(client.owner)).json()
-        for one in wearers
+        client.get(f"/v1/wearers/{row['wearer']}{part}", headers=bearer(client.owner)).json()
+        for row in wearers
         for part in ("", "/events")
     ]
 
 
-def test_every_route_is_known_and_says_that_it_wants_a_token(client):
+def test_every_route_declares_that_it_needs_a_token(client):
     described = client.get("/openapi.json").json()["paths"]
     assert {route for route in routes(client) if route[1] not in OPEN} == set(SCOPE)
     for method, path in SCOPE:
-        told = described[path][method]
-        assert told["security"] == [{"HTTPBearer": []}], path
-        assert "401" in told["responses"]
+        route = described[path][method]
+        assert route["security"] == [{"HTTPBearer": []}], path
+        assert "401" in route["responses"]
         assert all(
-            body["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Problem"}
-            for status, body in told["responses"].items()
+            body["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/ErrorOut"}
+            for status, body in route["responses"].items()
             if status >= "400"
         ), path
 
@@ -99,49 +100,49 @@ def test_every_route_is_known_and_says_that_it_wants_a_token(client):
 def test_without_a_token_or_with_a_wrong_one_nothing_is_read_or_written(client, book):
     gone, removed = book.add(SCOPES)
     book.remove(removed.id)
-    before = untouched(client)
+    before = everything(client)
     wrong = [None, "x", gone, client.owner[:-1], client.owner + "a", "ünï", "\x7f", f"{client.owner} {client.owner}"]
     for (method, path), token in product(SCOPE, wrong):
-        told = call(client, method, path, token=token)
-        assert (told.status_code, told.json()) == (401, {"error": DENIED}), (method, path, token)
-        assert told.headers["www-authenticate"] == "Bearer"
+        response = call(client, method, path, token=token)
+        assert (response.status_code, response.json()) == (401, {"error": DENIED}), (method, path, token)
+        assert response.headers["www-authenticate"] == "Bearer"
     for scheme in (f"Basic {client.owner}", client.owner, "Bearer", "Bearer  "):
         assert client.get("/v1/wearers", headers={"authorization": scheme}).status_code == 401
     assert client.get(f"/v1/wearers?token={client.owner}").status_code == 401
-    assert untouched(client) == before
+    assert everything(client) == before
     for path in OPEN:
         assert client.get(path).json() == {"status": "ok"}
 
 
-def test_a_scope_opens_its_routes_and_no_others(client, book):
+def test_a_scope_permits_its_routes_and_no_others(client, book):
     for scope in SCOPES:
         token, _ = book.add([scope])
-        before = untouched(client)
+        before = everything(client)
         for (method, path), wanted in SCOPE.items():
-            told = call(client, method, path, wearer="nobody", token=token)
+            response = call(client, method, path, wearer="absent", token=token)
             if wanted in (scope, None):
-                assert told.status_code not in (401, 403), (scope, method, path)
+                assert response.status_code not in (401, 403), (scope, method, path)
             else:
-                assert (told.status_code, told.json()) == (403, {"error": DENIED}), (scope, method, path)
-        client.delete("/v1/wearers/nobody", headers=bearer(client.owner))
-        assert untouched(client) == before
+                assert (response.status_code, response.json()) == (403, {"error": DENIED}), (scope, method, path)
+        client.delete("/v1/wearers/absent", headers=bearer(client.owner))
+        assert everything(client) == before
 
 
-def test_one_wearers_token_cannot_tell_whether_another_exists(client, book):
+def test_a_token_does_not_reveal_whether_another_wearer_exists(client, book):
     token, _ = book.add(SCOPES, ["anna", "lab-*"])
     listed = client.get("/v1/wearers", headers=bearer(token)).json()["wearers"]
-    assert [one["wearer"] for one in listed] == ["anna"]
-    before = untouched(client)
-    for (method, path), wearer in product(SCOPE, ("bela", "nobody", "annab", "lab", "x.anna")):
+    assert [row["wearer"] for row in listed] == ["anna"]
+    before = everything(client)
+    for (method, path), wearer in product(SCOPE, ("bela", "absent", "annab", "lab", "x.anna")):
         if "{wearer}" in path:
-            told = call(client, method, path, wearer=wearer, token=token)
-            assert (told.status_code, told.json()) == (403, {"error": DENIED}), (method, path, wearer)
-    assert untouched(client) == before
+            response = call(client, method, path, wearer=wearer, token=token)
+            assert (response.status_code, response.json()) == (403, {"error": DENIED}), (method, path, wearer)
+    assert everything(client) == before
     assert call(client, "get", "/v1/wearers/{wearer}", token=token).json()["wearer"] == "anna"
 
 
-def refused(socket):
-    end = closed(socket)
+def close_reason(socket):
+    end = read_until_closed(socket)
     return end.code, end.reason
 
 
@@ -149,72 +150,72 @@ FIRST = ['{"type":"watch","wearer":"anna"}', '{"type":"auth","token":"x"}', '{"t
 
 
 @pytest.mark.parametrize("path", ["/v1/ingest", "/v1/watch"])
-def test_sockets_want_a_token_before_anything_else(client, path):
-    before = untouched(client)
+def test_sockets_need_a_token_first(client, path):
+    before = everything(client)
     for first in FIRST:
         with client.websocket_connect(path) as socket:
             socket.send_text(first)
-            assert refused(socket) == (1008, DENIED)
+            assert close_reason(socket) == (1008, DENIED)
     with client.websocket_connect(path) as socket:
-        socket.send_bytes(pack([Arrival("anna", 2, walk(2, 5))]))
-        assert refused(socket) == (1008, DENIED)
+        socket.send_bytes(pack([Chunk("anna", 2, make_stream(2, 5))]))
+        assert close_reason(socket) == (1008, DENIED)
     with client.websocket_connect(path, headers=bearer("wrong")) as socket:
         socket.send_json({"type": "watch", "wearer": "anna"})
-        assert refused(socket) == (1008, DENIED)
-    assert untouched(client) == before
+        assert close_reason(socket) == (1008, DENIED)
+    assert everything(client) == before
 
 
-def test_sockets_show_and_take_what_the_token_permits(client, book):
+def test_sockets_send_and_accept_what_the_token_permits(client, book):
     token, _ = book.add(["read", "ingest"], ["anna"])
     with client.websocket_connect("/v1/watch") as socket:
         socket.send_json({"type": "auth", "token": token})
-        for wearer in ("bela", "nobody"):
+        for wearer in ("bela", "absent"):
             socket.send_json({"type": "watch", "wearer": wearer})
             assert socket.receive_json() == {"type": "error", "wearer": wearer, "seq": None, "error": DENIED}
         socket.send_json({"type": "watch", "wearer": "anna"})
-        assert until(socket, "hello")[-1]["wearer"] == "anna"
+        assert read_until(socket, "hello")[-1]["wearer"] == "anna"
         client.post("/v1/wearers/bela/samples", json=chunk(2), headers=bearer(client.owner))
         client.post("/v1/wearers/anna/samples", json=chunk(2), headers=bearer(client.owner))
-        assert {one["wearer"] for one in until(socket, "picture")} == {"anna"}
+        assert {message["wearer"] for message in read_until(socket, "adaptation")} == {"anna"}
     with client.websocket_connect("/v1/ingest", headers=bearer(token)) as socket:
-        socket.send_bytes(pack([Arrival(name, 3, walk(3, 5)) for name in ("bela", "nobody", "anna")]))
-        told = [socket.receive_json() for _ in range(3)]
-        assert [one.get("error") for one in told] == [DENIED, DENIED, None]
+        socket.send_bytes(pack([Chunk(name, 3, make_stream(3, 5)) for name in ("bela", "absent", "anna")]))
+        messages = [socket.receive_json() for _ in range(3)]
+        assert [message.get("error") for message in messages] == [DENIED, DENIED, None]
     reader, _ = book.add(["read"], ["*"])
     with client.websocket_connect("/v1/ingest", headers=bearer(reader)) as socket:
         socket.send_json({"type": "samples", "wearer": "anna", **chunk(4)})
         assert socket.receive_json()["error"] == DENIED
 
 
-def test_a_token_that_is_removed_stops_working_on_open_sockets_too(client, book):
+def test_a_removed_token_is_rejected_on_open_sockets_too(client, book):
     token, entry = book.add(["ingest", "read"])
     with client.websocket_connect("/v1/ingest", headers=bearer(token)) as socket:
         socket.send_json({"type": "samples", "wearer": "anna", **chunk(2)})
         assert socket.receive_json()["type"] == "ack"
         book.remove(entry.id)
         socket.send_json({"type": "samples", "wearer": "anna", **chunk(3)})
-        assert refused(socket) == (1008, DENIED)
+        assert close_reason(socket) == (1008, DENIED)
     assert client.get("/v1/wearers", headers=bearer(token)).status_code == 401
 
 
-def test_a_watcher_whose_token_is_removed_sees_nothing_more(client, book):
+def test_a_subscriber_whose_token_is_removed_is_disconnected(client, book):
     token, entry = book.add(["read"])
     with client.websocket_connect("/v1/watch", headers=bearer(token)) as socket:
         socket.send_json({"type": "watch", "wearer": "anna"})
-        until(socket, "hello")
+        read_until(socket, "hello")
         book.remove(entry.id)
         client.post("/v1/wearers/anna/samples", json=chunk(2), headers=bearer(client.owner))
         assert socket.receive()["code"] == 1008
 
 
-def test_removing_the_last_token_opens_nothing(client, book):
+def test_removing_the_last_token_permits_nothing(client, book):
     for token in book.tokens():
         book.remove(token.id)
     assert client.get("/v1/wearers").status_code == 401
     assert client.get("/v1/wearers", headers=bearer(client.owner)).status_code == 401
 
 
-def test_a_foreign_page_cannot_use_a_visitors_browser(tmp_path):
+def test_requests_from_other_sites_are_rejected(tmp_path):
     with running(tmp_path) as client:
         client.put("/v1/wearers/anna", json={"model": "toy@1"})
         foreign = {"origin": "https://evil.example"}
@@ -227,20 +228,20 @@ def test_a_foreign_page_cannot_use_a_visitors_browser(tmp_path):
             assert ended.value.code == 1008
 
 
-def test_tokens_are_kept_as_hashes_and_managed_by_the_command(tmp_path):
-    shown = command("token", "add", "--scopes", "ingest,read", "--wearers", "lab-*,anna", "--data", tmp_path)
-    secret = shown.output.split()[0]
+def test_tokens_are_stored_as_hashes_and_managed_by_the_command(tmp_path):
+    result = serve_command("token", "add", "--scopes", "ingest,read", "--wearers", "lab-*,anna", "--data", tmp_path)
+    secret = result.output.split()[0]
     file = tmp_path / "tokens.json"
     (entry,) = json.loads(file.read_text())["tokens"]
     assert secret not in file.read_text()
     assert len(secret) > 40
     assert file.stat().st_mode & 0o077 == 0
-    assert TokenBook(file).find(secret).wearers == ("lab-*", "anna")
-    listed = command("token", "list", "--data", tmp_path).output
+    assert TokenFile(file).find(secret).wearers == ("lab-*", "anna")
+    listed = serve_command("token", "list", "--data", tmp_path).output
     assert entry["id"] in listed
     assert secret not in listed
     assert entry["digest"] not in listed
-    assert command("token", "add", "--scopes", "reed", "--data", tmp_path).exit_code == 2
-    assert command("token", "remove", "nobody", "--data", tmp_path).exit_code == 2
-    assert command("token", "remove", entry["id"], "--data", tmp_path).exit_code == 0
-    assert TokenBook(file).find(secret) is None
+    assert serve_command("token", "add", "--scopes", "reed", "--data", tmp_path).exit_code == 2
+    assert serve_command("token", "remove", "absent", "--data", tmp_path).exit_code == 2
+    assert serve_command("token", "remove", entry["id"], "--data", tmp_path).exit_code == 0
+    assert TokenFile(file).find(secret) is None

@@ -1,4 +1,4 @@
-"""Live views: history, then everything once, as much as a page can draw, and never at the cost of the others."""
+"""Subscriptions: history, then every event once, a thinned signal, and no effect on other clients."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import threading
 import numpy as np
 import pytest
 
-from sight.serve.demo import Replay
+from sight.serve.demo import replay
+from sight.serve.errors import INTERNAL
 from sight.serve.monitoring import JsonLines
-from sight.serve.sockets import Watch
+from sight.serve.sockets import WatchConnection
 from sight.serve.subscriptions import HISTORY
 from sight.types import Recording
-from tests.helpers.keeping import RATE_HZ, alone, toy_model, walk
-from tests.helpers.serving import agrees, closed, enrol, post, running, until
+from tests.helpers.services import equal_events, post, put_wearers, read_until, read_until_closed, running
+from tests.helpers.sessions import RATE_HZ, make_stream, toy_model, uninterrupted
 
 TOY = toy_model("toy", "1")
 
@@ -27,118 +28,123 @@ def client(tmp_path):
 
 
 def expected(values):
-    return alone(TOY, values, "keel")
+    return uninterrupted(TOY, values, "keel")
 
 
-def test_watchers_get_history_then_everything_live_once(client):
-    enrol(client, "anna", "bela")
-    values = walk(7, 700)
-    for piece in np.split(values[:6500], 13):
-        post(client, "anna", piece)
+def test_subscribers_get_the_history_then_every_event_once(client):
+    put_wearers(client, "anna", "bela")
+    values = make_stream(7, 700)
+    for part in np.split(values[:6500], 13):
+        post(client, "anna", part)
     with client.websocket_connect("/v1/watch") as socket:
         socket.send_json({"type": "watch", "wearer": "anna"})
         hello = socket.receive_json()
         assert (hello["type"], hello["method"], hello["rate_hz"], hello["window_s"]) == ("hello", "keel", 10.0, 2.0)
         assert hello["classes"] == list(TOY.card.classes)
-        assert agrees(hello["history"], expected(values)[649 - HISTORY : 649])
+        assert hello["adaptation"]["count"] == hello["count"] == 649
+        assert equal_events(hello["history"], expected(values)[649 - HISTORY : 649])
         post(client, "anna", values[6500:6520])
-        live = until(socket, "picture")
-        events = [one for one in live if one["type"] == "event"]
-        signals = [one for one in live if one["type"] == "signal"]
-        assert agrees(events, expected(values)[649:651])
-        assert np.allclose(np.concatenate([one["values"] for one in signals]), values[6500:6520], atol=1e-4)
-        assert np.allclose(np.concatenate([one["time_s"] for one in signals]), np.arange(6500, 6520) / RATE_HZ)
+        live = read_until(socket, "adaptation")
+        events = [message for message in live if message["type"] == "event"]
+        signals = [message for message in live if message["type"] == "signal"]
+        assert equal_events(events, expected(values)[649:651])
+        assert np.allclose(np.concatenate([signal["values"] for signal in signals]), values[6500:6520], atol=1e-4)
+        assert np.allclose(np.concatenate([signal["time_s"] for signal in signals]), np.arange(6500, 6520) / RATE_HZ)
         assert live[-1]["count"] == 651
         socket.send_json({"type": "watch", "wearer": "bela"})
-        assert until(socket, "hello")[-1]["history"] == []
+        assert read_until(socket, "hello")[-1]["history"] == []
         post(client, "anna", values[6520:6600])
         post(client, "bela", values[:30])
-        assert {one["wearer"] for one in until(socket, "picture")} == {"bela"}
-        socket.send_json({"type": "watch", "wearer": "nobody"})
-        assert "no wearer" in until(socket, "error")[-1]["error"]
+        assert {message["wearer"] for message in read_until(socket, "adaptation")} == {"bela"}
+        socket.send_json({"type": "watch", "wearer": "absent"})
+        assert "no wearer" in read_until(socket, "error")[-1]["error"]
 
 
-def test_the_signal_is_thinned_to_what_a_page_can_draw(client):
-    enrol(client, "fast", rate_hz=100.0)
+def test_the_signal_is_thinned_to_25_hz(client):
+    put_wearers(client, "fast", rate_hz=100.0)
     with client.websocket_connect("/v1/watch") as socket:
         socket.send_json({"type": "watch", "wearer": "fast"})
-        until(socket, "hello")
+        read_until(socket, "hello")
         for start in range(0, 300, 30):
             post(client, "fast", np.full((30, 3), start, np.float32))
-        times = [t for one in until(socket, "picture") if one["type"] == "signal" for t in one["time_s"]]
+        messages = read_until(socket, "adaptation")
+    times = [time_s for message in messages if message["type"] == "signal" for time_s in message["time_s"]]
     assert np.allclose(np.diff(times), 0.04)
 
 
-def test_a_watcher_who_sleeps_is_moved_on_and_holds_nobody_up(client):
-    enrol(client, "anna")
-    values = walk(8, 400)
+def test_a_slow_subscriber_restarts_and_delays_no_other_client(client):
+    put_wearers(client, "anna")
+    values = make_stream(8, 400)
     with client.websocket_connect("/v1/watch") as socket:
         socket.send_json({"type": "watch", "wearer": "anna"})
-        until(socket, "hello")
-        (watched,) = client.service.hub._watched.values()
-        (watcher,) = watched.watchers
-        watcher.most = 20
+        read_until(socket, "hello")
+        (channel,) = client.service.subscriptions._channels.values()
+        (subscriber,) = channel.subscribers
+        subscriber.capacity = 20
         gate = threading.Event()
-        real = client.service.batcher.call
+        real = client.service.queue.call
 
-        async def held(function, *args, **kwargs):
+        async def blocked(function, *args, **kwargs):
+            if function == client.service.queue._ingest:
+                return await real(function, *args, **kwargs)
             while not gate.is_set():
                 await asyncio.sleep(0.01)
             return await real(function, *args, **kwargs)
 
-        for text in range(25):  # as many as its outbox does not hold
-            watcher.push(json.dumps({"type": "noise", "number": text}))
-        assert watcher.lagging
-        client.service.batcher.call = held
-        for piece in np.split(values, 40):
-            post(client, "anna", piece)
+        for number in range(25):  # more than its outbox holds
+            subscriber.push(json.dumps({"type": "noise", "number": number}), None)
+        assert subscriber._lagging
+        client.service.queue.call = blocked
+        for part in np.split(values, 40):
+            post(client, "anna", part)
         gate.set()
-        hello = until(socket, "hello")[-1]
-        numbers = [one["window"] for one in hello["history"]]
+        hello = read_until(socket, "hello")[-1]
+        numbers = [event["window"] for event in hello["history"]]
         while not numbers or numbers[-1] < 398:
             message = socket.receive_json()
             if message["type"] == "event":
                 numbers.append(message["window"])
             elif message["type"] == "hello":
-                numbers = [one["window"] for one in message["history"]]
+                numbers = [event["window"] for event in message["history"]]
     assert numbers == list(range(399))
     assert client.service.metrics.lagging._value.get() >= 1
 
 
-@pytest.mark.parametrize("owner", ["hello", "writer", "picture"])
-def test_a_view_that_fails_is_logged_and_told_to_its_watcher_alone(client, monkeypatch, caplog, owner):
+@pytest.mark.parametrize("part", ["hello", "writer", "adaptation"])
+def test_a_failing_subscription_is_logged_and_closed(client, monkeypatch, caplog, part):
     def failing(*_):
         raise ZeroDivisionError("0.123456 is part of a sample")
 
-    enrol(client, "anna")
+    put_wearers(client, "anna")
     with client.websocket_connect("/v1/watch") as other, client.websocket_connect("/v1/watch") as socket:
         other.send_json({"type": "watch", "wearer": "anna"})
-        until(other, "hello")
-        if owner == "hello":  # the keeper fails while the greeting is made
+        read_until(other, "hello")
+        if part == "hello":  # the first message cannot be made
             monkeypatch.setattr(client.service, "_latest", failing)
-        elif owner == "writer":  # something in the loop that writes
-            monkeypatch.setattr(Watch, "_send", failing)
+        elif part == "writer":
+            monkeypatch.setattr(WatchConnection, "_send_hello", failing)
         else:
-            monkeypatch.setattr(client.service.keeper, "picture", failing)
+            monkeypatch.setattr(client.service.manager, "adaptation", failing)
         socket.send_json({"type": "watch", "wearer": "anna"})
-        if owner == "picture":  # nobody's socket depends on it
-            until(socket, "hello")
-            post(client, "anna", walk(7, 3))
-            assert [one["window"] for one in (*until(socket, "event"), *until(socket, "event")) if "window" in one]
-            assert "picture failed" in [record.message for record in caplog.records]
+        if part == "adaptation":  # the socket stays open without it
+            read_until(socket, "hello")
+            post(client, "anna", make_stream(7, 3))
+            messages = [*read_until(socket, "event"), *read_until(socket, "event")]
+            assert [message["window"] for message in messages if message["type"] == "event"] == [0, 1]
+            assert "adaptation summary failed" in [record.message for record in caplog.records]
             return
-        end = closed(socket)
-        assert (end.code, end.reason) == (1011, "Something went wrong in the service; its log tells what.")
-        (record,) = (one for one in caplog.records if one.message == "socket failed")
+        end = read_until_closed(socket)
+        assert (end.code, end.reason) == (1011, INTERNAL)
+        (record,) = (record for record in caplog.records if record.message == "socket failed")
         assert record.path == "/v1/watch"
         assert "0.123456" not in JsonLines().format(record)
         monkeypatch.undo()
-        post(client, "anna", walk(7, 3))
-        assert until(other, "event")[-1]["window"] == 0
+        post(client, "anna", make_stream(7, 3))
+        assert read_until(other, "event")[-1]["window"] == 0
 
 
-def test_replayed_wearers_go_on_where_they_were(client):
-    values = walk(9, 60)
+def test_a_replay_continues_where_it_stopped(client):
+    values = make_stream(9, 60)
     recording = Recording(
         values=values,
         time_s=np.arange(600) / RATE_HZ,
@@ -150,26 +156,27 @@ def test_replayed_wearers_go_on_where_they_were(client):
 
     done = client.service.metrics.chunks.labels("false")._value
 
-    def replay(chunks):
-        async def some():
-            task = asyncio.create_task(Replay(client.service, {"demo": recording}, speed=400.0).run())
+    def replay_until(chunks):
+        async def send_chunks():
+            task = asyncio.create_task(replay(client.service, {"demo": recording}, speed=400.0))
             while done.get() < chunks:
                 await asyncio.sleep(0.01)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-        client.portal.call(some)
+        client.portal.call(send_chunks)
         return client.get("/v1/wearers/demo").json()
 
-    assert 20 <= replay(20)["seq"] < 60
+    assert 20 <= replay_until(20)["seq"] < 60
     with client.websocket_connect("/v1/watch") as socket:
         socket.send_json({"type": "watch", "wearer": "demo"})
-        hello = until(socket, "hello")[-1]
+        hello = read_until(socket, "hello")[-1]
     first, second = hello["classes"][:2]
     assert hello["truth"] == {"round_s": 59.9 + 60, "starts": [[0, second], [20, None], [40, first]]}
-    assert replay(90)["seq"] >= 90
+    assert replay_until(90)["seq"] >= 90
     events = client.get("/v1/wearers/demo/events").json()["events"]
-    starts = [one["time_s"] for one in events]
+    starts = [event["time_s"] for event in events]
     assert starts == sorted(set(starts))
-    classes = [one["p"] for one in events[:58]]
-    assert classes == [one.p.tolist() for one in alone(client.service.keeper.models.get("four"), values, "none")][:58]
+    four = client.service.manager.models.get("four")
+    raw = [event.p.tolist() for event in uninterrupted(four, values, "none")]
+    assert [event["p"] for event in events[:58]] == raw[:58]

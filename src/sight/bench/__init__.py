@@ -1,1 +1,1 @@
-"""The benchmark: experiments of the paper by one command, and the cost of every method."""
+"""Benchmark: experiments of the SIGHT paper, their tables and figures, and timing of every method."""

@@ -1,4 +1,4 @@
-"""From rows to the numbers of a table: means, spread over seeds, intervals over people, the paper's beside them."""
+"""Aggregation of result rows: means, spread over seeds, intervals over subjects, and the paper's values."""
 
 from __future__ import annotations
 
@@ -8,79 +8,81 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench import paper_figures, stats
-from sight.bench.stats import Apart
+from sight.bench import paper_values, stats
+from sight.bench.stats import Difference
 from sight.types import Array
 
-BASELINE = "none"
-#: The reading of macro-F1 that comparisons rest on: over classes in truth or answers, as most code computes it.
+#: Registry name of the method that returns the source model's predictions unchanged.
+SOURCE_ONLY = "none"
+#: Variant of macro-F1 that comparisons use: the mean over classes in truth or predictions.
 METRIC = "macro_f1_union"
-READINGS = ("macro_f1_union", "macro_f1_truth", "macro_f1_all")
-#: What is compared where there is no macro-F1: in a stream of one class every wrong answer would add a class of zero.
+MACRO_F1 = ("macro_f1_union", "macro_f1_truth", "macro_f1_all")
+#: Other metrics by kind of experiment; in a stream of one class each wrong class would add a zero to macro-F1.
 METRIC_OF_KIND = {"classes": "accuracy"}
 #: Points that a run may lose to source-only before it counts as harmed.
 HARM = 3.0
-#: Networks and orders as the paper's tables call them.
-CASES = {
-    **{"cnn": "1D-CNN", "resnet": "1D-ResNet", "transformer": "Transformer"},
-    **{"chronological": "chronological", "blocks": "block32", "shuffled": "shuffled"},
-}
+#: Other scores that tables show as means over trials.
+SCORES = (
+    *("accuracy", "balanced_accuracy", "kappa", "nll", "ece", "delay_median_s", "changes", "changes_missed"),
+    *("time_use_mae_min", "state_bytes", "frames_deletion", "frames_fragmentation", "frames_underfill"),
+    *("frames_insertion", "frames_merge", "frames_overfill", "events_deleted", "events_inserted", "events_fragmented"),
+    *("events_merged", "events_correct"),
+)
+RUN = ["sources", "target", "seed"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MethodSummary:
-    """Methods of one experiment on one setting, side by side.
+    """Methods of one experiment on one setting.
 
     Parameters
     ----------
     table
-        One line a method, in the order of the plan, index its label. Scores in points of 100; ``delta`` and what
-        follows it against source-only, on the same runs (source, target, seed), averaged by target; ``harmed`` of
-        ``runs`` lose more than `HARM` points to it. ``mean`` is over runs, ``person_mean`` over people, as
-        differences are; ``seeds`` says how many a method was run with, ``gain_*`` the difference in each reading.
+        One row per method, in the order of the plan, indexed by label; scores in points of 100. ``mean`` is over runs,
+        ``subject_mean`` over subjects. ``delta`` and the columns after it are differences to source-only on the same
+        runs (source, target, seed), averaged by target; ``harmed`` of ``runs`` lose more than `HARM` points to it.
+        ``gain_*`` is the difference for each variant of macro-F1.
     runs
-        Runs by methods, in points, NaN where a method was not run; index sources, target, seed.
-    people, seeds
-        How many targets and seeds there are.
+        Score of each run (rows: sources, target, seed) and method (columns) in points; NaN where a method was not run.
+    subjects, seeds
+        Number of targets and seeds.
     stride_s
         Seconds between two windows.
     """
 
     table: Any
     runs: Any
-    people: int
+    subjects: int
     seeds: int
     stride_s: float = 1.0
 
     @property
-    def baseline(self) -> str | None:
+    def source_only(self) -> str | None:
         """Label of source-only, if it was run."""
-        found = self.table.index[self.table["method"] == BASELINE]
+        found = self.table.index[self.table["method"] == SOURCE_ONLY]
         return str(found[0]) if len(found) else None
 
-    def difference(self, label: str, other: str, rival: MethodSummary | None = None) -> Apart:
-        """Mean difference of two methods over people, and its interval; the other maybe of a rival."""
-        apart = self.apart(label, other, rival).to_numpy()
-        return Apart(float(apart.mean()) if len(apart) else float("nan"), *stats.bootstrap_interval(apart))
+    def difference(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Difference:
+        """Return the mean difference of two methods over subjects; the second may be of another summary."""
+        return stats.mean_difference(self.subject_differences(label, other, other_summary).to_numpy())
 
-    def apart(self, label: str, other: str, rival: MethodSummary | None = None) -> Any:
-        """Difference of two methods for each target over the runs that both have, the other maybe of a rival."""
-        runs = (rival or self).runs[other].reindex(self.runs.index)
-        # The last bits of a difference are noise, and must not decide how it is printed.
+    def subject_differences(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Any:
+        """Return the difference of two methods for each target, over the runs that both have."""
+        runs = (other_summary or self).runs[other].reindex(self.runs.index)
+        # Rounding removes floating-point noise, which must not decide how a difference is printed.
         return (self.runs[label] - runs).dropna().groupby("target", sort=False).mean().round(9)
 
 
-def grids(table: Any) -> dict[str, dict[float, str]]:
+def grids(labels: Any) -> dict[str, dict[float, str]]:
     """Return the labels of a grid such as "tau=0.05", by field and value.
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> grids(pd.DataFrame(index=["SIGHT", "tau=0.05", "tau=0.1", "surprise = feature distance"]))
+    >>> grids(["SIGHT", "tau=0.05", "tau=0.1", "surprise = feature distance"])
     {'tau': {0.05: 'tau=0.05', 0.1: 'tau=0.1'}}
     """
     found: dict[str, dict[float, str]] = {}
-    for label in table.index:
+    for label in labels:
         match = re.fullmatch(r"(\w+)=([-+.e\d]+)", str(label))
         if match:
             found.setdefault(match[1], {})[float(match[2])] = str(label)
@@ -88,112 +90,103 @@ def grids(table: Any) -> dict[str, dict[float, str]]:
 
 
 def summarise(rows: Any, metric: str | None = None) -> MethodSummary:
-    """Summarise rows of one experiment, setting, network and order; the metric is that of their kind unless told."""
+    """Summarise rows of one experiment, setting, network and order; the default metric depends on their kind."""
     rows = rows.assign(points=100 * rows[metric or METRIC_OF_KIND.get(rows["kind"].iloc[0], METRIC)])
-    order = rows.sort_values("place", kind="stable").drop_duplicates("label")
+    variants = [name for name in MACRO_F1 if name in rows and rows[name].notna().any()]
+    order = rows.sort_values("position", kind="stable").drop_duplicates("label")
     labels = order["label"].tolist()
-    runs = _runs(rows, "points").reindex(columns=labels)
-    by_target = runs.groupby("target", sort=False).mean()
+    values = _by_run(rows, ["points", *variants], labels)
+    runs = values["points"]
     table = order.set_index("label")[["method", "completed", "needs", "params"]].copy()
-    table["trials"] = rows.groupby("label").size()
-    table["seeds"] = rows.groupby("label")["seed"].nunique()
+    by_label = rows.groupby("label")
+    table["trials"] = by_label.size()
+    table["seeds"] = by_label["seed"].nunique()
     table["mean"], table["sd"] = _over_seeds(rows, labels)
-    table["person_mean"] = by_target.mean()
-    averages = rows.groupby("label")[[name for name in (*READINGS, *FIGURES) if name in rows]].mean()
+    table["subject_mean"] = runs.groupby("target", sort=False).mean().mean()
+    averages = by_label[[name for name in (*MACRO_F1, *SCORES) if name in rows]].mean()
     for name in averages:
-        table[name] = averages[name] * (100 if name in READINGS else 1)
+        table[name] = averages[name] * (100 if name in MACRO_F1 else 1)
     if "changes" in table:
         table["missed"] = table["changes_missed"] / table["changes"].where(table["changes"] > 0)
     stride_s, seeds = float(rows["stride_s"].iloc[0]), rows["seed"].nunique()
-    found = MethodSummary(table=table, runs=runs, people=len(by_target), seeds=seeds, stride_s=stride_s)
-    # Methods may lack runs: levels would then compare unlike runs, gains on each one's own runs do not.
-    for name in (name for name in READINGS if name in rows):
-        gained = _gained(_runs(rows, name).reindex(columns=labels), found.baseline)
-        table[name.replace("macro_f1", "gain")] = 100 * gained.mean()
-    table["rank"] = stats.average_ranks(_gained(runs, found.baseline).round(9).to_numpy())
-    _against_baseline(found)
-    _harm(found)
-    _beside_paper(found, rows)
-    return found
-
-
-#: Other figures that tables show as means over trials.
-FIGURES = (
-    *("accuracy", "balanced_accuracy", "kappa", "nll", "ece", "delay_median_s", "changes", "changes_missed"),
-    *("time_use_mae_min", "state_bytes", "frames_deletion", "frames_fragmentation", "frames_underfill"),
-    *("frames_insertion", "frames_merge", "frames_overfill", "events_deleted", "events_inserted", "events_fragmented"),
-    *("events_merged", "events_correct"),
-)
+    subjects = rows["target"].nunique()
+    summary = MethodSummary(table=table, runs=runs, subjects=subjects, seeds=seeds, stride_s=stride_s)
+    # Methods may lack runs. Differences are therefore taken on the runs of each method, not between means.
+    for name in variants:
+        table[name.replace("macro_f1", "gain")] = 100 * _target_gains(values[name], summary.source_only).mean()
+    gains = _target_gains(runs, summary.source_only).round(9)
+    table["rank"] = stats.average_ranks(gains.to_numpy())
+    _add_differences(summary, gains)
+    _add_harm(summary)
+    _add_paper(summary, rows)
+    return summary
 
 
 def _over_seeds(rows: Any, labels: list[str]) -> tuple[Array, Array]:
-    """Mean over pairs, and the standard deviation of that mean over seeds (NaN with one)."""
+    """Return the mean over runs, and the standard deviation of that mean over seeds (NaN for one seed)."""
     seeds = rows.groupby(["label", "seed"])["points"].mean().unstack().loc[labels]
     return rows.groupby("label")["points"].mean().loc[labels].to_numpy(), seeds.std(axis=1, ddof=1).to_numpy()
 
 
-def _against_baseline(found: MethodSummary) -> None:
-    table, base = found.table, found.baseline
+def _add_differences(summary: MethodSummary, gains: Any) -> None:
+    """Add mean, interval, p-value and wins of the gains (targets by methods) over source-only."""
+    table, base = summary.table, summary.source_only
     columns = ["delta", "low", "high", "p", "wins", "ties", "losses"]
-    lines = np.full((len(table), len(columns)), np.nan)
-    for line, label in zip(lines, table.index, strict=True):
+    values = np.full((len(table), len(columns)), np.nan)
+    for row, label in zip(values, table.index, strict=True):
         if base is None or label == base:
             continue
-        apart = found.apart(label, base).to_numpy()
-        if len(apart):
-            p = stats.signed_rank(apart) if len(apart) >= stats.FEWEST else np.nan
-            line[:] = [apart.mean(), *stats.bootstrap_interval(apart), p, *stats.record(apart)]
-    table[columns] = lines
+        differences = gains[label].dropna().to_numpy()
+        if len(differences):
+            p = stats.signed_rank(differences) if len(differences) >= stats.MIN_SUBJECTS else np.nan
+            row[:] = [*stats.mean_difference(differences), p, *stats.record(differences)]
+    table[columns] = values
     table["p"] = stats.holm(table["p"].to_numpy(float))
 
 
-def _runs(rows: Any, column: str) -> Any:
-    """One figure, runs (sources, target, seed) by methods."""
-    run = ["sources", "target", "seed"]
-    again = rows[rows.duplicated([*run, "label"])]
-    if len(again):
-        named = ", ".join(again["label"].unique())
+def _by_run(rows: Any, columns: list[str], labels: list[str]) -> dict[str, Any]:
+    """Return each score as runs (sources, target, seed) by methods."""
+    repeated = rows[rows.duplicated([*RUN, "label"])]
+    if len(repeated):
         raise ValueError(
-            f"Expected one row for each method and run, got several of {named}; they differ in code, settings or "
-            "version: report them from folders of their own."
+            f"Expected one row for each method and run, found several of {', '.join(repeated['label'].unique())} "
+            "with different code, parameters or versions; report them from separate folders."
         )
-    return rows.pivot_table(index=run, columns="label", values=column, sort=False)
+    wide = rows.pivot_table(index=RUN, columns="label", values=columns, sort=False)
+    return {name: wide[name].reindex(columns=labels) for name in columns}
 
 
-def _gained(runs: Any, base: str | None) -> Any:
-    """Targets by methods: mean difference to source-only over the runs of each; the level itself without one."""
+def _target_gains(runs: Any, base: str | None) -> Any:
+    """Return the mean difference to source-only by target and method; the score itself without source-only."""
     return (runs if base is None else runs.sub(runs[base], axis=0)).groupby("target", sort=False).mean()
 
 
-def _harm(found: MethodSummary) -> None:
-    """Count runs, a source model on a person, that lose more than `HARM` points to source-only."""
-    runs, base = found.runs, found.baseline
-    apart = runs.sub(runs[base], axis=0) if base is not None else runs * np.nan
-    found.table["runs"], found.table["harmed"] = apart.notna().sum(), (apart < -HARM).sum()
+def _add_harm(summary: MethodSummary) -> None:
+    runs, base = summary.runs, summary.source_only
+    differences = runs.sub(runs[base], axis=0) if base is not None else runs * np.nan
+    summary.table["runs"], summary.table["harmed"] = differences.notna().sum(), (differences.round(9) < -HARM).sum()
 
 
-def _beside_paper(found: MethodSummary, rows: Any) -> None:
-    """Add the paper's mean over the same pairs, or the average of its table where it prints no pairs."""
-    first = rows.iloc[0]
-    cases = rows["paper_case"].unique().tolist()
-    dataset, printed = first["paper_dataset"], first["paper_table"]
-    case = CASES.get(first["encoder"] if printed == "backbone" else first["order"], "average")
-    case = case if printed in ("backbone", "order") else "average"
+def _add_paper(summary: MethodSummary, rows: Any) -> None:
+    """Add the paper's mean over the same pairs, or the average of its table if it prints no pairs."""
+    table, first = summary.table, rows.iloc[0]
+    pairs, dataset, printed = rows["paper_pair"].unique().tolist(), first["paper_dataset"], first["paper_table"]
+    varied = {"backbone": first["encoder"], "order": first["order"]}.get(printed, "")
+    condition = paper_values.CONDITIONS.get(varied, "average")
     values = []
-    for label in found.table.index:
-        value = (
-            paper_figures.mean_over(dataset, cases, label)
-            if printed in ("", *paper_figures.BY_PAIR) and dataset
-            else None
-        )
-        values.append(paper_figures.average(printed, dataset, case, label) if value is None and printed else value)
-    found.table["paper"] = np.array([np.nan if value is None else value for value in values], dtype=float)
-    base = found.baseline
-    found.table["paper_delta"] = found.table["paper"] - (np.nan if base is None else found.table.at[base, "paper"])
+    for label in table.index:
+        by_pair = printed in ("", *paper_values.BY_PAIR) and dataset
+        value = paper_values.mean_over(dataset, pairs, label) if by_pair else None
+        if value is None and printed:
+            value = paper_values.average(printed, dataset, condition, label)
+        values.append(np.nan if value is None else value)
+    table["paper"] = np.array(values, dtype=float)
+    base = summary.source_only
+    table["paper_delta"] = table["paper"] - (np.nan if base is None else table.at[base, "paper"])
 
 
 def by_pair(rows: Any) -> Any:
-    """Mean and standard deviation over seeds for each method (rows) and pair of people (columns), in points.
+    """Return mean and standard deviation over seeds for each method and pair of subjects, in points.
 
     Returns
     -------
@@ -203,24 +196,15 @@ def by_pair(rows: Any) -> Any:
     import pandas as pd
 
     rows = rows.assign(points=100 * rows[METRIC], pair=rows["sources"] + "→" + rows["target"])
-    labels = rows.sort_values("place", kind="stable")["label"].drop_duplicates().tolist()
-    pairs = rows["pair"].drop_duplicates().tolist()
+    labels = rows.sort_values("position", kind="stable")["label"].drop_duplicates().tolist()
     grouped = rows.groupby(["label", "pair"])["points"]
     parts = {"mean": grouped.mean().unstack(), "sd": grouped.std(ddof=1).unstack()}
-    case = rows.drop_duplicates("pair").set_index("pair")[["paper_dataset", "paper_case"]]
-    printed = {
-        pair: {
-            label: paper_figures.of_pair(case.at[pair, "paper_dataset"], case.at[pair, "paper_case"], label)
-            for label in labels
-        }
-        for pair in pairs
-    }
-    parts["paper"] = pd.DataFrame(
-        {
-            pair: {label: figure.value if figure else np.nan for label, figure in own.items()}
-            for pair, own in printed.items()
-        }
-    )
-    marks = rows.groupby("label")["completed"].first()
-    found = pd.concat({name: part.loc[labels, pairs] for name, part in parts.items()}, axis=1).swaplevel(axis=1)
-    return found.rename(index=lambda label: f"{label}{'*' if marks[label] else ''}")
+    printed = {}
+    columns = ["pair", "paper_dataset", "paper_pair"]
+    for pair, dataset, paper_pair in rows.drop_duplicates("pair")[columns].itertuples(index=False):
+        values = {label: paper_values.of_pair(dataset, paper_pair, label) for label in labels}
+        printed[pair] = {label: value.value if value else np.nan for label, value in values.items()}
+    parts["paper"] = pd.DataFrame(printed)
+    completed = rows.groupby("label")["completed"].first()
+    found = pd.concat({name: part.loc[labels, list(printed)] for name, part in parts.items()}, axis=1).swaplevel(axis=1)
+    return found.rename(index=lambda label: f"{label}{'*' if completed[label] else ''}")

@@ -1,7 +1,7 @@
-"""What a row measures: scores of the answers, or what happens in the feature space where activities change.
+"""Analyses of one method on one stream: scores of its predictions, and its feature space at activity changes.
 
-Each analysis takes a bound adapter, the windows in the order of the trial and what the source encodes of them, and
-gives plain numbers and lists. Labels are looked at here, after the fact; the adapter never sees one.
+Each analysis takes a bound adapter, the windows in the order of the trial and the source's encoding of them, and
+returns plain numbers and lists. Labels are used here, after prediction; the adapter never receives one.
 """
 
 from __future__ import annotations
@@ -20,51 +20,50 @@ from sight.segments import run_starts
 from sight.types import UNLABELLED, Array, Windows
 
 Encoded: TypeAlias = tuple[Array, Array]
-Found: TypeAlias = dict[str, Any]
+Figures: TypeAlias = dict[str, Any]
 
 #: Edges of the histograms of similarity.
 EDGES = np.linspace(-1, 1, 81)
-#: Windows before and after a change that are drawn.
+#: Windows before and after a change for which the deviation is recorded.
 AROUND = 8
 
 
-def compare(adapter: Adapter, windows: Windows, encoded: Encoded, lag: float = 0) -> Found:
-    """Score the answers of a method, those that wait for `lag` windows if it is told to."""
+def compare(adapter: Adapter, windows: Windows, encoded: Encoded, lag: float = 0) -> Figures:
+    """Score the predictions of a method, delayed by `lag` windows if given."""
     return score_result(run(adapter, windows, encoded=encoded, lag=lag))["refined"]
 
 
-def classes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
-    """Score each class of a person as a stream of its own, in which nothing ever changes.
+def classes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
+    """Score each class of a subject as a separate stream without changes.
 
     Notes
     -----
-    The adapter forgets the wearer before each. ``accuracy`` is over all windows, ``balanced_accuracy`` over streams.
+    The adapter is reset before each stream. ``accuracy`` is over all windows, ``balanced_accuracy`` over streams.
     """
-    label, answer = windows.label, np.full(len(windows), UNLABELLED)
+    label, predicted = windows.label, np.full(len(windows), UNLABELLED)
     for k in np.unique(label[label != UNLABELLED]):
         own = np.flatnonzero(label == k)
         time_s, gaps = np.arange(len(own)) * windows.stride_s, np.zeros(len(own))
-        alone = replace(windows, x=windows.x[own], label=label[own], time_s=time_s, gap_before_s=gaps, wear=None)
-        answer[own] = run(adapter.reset(), alone, encoded=(encoded[0][own], encoded[1][own])).q.argmax(axis=1)
-    table = confusion(label, answer, len(adapter.source.classes))
-    found = {"accuracy": accuracy(table), "balanced_accuracy": balanced_accuracy(table)}
-    return found | {"streams": int(table.any(axis=1).sum()), "confusion": table.tolist()}
+        stream = replace(windows, x=windows.x[own], label=label[own], time_s=time_s, gap_before_s=gaps, wear=None)
+        predicted[own] = run(adapter.reset(), stream, encoded=(encoded[0][own], encoded[1][own])).q.argmax(axis=1)
+    table = confusion(label, predicted, len(adapter.source.classes))
+    scores = {"accuracy": accuracy(table), "balanced_accuracy": balanced_accuracy(table)}
+    return scores | {"streams": int(table.any(axis=1).sum()), "confusion": table.tolist()}
 
 
-def geometry(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
-    """Measure whether features leave the expected state at a change, and towards the new activity.
+def geometry(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
+    """Measure whether features leave the expected state at a change, and towards the new class.
 
     Notes
     -----
-    The expected state is the unit-length mix of the adapted prototypes by the refined belief, both from before the
-    window. ``auc`` is the probability that a window inside a segment is more similar to it than one right after a
-    change; ``auc_true`` the same with the head's row of the true previous class as the expectation, so that errors of
-    the belief play no part. ``routing_top1`` is the share of changes at which the direction to the new activity's
-    prototype is best aligned with the feature's deviation, among all K; ``raw_top1`` how often the classifier alone
-    is right there.
+    The expected state is the unit-length mixture of the adapted prototypes weighted by the belief, both from before
+    the window. ``auc`` is the probability that a window inside a segment is more similar to it than one right after a
+    change; ``auc_true`` uses the head's row of the true previous class as the expectation, which excludes errors of
+    the belief. ``routing_top1`` is the share of changes at which the direction to the new class's prototype is the one
+    of all K best aligned with the feature's deviation; ``raw_top1`` is the source model's accuracy there.
     """
     label, (z, p) = windows.label, encoded
-    similarity, alignment = _seen(adapter, encoded)
+    similarity, alignment = _similarities(adapter, encoded)
     change, inside = _changes(label)
     at_change, new = alignment[change[1:]], label[change]
     routed = (at_change > np.take_along_axis(at_change, new[:, None], axis=1)).sum(axis=1)  # classes better aligned
@@ -87,14 +86,14 @@ def geometry(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
     }
 
 
-def prototypes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
-    """Measure how near each prototype is to the wearer's own centroid, in the first and last segment of its class.
+def prototypes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
+    """Measure the similarity of each prototype to the subject's class centroid, in its first and last segment.
 
     Notes
     -----
-    The centroid is the mean of the unit features of a class over the whole stream, by its true labels. A segment's
-    figure is the mean over its windows of the cosine between the prototype that met the window and the centroid.
-    Classes with fewer than two segments are left out (NaN). ``source`` is the head's own row.
+    The centroid is the mean unit feature of a class over the whole stream, by true label. The value of a segment is
+    the mean over its windows of the cosine between centroid and prototype before each window. Classes with fewer than
+    two segments are NaN. ``prototype_source`` is the cosine of the head's row.
     """
     label, classes = windows.label, len(adapter.source.classes)
     z = unit(encoded[0])
@@ -102,33 +101,37 @@ def prototypes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
     centroid = np.zeros((classes, z.shape[1]))
     centroid[present] = [z[label == k].mean(axis=0) for k in present]
     centroid = unit(centroid)
-    near = np.array([(step.prototypes * centroid).sum(axis=1) for step in _walk(adapter, encoded)])  # (N - 1, K)
+    cosines = np.array([(step.prototypes * centroid).sum(axis=1) for step in _walk(adapter, encoded)])  # (N - 1, K)
     starts = run_starts(label, np.zeros(len(label)))
     stops = np.append(starts[1:], len(label))
     first, last, count = np.full(classes, np.nan), np.full(classes, np.nan), np.zeros(classes, dtype=int)
     for k in present:
-        own = [
-            near[max(a, 1) - 1 : b - 1, k].mean() for a, b in zip(starts, stops, strict=True) if label[a] == k and b > 1
-        ]
-        count[k] = len(own)
-        if len(own) >= 2:
-            first[k], last[k] = own[0], own[-1]
-    rows = unit(np.asarray(adapter.source.weight))
-    start = np.where(np.isin(np.arange(classes), present), (rows * centroid).sum(axis=1), np.nan)
-    return {"first": first.tolist(), "last": last.tolist(), "source": start.tolist(), "segments": count.tolist()}
+        segments = [(a, b) for a, b in zip(starts, stops, strict=True) if label[a] == k and b > 1]
+        means = [cosines[max(a, 1) - 1 : b - 1, k].mean() for a, b in segments]
+        count[k] = len(means)
+        if len(means) >= 2:
+            first[k], last[k] = means[0], means[-1]
+    anchors = unit(np.asarray(adapter.source.weight))
+    start = np.where(np.isin(np.arange(classes), present), (anchors * centroid).sum(axis=1), np.nan)
+    return {
+        "prototype_first": first.tolist(),
+        "prototype_last": last.tolist(),
+        "prototype_source": start.tolist(),
+        "prototype_segments": count.tolist(),
+    }
 
 
-def motivation(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
-    """Count transitions of true and answered classes, and follow the feature's deviation around each change.
+def motivation(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
+    """Count transitions of true and predicted classes, and measure the feature's deviation around each change.
 
     Notes
     -----
-    ``deviation`` is the mean of 1 - cos(feature, expected state) at each distance from a change, from eight windows
-    before to eight after it; only windows of the two neighbouring segments count. ``towards_*`` is the mean cosine
+    ``deviation_*`` are sum and count of 1 - cos(feature, expected state) at each distance from a change, from eight
+    windows before to eight after; only windows of the two adjacent segments count. ``towards_*`` is the mean cosine
     between the deviation and the direction to a prototype, right after a change.
     """
     label, classes = windows.label, len(adapter.source.classes)
-    similarity, alignment = _seen(adapter, encoded)
+    similarity, alignment = _similarities(adapter, encoded)
     change, _ = _changes(label)
     towards = list(zip(alignment[change[1:]], label[change], label[:-1][change[1:]], strict=True))
     others = [np.delete(a, [new, old]).max() for a, new, old in towards if classes > 2]
@@ -145,7 +148,7 @@ def motivation(adapter: Adapter, windows: Windows, encoded: Encoded) -> Found:
     }
 
 
-ANALYSES: dict[str, Callable[..., Found]] = {
+ANALYSES: dict[str, Callable[..., Figures]] = {
     "compare": compare,
     "classes": classes,
     "geometry": geometry,
@@ -154,11 +157,11 @@ ANALYSES: dict[str, Callable[..., Found]] = {
 }
 
 
-# --- help ----------------------------------------------------------------------------------------------------------
+# --- helpers -------------------------------------------------------------------------------------------------------
 
 
 class Step(NamedTuple):
-    """What a window met: prototypes (K, D), its similarity to the expected state, its alignment (K,) with each."""
+    """State before a window: prototypes (K, D), similarity to the expected state, alignment with each class (K,)."""
 
     prototypes: Array
     similarity: float
@@ -166,9 +169,9 @@ class Step(NamedTuple):
 
 
 def _walk(adapter: Adapter, encoded: Encoded) -> Iterator[Step]:
-    """Send a stream through SIGHT window by window, and look at what each but the first met before its answer."""
+    """Run SIGHT window by window, and yield the state before each window but the first."""
     if not isinstance(adapter, OutputAdapter) or adapter.class_prototypes() is None:
-        raise TypeError(f"Expected a method that keeps prototypes, such as sight, got {adapter.name}.")
+        raise TypeError(f"Expected a method with prototypes, such as sight, got {adapter.name}.")
     z, p = encoded
     belief = adapter.refine(z[:1], p[:1])[0]
     for at in range(1, len(z)):
@@ -179,29 +182,29 @@ def _walk(adapter: Adapter, encoded: Encoded) -> Iterator[Step]:
         belief = adapter.refine(z[at : at + 1], p[at : at + 1])[0]
 
 
-def _seen(adapter: Adapter, encoded: Encoded) -> tuple[Array, Array]:
-    """Similarity (N - 1,) to the expected state and alignment (N - 1, K), without the prototypes, which are large."""
+def _similarities(adapter: Adapter, encoded: Encoded) -> tuple[Array, Array]:
+    """Return similarity (N - 1,) to the expected state and alignment (N - 1, K); prototypes are too large to keep."""
     steps = [(step.similarity, step.alignment) for step in _walk(adapter, encoded)]
     alignment = np.array([a for _, a in steps]).reshape(len(steps), encoded[1].shape[1])
     return np.array([s for s, _ in steps]), alignment
 
 
 def _changes(label: Array) -> tuple[Array, Array]:
-    """Mark windows right after a true change, and windows inside a segment, (N,) each."""
-    known = (label[1:] != UNLABELLED) & (label[:-1] != UNLABELLED)
+    """Return masks of windows right after a true change and of windows inside a segment, (N,) each."""
+    labelled = (label[1:] != UNLABELLED) & (label[:-1] != UNLABELLED)
     differs = label[1:] != label[:-1]
-    return np.append(False, known & differs), np.append(False, known & ~differs)
+    return np.append(False, labelled & differs), np.append(False, labelled & ~differs)
 
 
 def _transitions(label: Array, classes: int) -> Array:
     """Count which class follows which, (K, K)."""
-    now, then = label[1:], label[:-1]
-    known = (now != UNLABELLED) & (then != UNLABELLED)
-    return np.bincount(then[known] * classes + now[known], minlength=classes**2).reshape(classes, classes)
+    before, after = label[:-1], label[1:]
+    labelled = (after != UNLABELLED) & (before != UNLABELLED)
+    return np.bincount(before[labelled] * classes + after[labelled], minlength=classes**2).reshape(classes, classes)
 
 
 def _around(values: Array, label: Array, changes: Array) -> tuple[Array, Array]:
-    """Sum values, and count them, by distance from a change; windows beyond the next change are left out."""
+    """Sum and count values by distance from a change; windows beyond the next change are excluded."""
     sums, counts = np.zeros(2 * AROUND + 1), np.zeros(2 * AROUND + 1, dtype=int)
     edges = run_starts(label, np.zeros(len(label)))
     stops = np.append(edges[1:], len(label))
@@ -215,7 +218,7 @@ def _around(values: Array, label: Array, changes: Array) -> tuple[Array, Array]:
 
 
 def area_under_curve(higher: Array, lower: Array) -> float:
-    """Probability that a draw of the first is above one of the second, ties counting half; NaN where one is empty.
+    """Return the probability that a value of the first exceeds one of the second, ties as half; NaN if one is empty.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Reads experiments from their TOML files: those of the package, and anybody's own."""
+"""Experiments from TOML files: those of the package, and users' own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from sight import registry
 from sight.bench import toml_files
-from sight.bench.plan import KINDS, ORDERS, Experiment, Variant, check_keys, check_known
+from sight.bench.plan import KINDS, ORDERS, Experiment, Variant, check_keys, check_name
 
-#: Methods as the paper spells them; any other goes by its registry name.
+#: Labels of the package's methods, spelled as in the paper; other methods are labelled by their registry name.
 SPELLING = {
     "none": "Source-only",
     "tent": "TENT",
@@ -36,8 +36,8 @@ SPELLING = {
     "cotta": "CoTTA",
     "eata": "EATA",
 }
-#: Where the paper prints what an experiment repeats.
-PRINTED = {
+#: Tables and figures of the paper that experiments repeat.
+IN_PAPER = {
     "table-main": "tables 1, 2",
     "table-detailed": "tables A6-A9",
     "ablation": "table 3",
@@ -51,30 +51,19 @@ PRINTED = {
     "prototypes": "figure A3",
 }
 KEYS = (
-    "title",
-    "kind",
-    "paper",
-    "pairs",
-    "ranked",
-    "preset",
-    "rule",
-    "methods",
-    "everybody",
-    "grids",
-    "encoders",
-    "seeds",
-    "orders",
+    *("title", "kind", "paper", "pairs", "ranked", "preset", "rule", "methods", "all_methods", "grids"),
+    *("encoders", "seeds", "orders"),
 )
 
 
 def experiments() -> tuple[str, ...]:
-    """Name the experiments that come with the package."""
+    """Return the names of the package's experiments."""
     folder = resources.files("sight.bench") / "configs" / "experiments"
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 
 
 def load_experiment(name: str) -> Experiment:
-    """Read an experiment by name, or from a TOML file of one's own.
+    """Read an experiment by name, or from a user's TOML file.
 
     Examples
     --------
@@ -84,7 +73,7 @@ def load_experiment(name: str) -> Experiment:
     path = Path(name)
     if path.suffix == ".toml":
         return _experiment(path.stem, toml_files.read(path))
-    check_known(name, experiments(), "experiment")
+    check_name(name, experiments(), "experiment")
     text = (resources.files("sight.bench") / "configs" / "experiments" / f"{name}.toml").read_text("utf-8")
     return _experiment(name, tomllib.loads(text))
 
@@ -92,7 +81,7 @@ def load_experiment(name: str) -> Experiment:
 def narrow(
     experiment: Experiment, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
 ) -> Experiment:
-    """Keep some methods and seeds of an experiment; a method it does not have is added from the registry.
+    """Keep some methods and seeds of an experiment; methods that it lacks are added from the registry.
 
     Examples
     --------
@@ -101,9 +90,9 @@ def narrow(
     """
     if methods is not None:
         kept = [variant for variant in experiment.variants if {variant.method, variant.label} & set(methods)]
-        named = {name for variant in kept for name in (variant.method, variant.label)}
+        present = {name for variant in kept for name in (variant.method, variant.label)}
         like = experiment.variants[0] if experiment.variants else Variant(label="", method="")
-        kept += [_variant(name, like.preset, like.rule) for name in methods if name not in named]
+        kept += [_variant(name, like.preset, like.rule) for name in methods if name not in present]
         experiment = replace(experiment, variants=tuple(kept))
     return experiment if seeds is None else replace(experiment, seeds=tuple(seeds))
 
@@ -113,28 +102,29 @@ def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
     check_keys(table, KEYS, where)
     if table.get("kind") not in KINDS:
         raise ValueError(f"{where}: expected kind {' or '.join(KINDS)}, got {table.get('kind')!r}.")
-    several = [entry for entry in ("encoders", "seeds", "orders") if entry in table]
-    lists: dict[str, Any] = {entry: tuple(toml_files.listed(table, entry, where)) for entry in several}
+    lists: dict[str, Any] = {
+        key: tuple(toml_files.get_list(table, key, where)) for key in ("encoders", "seeds", "orders") if key in table
+    }
     for order in lists.get("orders", ()):
-        check_known(order, ORDERS, "order")
+        check_name(order, ORDERS, "order")
     variants = tuple(_variants(table, where))
     labels = [variant.label for variant in variants]
     if len(set(labels)) != len(labels):
         raise ValueError(f"{where}: two methods share a label among {labels}; give each its own.")
-    plain = {entry: table[entry] for entry in ("paper", "pairs", "ranked") if entry in table}
+    single = {key: table[key] for key in ("paper", "pairs", "ranked") if key in table}
     title = table.get("title", name)
-    return Experiment(name=name, title=title, kind=table["kind"], variants=variants, **plain, **lists)
+    return Experiment(name=name, title=title, kind=table["kind"], variants=variants, **single, **lists)
 
 
 def _variants(table: Mapping[str, Any], where: str) -> Iterator[Variant]:
     preset, rule = table.get("preset"), table.get("rule")
-    listed = [_variant(entry, preset, rule) for entry in toml_files.listed(table, "methods", where)]
+    listed = [_variant(entry, preset, rule) for entry in toml_files.get_list(table, "methods", where)]
     yield from listed
-    for grid in toml_files.listed(table, "grids", where):
+    for grid in toml_files.get_list(table, "grids", where):
         yield from _grid(grid, preset, rule)
-    if table.get("everybody"):
-        known = {variant.method for variant in listed}
-        yield from (_variant(name, preset, rule) for name in registry.names("methods") if name not in known)
+    if table.get("all_methods"):
+        present = {variant.method for variant in listed}
+        yield from (_variant(name, preset, rule) for name in registry.names("methods") if name not in present)
 
 
 def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | None) -> Variant:
@@ -142,8 +132,8 @@ def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | Non
         entry = {"method": entry}
     where = f"Method {dict(entry)}"
     check_keys(entry, ("method", "label", "preset", "rule", "lag", "set"), where)
-    method = toml_files.need(entry, "method", where).lower()
-    check_known(method, registry.names("methods"), "method")
+    method = toml_files.require(entry, "method", where).lower()
+    check_name(method, registry.names("methods"), "method")
     return Variant(
         label=entry.get("label", SPELLING.get(method, method)),
         method=method,
@@ -155,11 +145,11 @@ def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | Non
 
 
 def _grid(grid: Mapping[str, Any], preset: str | None, rule: str | None) -> Iterator[Variant]:
-    """One field at a time, the others at their defaults."""
+    """Vary one field at a time, the others at their defaults."""
     check_keys(grid, ("method", "set", "values"), "Grid")
-    method, values = toml_files.need(grid, "method", "Grid"), toml_files.need(grid, "values", "Grid")
+    method, values = (toml_files.require(grid, key, "Grid") for key in ("method", "values"))
     for name in values:
-        for value in toml_files.listed(values, name, "Grid"):
+        for value in toml_files.get_list(values, name, "Grid"):
             fields = {**grid.get("set", {}), name: value}
             label = f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}"
             yield Variant(label=label, method=method, preset=preset, rule=rule, fields=fields)

@@ -1,4 +1,4 @@
-"""Figures as SVG that a person would put in a paper: vector, legible in grey, the same bytes for the same numbers."""
+"""Figures as SVG; the same numbers give the same bytes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import numpy as np
 
 from sight.bench.aggregate import MethodSummary, grids
 from sight.bench.analyses import AROUND, EDGES
-from sight.bench.result_rows import details
+from sight.bench.feature_tables import class_means
+from sight.bench.result_rows import arrays, matrices
+from sight.bench.stats import Difference
 from sight.report.palette import COLOURS
 from sight.types import Array
 
 INK, SOFT, RULE, ACCENT = "#1d1f23", "#7d828a", "#d9d6cf", "#8a2f1d"
 BLUE, ORANGE, GREEN = (COLOURS[i][0] for i in range(3))
+#: Colours of methods that the documentation discusses; others are drawn in black.
+COLOUR = {"SIGHT": ACCENT, "SIGHT, authors' code": "#c48a7e", "Sticky": BLUE, "EMA": ORANGE, "Keel": GREEN}
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -37,7 +41,7 @@ STYLE: Any = {
     "svg.hashsalt": "sight",
     "svg.fonttype": "path",
 }
-#: Paper's letters of the hyper-parameters.
+#: Symbols of the hyper-parameters in the paper.
 LETTERS = {
     "beta": r"$\beta$",
     "tau": r"$\tau$",
@@ -49,7 +53,7 @@ LETTERS = {
 
 @contextmanager
 def canvas(width: float, height: float, columns: int = 1, **kwargs: Any) -> Iterator[tuple[Any, Any]]:
-    """Give a figure and its axes; nothing of the caller's matplotlib is touched."""
+    """Yield a figure and its axes; the caller's matplotlib settings stay unchanged."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -59,7 +63,7 @@ def canvas(width: float, height: float, columns: int = 1, **kwargs: Any) -> Iter
 
 
 def svg(figure: Any) -> str:
-    """Write a figure as SVG without date or program, so that a rerun gives the same file."""
+    """Return a figure as SVG without date and program name."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):
@@ -68,39 +72,47 @@ def svg(figure: Any) -> str:
     return out.getvalue()
 
 
-def forest(summary: MethodSummary, metric: str = "Macro-F1") -> str:
-    """Difference of each method to source-only with its interval; diamonds are the paper's."""
-    table = summary.table[summary.table["delta"].notna()].sort_values("delta", kind="stable")
-    with canvas(6.4, 0.9 + 0.27 * len(table)) as (figure, axes):
-        axes.axvline(0, color=SOFT, lw=0.8)
-        for at, (label, row) in enumerate(table.iterrows()):
-            colour = ACCENT if str(label).startswith("SIGHT") else INK
-            if np.isfinite(row["low"]):
-                axes.plot([row["low"], row["high"]], [at, at], color=colour, lw=1.4, solid_capstyle="butt")
-            axes.plot(row["delta"], at, "o", color=colour, ms=5)
-            if np.isfinite(row["paper_delta"]):
-                axes.plot(row["paper_delta"], at, "D", color="white", mec=BLUE, ms=4.5, zorder=3)
-        axes.set_yticks(range(len(table)), table.index)
-        axes.tick_params(axis="y", length=0)
-        axes.set_ylim(-0.6, len(table) - 0.4)
-        axes.grid(axis="x", color=RULE, lw=0.5)
-        axes.set_axisbelow(True)
-        base = summary.table.at[summary.baseline, "mean"]
-        axes.set_xlabel(f"{metric} against source-only ({base:.1f}), points")
-        bracketed = bool(table["low"].notna().any())
-        measured = "measured, 95 % interval over people" if bracketed else "measured"
-        handles = [axes.plot([], [], "o-" if bracketed else "o", color=INK, ms=5, lw=1.4, label=measured)[0]]
-        if table["paper_delta"].notna().any():
+def forest(gains: Mapping[str, Difference], xlabel: str, paper: Mapping[str, float] | None = None) -> str:
+    """Draw differences with their intervals, the best on top, and the paper's values as diamonds."""
+    order = sorted(gains, key=lambda label: gains[label].mean)
+    with canvas(6.4, 0.9 + 0.27 * len(order)) as (figure, axes):
+        named_rows(axes, order)
+        for row, label in enumerate(order):
+            draw_interval(axes, gains[label], row, COLOUR.get(label, INK))
+            if paper and np.isfinite(paper[label]):
+                axes.plot(paper[label], row, "D", color="white", mec=BLUE, ms=4.5, zorder=3)
+        axes.set_xlabel(xlabel)
+        intervals = any(np.isfinite(gain.low) for gain in gains.values())
+        label = "measured, 95 % interval over subjects" if intervals else "measured"
+        handles = [axes.plot([], [], "o-" if intervals else "o", color=INK, ms=5, lw=1.4, label=label)[0]]
+        if paper and np.isfinite(list(paper.values())).any():
             handles += axes.plot([], [], "D", color="white", mec=BLUE, ms=4.5, label="printed in the paper")
         figure.legend(handles=handles, loc="outside upper left", ncols=2, fontsize=8)
         return svg(figure)
 
 
+def named_rows(axes: Any, names: Sequence[str]) -> None:
+    """Prepare axes with one named row per method or setting, from bottom to top."""
+    axes.axvline(0, color=SOFT, lw=0.8)
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.grid(axis="x", color=RULE, lw=0.5)
+    axes.set_axisbelow(True)
+
+
+def draw_interval(axes: Any, difference: Difference, row: float, colour: str, marker: str = "o") -> None:
+    """Draw a difference and its interval."""
+    if np.isfinite(difference.low):
+        axes.plot([difference.low, difference.high], [row, row], color=colour, lw=1.4, solid_capstyle="butt")
+    axes.plot(difference.mean, row, marker, color=colour, ms=5)
+
+
 def sensitivity(summary: MethodSummary, defaults: Mapping[str, float]) -> str:
-    """Difference to source-only along each grid; a ring marks the value of the paper."""
+    """Draw the difference to source-only along each grid; a ring marks the default value."""
     found = {
         name: [(value, summary.table.loc[label]) for value, label in own.items()]
-        for name, own in grids(summary.table).items()
+        for name, own in grids(summary.table.index).items()
     }
     with canvas(2.1 * len(found), 2.5, len(found), sharey=True, squeeze=False) as (figure, axes):
         for panel, (name, points) in zip(axes[0], found.items(), strict=True):
@@ -120,28 +132,28 @@ def sensitivity(summary: MethodSummary, defaults: Mapping[str, float]) -> str:
 
 
 def conditions(summaries: Mapping[str, MethodSummary]) -> str:
-    """Macro-F1 of each method under several conditions, such as orders of the stream or networks."""
-    cases, first = list(summaries), next(iter(summaries.values()))
+    """Draw the macro-F1 of each method under several conditions, such as stream orders or networks."""
+    names, first = list(summaries), next(iter(summaries.values()))
     labels = list(dict.fromkeys(label for s in summaries.values() for label in s.table.index))
     values = np.array([[s.table["mean"].get(label, np.nan) for s in summaries.values()] for label in labels])
-    places = _apart(values[:, -1], values)
-    with canvas(2.6 + 1.2 * len(cases), 3.4) as (figure, axes):
+    places = _spaced(values[:, -1], values)
+    with canvas(2.6 + 1.2 * len(names), 3.4) as (figure, axes):
         for at, (label, own) in enumerate(zip(labels, values, strict=True)):
-            ours, base = str(label).startswith("SIGHT"), label == first.baseline
+            ours, base = str(label).startswith("SIGHT"), label == first.source_only
             colour = ACCENT if ours else SOFT if base else COLOURS[at % len(COLOURS)][0]
             axes.plot(own, "--" if base else "o-", color=colour, lw=2 if ours else 1.2, ms=4, zorder=3 if ours else 2)
             if not np.isfinite(places[at]):
-                continue  # not run under the last condition: a line without a name would have no place for it
-            axes.annotate(label, (len(cases) - 0.92, places[at]), va="center", color=colour, annotation_clip=False)
-        axes.set_xticks(range(len(cases)), cases)
-        axes.set_xlim(-0.15, len(cases) - 0.15)
+                continue  # not run under the last condition, where names are written
+            axes.annotate(label, (len(names) - 0.92, places[at]), va="center", color=colour, annotation_clip=False)
+        axes.set_xticks(range(len(names)), names)
+        axes.set_xlim(-0.15, len(names) - 0.15)
         axes.set_ylabel("Macro-F1, points")
         axes.grid(axis="y", color=RULE, lw=0.5)
         return svg(figure)
 
 
-def _apart(wanted: Array, values: Array) -> Array:
-    """Move labels at least a line apart, in their order."""
+def _spaced(wanted: Array, values: Array) -> Array:
+    """Return positions at least one text line apart, in the same order."""
     step = 0.062 * max(float(np.nanmax(values) - np.nanmin(values)), 1e-9)
     places = np.array(wanted, dtype=float)
     order = np.argsort(places, kind="stable")
@@ -151,20 +163,18 @@ def _apart(wanted: Array, values: Array) -> Array:
 
 
 def geometry(rows: Any) -> str:
-    """Similarity to the expected state inside segments and at changes, and how well deviations route."""
+    """Draw the similarity to the expected state inside segments and at changes, and where deviations point."""
     middle = (EDGES[1:] + EDGES[:-1]) / 2
     with canvas(7.0, 2.7, 2, width_ratios=(3, 2)) as (figure, (left, right)):
         for name, colour, label in (("inside", BLUE, "inside a segment"), ("change", ORANGE, "right after a change")):
-            counts = np.sum(details(rows, f"histogram_{name}"), axis=0)
+            counts = arrays(rows, f"histogram_{name}").sum(axis=0)
             share = counts / max(counts.sum(), 1)
             left.fill_between(middle, share, step="mid", color=colour, alpha=0.35, lw=0)
             left.plot(middle, share, drawstyle="steps-mid", color=colour, lw=1.2, label=label)
         left.set_xlabel("Cosine of feature and expected state")
         left.set_ylabel("Share of windows")
         left.set_ylim(bottom=0)
-        filled = np.flatnonzero(
-            np.sum([details(rows, f"histogram_{name}") for name in ("inside", "change")], axis=(0, 1))
-        )
+        filled = np.flatnonzero(sum(arrays(rows, f"histogram_{name}").sum(axis=0) for name in ("inside", "change")))
         if len(filled):
             left.set_xlim(EDGES[filled[0]] - 0.05, min(EDGES[filled[-1] + 1] + 0.05, 1))
         left.legend(fontsize=8, loc="upper left")
@@ -172,7 +182,7 @@ def geometry(rows: Any) -> str:
         names = {
             "routing_top1": "deviation,\nfirst of K",
             "routing_top2": "deviation,\nfirst two",
-            "raw_top1": "classifier\nalone",
+            "raw_top1": "source-only",
         }
         bars = [100 * rows[name].mean() for name in names]
         right.bar(range(len(bars)), bars, width=0.6, color=[ACCENT, "#c48a7e", SOFT])
@@ -181,14 +191,15 @@ def geometry(rows: Any) -> str:
         right.plot([0.6, 1.4], [2 * chance] * 2, color=INK, lw=1.2, label="chance")
         right.set_xticks(range(len(bars)), names.values(), fontsize=8)
         right.set_ylim(0, 100)
-        right.set_ylabel("New class found\nat a change, %")
+        right.set_ylabel("New class identified\nat a change, %")
         right.legend(fontsize=8)
         return svg(figure)
 
 
-def prototypes(rows: Any, classes: Sequence[str]) -> str:
-    """Cosine of a prototype with the wearer's own centroid, first against last segment; "" where no class has two."""
-    first, last = (_class_means(details(rows, name)) for name in ("first", "last"))
+def prototypes(rows: Any) -> str:
+    """Draw the cosine of prototype and class centroid, first against last segment; "" if no class has two segments."""
+    classes = list(rows["classes"].iloc[0])
+    first, last = (class_means(arrays(rows, name)) for name in ("prototype_first", "prototype_last"))
     shown = [k for k in range(len(classes)) if np.isfinite(first[k])]
     if not shown:
         return ""
@@ -211,11 +222,12 @@ def prototypes(rows: Any, classes: Sequence[str]) -> str:
         return svg(figure)
 
 
-def motivation(rows: Any, classes: Sequence[str]) -> str:
-    """Transitions of the classifier's answers, and the feature's deviation around a true change."""
-    counts = np.sum(details(rows, "transitions_raw"), axis=0)
+def motivation(rows: Any) -> str:
+    """Draw the transitions of the source model's predictions, and the feature's deviation around a true change."""
+    classes = list(rows["classes"].iloc[0])
+    counts = matrices(rows, "transitions_raw").sum(axis=0)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    sums, seen = (np.sum(details(rows, name), axis=0) for name in ("deviation_sum", "deviation_count"))
+    sums, seen = (arrays(rows, name).sum(axis=0) for name in ("deviation_sum", "deviation_count"))
     size = max(2.6, 0.26 * len(classes))
     with canvas(2 * size + 3.2, size + 0.9, 2, width_ratios=(1, 1.2)) as (figure, (left, right)):
         left.imshow(share, cmap="Blues", vmin=0, vmax=1)
@@ -233,7 +245,7 @@ def motivation(rows: Any, classes: Sequence[str]) -> str:
                         fontsize=7,
                         color="white" if share[i, j] > 0.6 else INK,
                     )
-        left.set_title("Answer of a window, given the one before")
+        left.set_title("Predicted class, given the one before")
         offsets = np.arange(-AROUND, AROUND + 1)
         kept = seen > 0
         right.axvline(0, color=SOFT, lw=0.8, ls=":")
@@ -242,11 +254,3 @@ def motivation(rows: Any, classes: Sequence[str]) -> str:
         right.set_ylabel("1 \N{MINUS SIGN} cosine to the expected state")
         right.set_title("Feature deviation")
         return svg(figure)
-
-
-def _class_means(lists: Sequence[Sequence[float]]) -> Array:
-    """Mean over streams for each class, NaN where none has it."""
-    values = np.array(lists, dtype=float)
-    known = ~np.isnan(values)
-    total: Array = np.where(known, values, 0).sum(axis=0)
-    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)

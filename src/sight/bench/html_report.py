@@ -1,20 +1,17 @@
-"""The benchmark's report as one HTML document: header, contents, sections, footer."""
+"""Sections of the benchmark report, and the HTML document that contains them."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from string import Template
-from typing import Any
 
 from sight._version import __version__
-from sight.bench.aggregate import BASELINE
-from sight.bench.coverage import left_out, provenance
-from sight.bench.evidence import PAPER
-from sight.bench.report_section import Section
-from sight.bench.table_format import several
+from sight.bench import paper_values
+from sight.bench.table_format import Table
 from sight.report.html import Html, join, tag
 
 STYLE = """
@@ -22,8 +19,6 @@ main { max-width: 1240px; }
 .contents { columns: 2 300px; column-gap: 3rem; margin: 1.6rem 0 0; padding: 0; list-style: none; font-size: .93rem; }
 .contents li { padding: .15rem 0; break-inside: avoid; }
 a { color: var(--accent); text-underline-offset: .2em; }
-.said { max-width: 52em; margin: 0 0 1.4rem; padding-left: 1.1rem; }
-.said li { margin: .3rem 0; }
 .block { margin-top: 1.8rem; }
 .block .note { margin-top: .6rem; }
 .bench { width: auto; min-width: 60%; }
@@ -34,7 +29,7 @@ section > details:first-of-type { margin-top: 1.4rem; border-top: 1px solid var(
 .bench small { display: block; color: var(--soft); font-size: .76rem; font-weight: 400; }
 .bench th:first-child { position: sticky; left: 0; background: var(--paper) padding-box; }
 .bench .ours > *, .bench .ours > th:first-child { background: var(--hair) padding-box; }
-/* A shadow at an edge says that the table goes on there. */
+/* A shadow at an edge shows that the table continues there. */
 .block .scroll {
   background: linear-gradient(90deg, var(--paper), transparent) 0 0 / 3rem 100% no-repeat local,
     linear-gradient(270deg, var(--paper), transparent) 100% 0 / 3rem 100% no-repeat local,
@@ -48,15 +43,56 @@ figure { margin: 1.4rem 0; }
 figure img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
 @media screen and (prefers-color-scheme: dark) { figure img { padding: 10px; } }
 """
+LEAD = (
+    "All methods run on the same source models and the same streams. Differences are paired over target subjects; "
+    "their intervals do not cover other source subjects, which are few and fixed. The paper's values are beside ours."
+)
 
 
-def page(table: Any, sections: Sequence[Section]) -> str:
-    """Compose the whole document as text; it needs neither network nor server."""
+@dataclass(kw_only=True)
+class Section:
+    """Tables and figures of one experiment on one setting, or on several."""
+
+    name: str
+    title: str
+    tables: list[Table] = field(default_factory=list)
+    figures: dict[str, str] = field(default_factory=dict)  # name to SVG
+
+    def html(self) -> Html:
+        """Return the section as HTML: figures embedded, the first table open, others folded."""
+        parts = [_figure(text, f"{self.title}: {name}") for name, text in self.figures.items()]
+        parts += [table.html() for table in self.tables[:1]]
+        for table in self.tables[1:]:
+            heading = table.title.removeprefix(f"{self.title}: ")
+            parts.append(tag("details", tag("summary", heading), table.html()))
+        return tag("section", tag("h2", self.title), *parts, id=self.name)
+
+    def markdown(self, *, figures: bool = True) -> str:
+        """Return the section as Markdown, with links to figures in files if wanted."""
+        drawn = [f"![{self.title}](figures/{name}.svg)" for name in self.figures] if figures else []
+        return "\n\n".join([f"## {self.title}", *drawn, *(table.markdown().strip() for table in self.tables)])
+
+
+def _figure(text: str, label: str) -> Html:
+    data = base64.b64encode(text.encode()).decode()
+    return tag("figure", tag("img", src=f"data:image/svg+xml;base64,{data}", alt=label))
+
+
+def page(sections: Sequence[Section], counts: Sequence[str]) -> str:
+    """Return the whole document, which needs no network, with counts of its content in the header."""
     assets = files("sight.report") / "assets"
     script = (assets / "page.js").read_text("utf-8")
     links = [tag("li", tag("a", section.title, href=f"#{section.name}")) for section in sections]
-    body = [_header(table), tag("nav", tag("ul", *links, class_="contents"), aria_label="Contents")]
-    body += [*(section.html() for section in sections), _footer(table)]
+    header = tag(
+        "header",
+        tag("p", "Benchmark", class_="kicker"),
+        tag("h1", "Adaptation methods and the paper's values"),
+        tag("p", *(tag("span", part) for part in counts), class_="byline"),
+        tag("p", LEAD, class_="lead"),
+        tag("p", f"The paper: {paper_values.TITLE}.", class_="note"),
+    )
+    body = [header, tag("nav", tag("ul", *links, class_="contents"), aria_label="Contents")]
+    body += [*(section.html() for section in sections), tag("footer", f"Written by sight {__version__}.")]
     return Template((assets / "page.html").read_text("utf-8")).substitute(
         title="Benchmark of sight",
         style=(assets / "page.css").read_text("utf-8") + STYLE,
@@ -64,41 +100,3 @@ def page(table: Any, sections: Sequence[Section]) -> str:
         body=join(body),
         script=script,
     )
-
-
-def written_by(table: Any) -> str:
-    """Say what wrote a report, and from what."""
-    return f"Written by sight {__version__} from {provenance(table)}."
-
-
-def _header(table: Any) -> Html:
-    lead = (
-        "Every method meets the same trained sources and the same streams. Differences are paired over target "
-        "subjects; where a claim of the paper does not hold on a dataset, the section says so."
-    )
-    return tag(
-        "header",
-        tag("p", "Benchmark", class_="kicker"),
-        tag("h1", "Adaptation methods beside the paper's numbers"),
-        tag("p", *(tag("span", part) for part in _counts(table)), class_="byline"),
-        tag("p", lead, class_="lead"),
-        *(tag("p", sentence, class_="lead") for sentence in left_out(table)),
-        tag("p", f"The paper: {PAPER}.", class_="note"),
-    )
-
-
-def _counts(table: Any) -> Iterator[str]:
-    """Count settings, methods as the ranked comparisons call them, people and rows."""
-    compared = table[table["ranked"]] if table["ranked"].any() else table
-    yield several(table["setting"].nunique(), "setting")
-    yield several(compared["label"].nunique(), "method") + (" with source-only" if _has_base(compared) else "")
-    yield several(len(table.drop_duplicates(["dataset", "target"])), "target subject")
-    yield several(len(table), "row")
-
-
-def _has_base(table: Any) -> bool:
-    return bool((table["method"] == BASELINE).any())
-
-
-def _footer(table: Any) -> Html:
-    return tag("footer", f"{written_by(table)} It loads nothing and sends nothing.")

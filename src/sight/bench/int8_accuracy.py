@@ -1,4 +1,4 @@
-"""What int8 costs in accuracy, on people: HAPT, trained on one, answered for another."""
+"""Accuracy of an int8 encoder on real data: HAPT, trained on one subject, tested on another."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sight.sources.quantise import quantise
 from sight.train import train
 
 
-def int8_cost(source: str = "1", target: str = "2", epochs: int = 20) -> dict[str, Any] | None:
-    """Compare macro-F1 of a float32 and an int8 encoder, without and with SIGHT; None where HAPT is not at hand.
+def int8_scores(source: str = "1", target: str = "2", epochs: int = 20) -> dict[str, Any] | None:
+    """Return macro-F1 of a float32 and an int8 encoder, without and with SIGHT; None if HAPT is not available.
 
-    The ranges of int8 are calibrated on windows of the source person.
+    The int8 ranges are calibrated on windows of the source subject.
     """
     dataset = HAPT()
     try:
@@ -28,15 +28,15 @@ def int8_cost(source: str = "1", target: str = "2", epochs: int = 20) -> dict[st
     except (FileNotFoundError, ValueError):
         return None
     trained = train(first, dataset.classes, epochs=epochs)
-    known = second.label >= 0
-    found: dict[str, Any] = {"corpus": "hapt", "source": source, "target": target, "windows": int(known.sum())}
+    labelled = second.label >= 0
+    found: dict[str, Any] = {"dataset": "hapt", "source": source, "target": target, "windows": int(labelled.sum())}
     with tempfile.TemporaryDirectory() as folder:
         path = export_onnx(trained, Path(folder) / "float32.onnx")
         small = quantise(path, Path(folder) / "int8.onnx", first.x[::2])
         found["file_kb"] = {kind.stem: kind.stat().st_size / 1024 for kind in (path, small)}
         for file in (path, small):
             for adapter in (SourceOnly(), SIGHT()):
-                answers = run(adapter.bind(OnnxSource(file)), second).q.argmax(axis=1)
-                table = confusion(second.label[known], answers[known], len(dataset.classes))
+                predicted = run(adapter.bind(OnnxSource(file)), second).q.argmax(axis=1)
+                table = confusion(second.label[labelled], predicted[labelled], len(dataset.classes))
                 found[f"{adapter.name} {file.stem} macro_f1"] = macro_f1_all(table)
     return found

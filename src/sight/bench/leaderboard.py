@@ -1,198 +1,166 @@
-"""Tables over several settings: the leaderboard, a suite such as the nine settings, and what stands in the README."""
+"""Tables over several settings: the leaderboard, and every comparison on a group of settings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from sight.bench.aggregate import HARM
-from sight.bench.coverage import fewer, never, uneven
-from sight.bench.multi_setting import TRIVIAL, Across
-from sight.bench.settings import SUITE
-from sight.bench.stats import FEWEST
-from sight.bench.table_format import Cell, Table, interval, marked, number
-from sight.bench.tables import COMPLETED
+from sight.bench import figures
+from sight.bench.aggregate import HARM, METRIC_OF_KIND
+from sight.bench.html_report import Section
+from sight.bench.multi_setting import MultiSettingSummary, summarise_settings
+from sight.bench.settings import MAIN_GROUP, setting_group
+from sight.bench.table_format import DASH, Cell, Table, interval, mark_best, number
+from sight.bench.tables import COMPLETED, INTERVALS, ScoreColumn, score_cells
+
+GAINS_NOTE = (
+    "Difference of {metric} to source-only in points, on the same runs, averaged by target subject, "
+    f"{INTERVALS}; in the mean, a subject drawn counts in every setting that includes them. Harmed: share of runs "
+    f"(source, target, seed) that lose more than {HARM:g} points. Best in: number of settings with the highest "
+    "difference. Rank: mean over subjects, then settings, among the methods run there. Methods run on more settings "
+    f"come first; {DASH}: not run. A column of runs is added where methods have different numbers of runs. {COMPLETED}"
+)
+SCORES_NOTE = (
+    "Mean over settings, for methods run on all of them. Wrong windows by kind in percent of all windows. Delay: "
+    "windows until a change is predicted (median of a stream), of the changes predicted at all. Only methods with all "
+    f"runs are marked. {COMPLETED}"
+)
 
 
-def gains(across: Across, name: str, title: str, *, metric: str = "macro-F1", folded: bool = False) -> Table:
-    """Rank methods: difference to source-only in each setting with its interval, mean, harm, firsts and rank."""
-    deltas = across.gains
-    whole, ranks = across.figure("rank").notna().all(axis=1), across.figure("rank").mean(axis=1)
-    mean = deltas.mean(axis=1).where(whole.reindex(deltas.index))
+def sections(table: Any) -> Iterator[Section]:
+    """Return the comparisons over the main group of settings, and a leaderboard if other settings have results."""
+    group = setting_group()
+    main = summarise_settings(_ranked(table), group)
+    if len(main.summaries) > 1:
+        title = f"The {MAIN_GROUP} settings" if len(main.summaries) == len(group) else _partial(len(main.summaries))
+        section = Section(name=MAIN_GROUP, title=title, tables=[gains(main, MAIN_GROUP, title)])
+        accuracy = summarise_settings(_ranked(table), group, "accuracy")
+        name = f"{MAIN_GROUP}_accuracy"
+        section.tables.append(gains(accuracy, name, f"{title}: accuracy", metric="accuracy"))
+        section.tables.append(mean_scores(main, f"{MAIN_GROUP}_scores", f"{title}: other scores"))
+        section.figures[MAIN_GROUP] = figures.forest(main.mean_gains, "Mean gain over source-only, points of macro-F1")
+        yield section
+    others = table[~table["ranked"] & table["kind"].isin(("compare", "classes"))]
+    for experiment, own in others.groupby("experiment", sort=False):
+        count = own["setting"].drop_duplicates().isin(list(group)).sum()
+        title = f"{own['title'].iloc[0]}: {_partial(count)}"
+        section = Section(name=f"{MAIN_GROUP}_{experiment}", title=title)
+        section.tables += _conditions(own, section)
+        if section.tables:
+            yield section
+    yield from _leaderboard(table, [name for name in group if len(main.summaries) > 1])
+
+
+def _partial(count: int) -> str:
+    total = len(setting_group())
+    return f"{'' if count == total else f'{count} of '}the {MAIN_GROUP} settings"
+
+
+def _leaderboard(table: Any, reported: Sequence[str]) -> Iterator[Section]:
+    """Return the leaderboard over all settings, unless all of them are in a section already."""
+    ranked = _ranked(table)
+    settings = {str(setting): str(setting) for setting in sorted(ranked["setting"].unique())}
+    if settings and not set(settings) <= set(reported):
+        where = f"all {len(settings)} settings with results" if len(settings) > 1 else next(iter(settings))
+        name, title = "leaderboard", f"Leaderboard: {where}"
+        yield Section(name=name, title=title, tables=[gains(summarise_settings(ranked, settings), name, title)])
+
+
+def _conditions(own: Any, section: Section) -> Iterator[Table]:
+    """Return one table for each stream order and network that the experiment varies."""
+    metric = METRIC_OF_KIND.get(own["kind"].iloc[0])
+    # A dataset of feature vectors has its own network; that alone is not a condition.
+    varied = [name for name in ("order", "encoder") if own.groupby("setting")[name].nunique().max() > 1]
+    for condition, part in own.groupby(varied, sort=False) if varied else [((), own)]:
+        summary = summarise_settings(part, setting_group(), metric)
+        if len(summary.summaries) > 1:
+            name, title = "_".join([section.name, *condition]), ", ".join([section.title, *condition])
+            yield gains(summary, name, title, metric=metric or "macro-F1")
+
+
+def _ranked(table: Any) -> Any:
+    keys = ["setting", "label", "params", "sources", "target", "seed", "code"]
+    ranked = table[table["ranked"] & (table["kind"] == "compare")]
+    return ranked.drop_duplicates(keys)  # a pair may be in two tables of the paper
+
+
+def gains(summary: MultiSettingSummary, name: str, title: str, *, metric: str = "macro-F1") -> Table:
+    """Return the difference to source-only of each method on each setting, its mean, harmed runs and ranks."""
+    deltas, runs = summary.gains, summary.column("runs")
+    several = len(summary.summaries) > 1
+    complete, ranks = summary.column("rank").notna().all(axis=1), summary.column("rank").mean(axis=1)
+    mean = deltas.mean(axis=1).where(complete.reindex(deltas.index))
     by = mean.to_frame("mean").assign(settings=deltas.notna().sum(axis=1), own=deltas.mean(axis=1))
     order = by.sort_values(["settings", "own"], ascending=False, kind="stable").index
-    columns = [[Cell(across.starred[label]) for label in order]]
-    for summary in across.summaries.values():
-        table = summary.table.reindex(order)
-        cells = marked([number(v, sign=True) for v in table["delta"]], table["delta"])
-        ends = table[["low", "high"]].itertuples(index=False)
-        columns.append([cell._replace(below=interval(*pair)) for cell, pair in zip(cells, ends, strict=True)])
-    if not across.alone:
-        columns.append(_overall(across, mean[order]))
-    harmed = np.array([100 * across.harmed(label) for label in order])
-    columns.append(marked([number(v) for v in harmed], np.where(whole[order], -harmed, np.nan)))
-    rank = marked([number(ranks[label]) for label in order], -ranks.where(whole)[order])
-    if across.alone:
-        heads, columns = ["Method", *across.summaries, "Harmed (%)", "Rank"], [*columns, rank]
-    else:
-        best = [Cell(str(int(across.best_in[label]))) for label in order]
-        heads = ["Method", *across.summaries, "Mean", "Harmed (%)", "Best in", "Rank", "Settings"]
-        columns += [best, rank, [Cell(str(int(n))) for n in by["settings"][order]]]
-    rows, heading = list(zip(*columns, strict=True)), metric.capitalize() if folded else ""
-    note = _note(across, metric)
-    return Table(name=name, title=title, heads=heads, rows=rows, note=note, heading=heading, folded=folded)
+    columns = {"Method": [Cell(summary.marked[label]) for label in order]}
+    for setting, own in summary.summaries.items():
+        t = own.table.reindex(order)
+        columns[setting] = _with_intervals(t["delta"], [tuple(i) for i in t[["low", "high"]].to_numpy()])
+    if several:
+        columns["Mean"] = _with_intervals(mean[order], [summary.gain(label)[1:] for label in order])
+    harmed = np.array([100 * summary.harmed(label) for label in order])
+    columns["Harmed (%)"] = mark_best([number(v) for v in harmed], np.where(complete[order], -harmed, np.nan))
+    if several:
+        columns["Best in"] = [Cell(str(int(summary.best_in[label]))) for label in order]
+    columns["Rank"] = mark_best([number(ranks[label]) for label in order], -ranks.where(complete)[order])
+    if several:
+        columns["Settings"] = [Cell(str(int(n))) for n in by["settings"][order]]
+    if (runs.lt(runs.max()) & runs.notna()).any(axis=None):
+        columns["Runs"] = [Cell(str(int(n))) for n in runs.sum(axis=1)[order]]
+    return Table.of_columns(name, title, columns, GAINS_NOTE.format(metric=metric))
 
 
-def _overall(across: Across, mean: Any) -> list[Cell]:
-    cells = marked([number(value, sign=True) for value in mean], mean)
-    return [cell._replace(below=interval(*across.gain(k)[1:])) for cell, k in zip(cells, mean.index, strict=True)]
+def _with_intervals(means: Any, intervals: Sequence[Any]) -> list[Cell]:
+    cells = mark_best([number(value, sign=True) for value in means], means)
+    return [cell._replace(below=interval(*own)) for cell, own in zip(cells, intervals, strict=True)]
 
 
-def _note(across: Across, metric: str) -> str:
-    several = (
-        " Best in: settings in which its difference, on its own runs, is highest. Rank is averaged over people, then "
-        "settings, among the methods run there. Methods run on more settings come first."
-    )
-    said = (
-        f"Difference of {metric} to source-only on the same runs in points, paired over target subjects, "
-        f"{_intervals(across)}. Harmed: share of runs (source, target, seed) that lose more than {HARM:g} points."
-        f"{' Rank is averaged over people.' if across.alone else several} Seeds: {_seeds(across)}."
-    )
-    return explained(across, said, uneven(across), across.starred.values())
-
-
-def _intervals(across: Across) -> str:
-    """Promise intervals only where there are people enough, and one of the mean only where there is a mean."""
-    enough = [summary.people >= FEWEST for summary in across.summaries.values()]
-    if not any(enough):
-        return "who are too few for intervals"
-    drawn = (
-        "" if across.alone or not all(enough) else "; in the mean a person drawn counts in every setting that has them"
-    )
-    return f"with 95 % bootstrap interval{'' if all(enough) else f' where there are {FEWEST} or more'}{drawn}"
-
-
-def _seeds(across: Across) -> str:
-    counts = [summary.seeds for summary in across.summaries.values()]
-    return f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}, by setting"
-
-
-def explained(across: Across, said: str, more: Sequence[str], shown: Iterable[str]) -> str:
-    """Write a note: what is said, the star where a name that is shown or told has one, and what more is to know."""
-    names, text = {name for label, name in across.starred.items() if name != label}, " ".join(more)
-    star = bool(names & set(shown)) or any(name in text for name in names)
-    return " ".join([said, *([COMPLETED] if star else []), *more])
-
-
-def absent(across: Across, wanted: Iterable[str]) -> Iterator[str]:
-    """Say which settings of a suite are not there, and which methods are missing where or have fewer runs."""
-    without = [shown for shown in wanted if shown not in across.summaries]
-    if without:
-        yield f"No results yet on {', '.join(without)}; means are over the other {len(across.summaries)} settings."
-    yield from never(across, "table-main", f"the {SUITE} settings")
-    yield from uneven(across)
-
-
-class Beside(NamedTuple):
-    """A figure besides the gain: column of a summary, factor, and whether more is better."""
-
-    column: str
-    factor: float = 1
-    more: bool = False
-    digits: int = 1
-
-
-BESIDE = {
-    "Macro-F1": Beside("person_mean", more=True),
-    "F1 truth": Beside("macro_f1_truth", more=True),
-    "F1 all": Beside("macro_f1_all", more=True),
-    "Accuracy": Beside("accuracy", 100, more=True),
-    "Fragmented (%)": Beside("frames_fragmentation", 100),
-    "Deleted (%)": Beside("frames_deletion", 100),
-    "Inserted (%)": Beside("frames_insertion", 100),
-    "Events inserted": Beside("events_inserted"),
-    "Changes missed (%)": Beside("missed", 100),
-    "Delay (windows)": Beside("delay", digits=2),
-    "Calibration error": Beside("ece", digits=3),
+SCORE_COLUMNS = {
+    "Macro-F1": ScoreColumn("subject_mean", higher=True),
+    "F1 truth": ScoreColumn("macro_f1_truth", higher=True),
+    "F1 all": ScoreColumn("macro_f1_all", higher=True),
+    "Accuracy": ScoreColumn("accuracy", 100, higher=True),
+    "Fragmented (%)": ScoreColumn("frames_fragmentation", 100),
+    "Deleted (%)": ScoreColumn("frames_deletion", 100),
+    "Inserted (%)": ScoreColumn("frames_insertion", 100),
+    "Events inserted": ScoreColumn("events_inserted"),
+    "Changes missed (%)": ScoreColumn("missed", 100),
+    "Delay (windows)": ScoreColumn("delay", digits=2),
+    "Calibration error": ScoreColumn("ece", digits=3),
 }
 
 
-def beside(
-    across: Across, name: str, title: str, *, labels: Sequence[str] | None = None, heads: Sequence[str] = tuple(BESIDE)
+def mean_scores(
+    summary: MultiSettingSummary,
+    name: str,
+    title: str,
+    *,
+    labels: Sequence[str] | None = None,
+    heads: Sequence[str] = tuple(SCORE_COLUMNS),
 ) -> Table:
-    """Show accuracy, the readings of macro-F1 and errors as segments, averaged over settings.
+    """Return accuracy, the variants of macro-F1 and segment errors, averaged over settings.
 
     Parameters
     ----------
-    across, name, title
-        What is shown, and how it is called.
+    summary, name, title
+        What the table shows, and its name and title.
     labels, heads
-        Only these methods, and only these figures of `BESIDE`.
+        Only these methods, and only these columns of `SCORE_COLUMNS`.
     """
-    order = [label for label in across.whole if labels is None or label in labels]
-    columns = [[Cell(across.starred[label]) for label in order]]
-    seeds = across.figure("seeds").loc[order]
-    full = seeds.eq(seeds.max()).all(axis=1)  # a level over fewer runs is not to be held against the others'
-    for column, factor, more, digits in (BESIDE[head] for head in heads):
-        values = factor * average(across, column).loc[order]
-        columns.append(marked([number(v, digits) for v in values], (values if more else -values).where(full)))
-    note = (
-        f"{'' if across.alone else 'Mean over settings, for methods run on all of them. '}Wrong windows by kind are in "
-        "percent of all windows; delay: windows until a change is answered (median of a stream), of those "
-        "answered at all."
-    )
-    if not full.all():
-        note += " Each line is over the runs of its method; those with fewer seeds are never marked best."
-    note = explained(
-        across, note, [*fewer(seeds, across.starred, paired=False)], [across.starred[label] for label in order]
-    )
-    rows, heading = list(zip(*columns, strict=True)), "Accuracy, readings, errors as segments"
-    return Table(name=name, title=title, heads=["Method", *heads], rows=rows, note=note, heading=heading, folded=True)
+    order = [label for label in summary.complete if labels is None or label in labels]
+    runs = summary.column("runs").loc[order]
+    full = runs.eq(runs.max()).all(axis=1)  # means over fewer runs are not comparable
+    spec = {head: SCORE_COLUMNS[head] for head in heads}
+    means = {own.column: _setting_mean(summary, own.column).loc[order] for own in spec.values()}
+    methods = {"Method": [Cell(summary.marked[label]) for label in order]}
+    return Table.of_columns(name, title, methods | score_cells(means, spec, full), SCORES_NOTE)
 
 
-def average(across: Across, column: str) -> Any:
-    """Average a figure of each method over settings: a column of the summaries, or "delay" in windows."""
+def _setting_mean(summary: MultiSettingSummary, column: str) -> Any:
+    """Return the mean over settings of a column of the summaries, or of "delay" in windows."""
     if column == "delay":
-        strides = np.array([summary.stride_s for summary in across.summaries.values()])
-        return (across.figure("delay_median_s") / strides).mean(axis=1)
-    return across.figure(column).mean(axis=1)
-
-
-def overview(across: Across, *, ours: str, base: str, authors: str, own: str) -> Table:
-    """Show settings by what a reader asks first: source-only, trivial filters, SIGHT, the best rival, our method."""
-    levels, deltas = across.figure("person_mean").loc[base], across.figure("delta")
-    trivial = [label for label, method in across.methods.items() if method in TRIVIAL]
-    rivals = [label for label in across.methods if label not in (base, own)]
-    picks = {"Best trivial": trivial, ours: [ours], authors: [authors], "Best rival": rivals, own: [own]}
-    rows, kept = [], []
-    for shown, level in levels.items():
-        best = [_best(deltas[shown], labels) for labels in picks.values()]
-        kept.append([gain for _, gain in best])
-        cells = [
-            _level(level, gain, across.starred.get(label, "") if head.startswith("Best") else "")
-            for head, (label, gain) in zip(picks, best, strict=True)
-        ]
-        rows.append([Cell(str(shown)), Cell(number(level)), *cells])
-    if not across.alone:
-        level = float(levels.mean())
-        means = [_level(level, gain) for gain in np.mean(kept, axis=0)]
-        rows.append([Cell("**Mean**"), Cell(number(level)), *means])
-    note = (
-        "Means over people, difference to source-only on the method's own runs in brackets; the best trivial filter "
-        "and the best rival are chosen on each setting by that difference, with hindsight."
-    )
-    named = [cell.below for row in rows for cell in row]
-    note = explained(across, note, uneven(across), named)
-    return Table(name="overview", title="Macro-F1", heads=["Setting", base, *picks], rows=rows, note=note)
-
-
-def _best(gains: Any, labels: Sequence[str]) -> tuple[str, float]:
-    """Return who of some methods gains most, and how much."""
-    known = gains.reindex(labels).dropna()
-    return (str(known.idxmax()), float(known.max())) if len(known) else ("", float("nan"))
-
-
-def _level(base: float, gain: float, name: str = "") -> Cell:
-    return Cell(f"{number(base + gain)} ({number(gain, sign=True)})", below=name)
+        strides = np.array([own.stride_s for own in summary.summaries.values()])
+        return (summary.column("delay_median_s") / strides).mean(axis=1)
+    return summary.column(column).mean(axis=1)

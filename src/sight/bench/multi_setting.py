@@ -1,4 +1,4 @@
-"""Methods over several settings: gains in each, their mean, and how sure it is when settings share people."""
+"""One experiment summarised over several settings."""
 
 from __future__ import annotations
 
@@ -11,38 +11,30 @@ import numpy as np
 
 from sight.bench import stats
 from sight.bench.aggregate import MethodSummary, summarise
-from sight.bench.stats import Apart
-
-#: Filters of a line or two, which a method must beat to be worth its length.
-TRIVIAL = ("ema", "sticky", "sticky-learned")
+from sight.bench.stats import Difference
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Across:
-    """One experiment on several settings.
+class MultiSettingSummary:
+    """Methods of one experiment on several settings.
 
     Parameters
     ----------
     summaries
-        By setting as tables call it, in their order.
-    corpora
-        Corpus of each; settings of one corpus share people.
+        By short name of the setting, in the order of the tables.
+    datasets
+        Dataset of each; settings of one dataset share subjects.
     """
 
     summaries: Mapping[str, MethodSummary]
-    corpora: Mapping[str, str]
-    _known: dict[tuple[str, str, Across], Apart] = field(default_factory=dict, repr=False)
+    datasets: Mapping[str, str]
+    _differences: dict[tuple[str, str, MultiSettingSummary], Difference] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def gains(self) -> Any:
-        """Difference to source-only in points, methods by settings; without source-only itself."""
-        found = self.figure("delta")
-        return found.drop(index=[label for label in found.index if label in self.baselines])
-
-    @cached_property
-    def baselines(self) -> tuple[str, ...]:
+    def source_only(self) -> tuple[str, ...]:
         """Labels of source-only."""
-        return tuple(dict.fromkeys(s.baseline for s in self.summaries.values() if s.baseline is not None))
+        found = (summary.source_only for summary in self.summaries.values())
+        return tuple(dict.fromkeys(label for label in found if label is not None))
 
     @cached_property
     def methods(self) -> dict[str, str]:
@@ -50,94 +42,96 @@ class Across:
         return {str(k): str(v) for s in self.summaries.values() for k, v in s.table["method"].items()}
 
     @cached_property
-    def starred(self) -> dict[str, str]:
-        """Each label with its mark, * for methods that were completed by us."""
+    def marked(self) -> dict[str, str]:
+        """Each label with its mark: * for methods that were completed by us."""
         pairs = ((label, done) for s in self.summaries.values() for label, done in s.table["completed"].items())
         return {str(label): f"{label}{'*' if done else ''}" for label, done in pairs}
 
     @cached_property
-    def whole(self) -> list[str]:
-        """Labels that were run on every setting."""
+    def complete(self) -> list[str]:
+        """Labels of methods that were run on every setting."""
         return [label for label in self.methods if all(label in s.table.index for s in self.summaries.values())]
 
-    def figure(self, column: str) -> Any:
-        """One column of all summaries, methods by settings, NaN where a method was not run."""
+    def column(self, name: str) -> Any:
+        """Return one column of all summaries, methods by settings; NaN where a method was not run."""
         import pandas as pd
 
-        found = pd.DataFrame({shown: summary.table[column] for shown, summary in self.summaries.items()})
+        found = pd.DataFrame({setting: summary.table[name] for setting, summary in self.summaries.items()})
         return found.reindex(list(self.methods))
 
-    def difference(self, label: str, other: str, against: Across | None = None) -> Apart:
-        """Mean over settings of the difference of two methods, the other maybe under other conditions.
+    @cached_property
+    def gains(self) -> Any:
+        """Difference to source-only in points, methods (without source-only) by settings."""
+        return self.column("delta").drop(index=list(self.source_only))
 
-        Over the runs that both have; NaN unless both were run on all settings.
+    def difference(self, label: str, other: str, against: MultiSettingSummary | None = None) -> Difference:
+        """Return the mean over settings of the difference of two methods, over the runs that both have.
+
+        The second method may be of another summary (`against`). NaN unless both were run on all settings.
         """
-        rival = against or self
-        if (label, other, rival) in self._known:
-            return self._known[label, other, rival]
-        if label not in self.whole or other not in rival.whole or set(rival.summaries) != set(self.summaries):
-            return Apart(*[float("nan")] * 3)
-        parts = [summary.apart(label, other, rival.summaries[shown]) for shown, summary in self.summaries.items()]
-        people = [
-            [f"{self.corpora[shown]}/{person}" for person in part.index]
-            for shown, part in zip(self.summaries, parts, strict=True)
-        ]
-        values = [part.to_numpy() for part in parts]
-        found = Apart(float(np.mean([own.mean() for own in values])), *stats.shared_interval(values, people))
-        self._known[label, other, rival] = found
-        return found
+        second = against or self
+        key = (label, other, second)
+        if key not in self._differences:
+            self._differences[key] = self._difference(*key)
+        return self._differences[key]
 
-    def gain(self, label: str) -> Apart:
-        """Mean over settings of the difference to source-only."""
-        return self.difference(label, self.baselines[0])
+    def _difference(self, label: str, other: str, second: MultiSettingSummary) -> Difference:
+        same = set(second.summaries) == set(self.summaries)
+        if label not in self.complete or other not in second.complete or not same:
+            return Difference(*[float("nan")] * 3)
+        values, subjects = [], []
+        for setting, summary in self.summaries.items():
+            part = summary.subject_differences(label, other, second.summaries[setting])
+            values.append(part.to_numpy())
+            subjects.append([f"{self.datasets[setting]}/{subject}" for subject in part.index])
+        return Difference(float(np.mean([own.mean() for own in values])), *stats.shared_interval(values, subjects))
+
+    def gain(self, label: str) -> Difference:
+        """Return the mean over settings of the difference to source-only."""
+        return self.difference(label, self.source_only[0])
 
     @property
-    def mean_gains(self) -> dict[str, Apart]:
-        """Mean gain of each method that was run on every setting, by its marked label."""
-        return {self.starred[label]: self.gain(label) for label in self.whole if label not in self.baselines}
+    def mean_gains(self) -> dict[str, Difference]:
+        """Mean gain of each method that was run on every setting, by marked label."""
+        return {self.marked[label]: self.gain(label) for label in self.complete if label not in self.source_only}
 
-    def each(self, label: str, other: str | None = None) -> dict[str, Apart]:
-        """Difference of a method to another, or to source-only, on each setting that has both."""
+    def by_setting(self, label: str, other: str | None = None) -> dict[str, Difference]:
+        """Return the difference of a method to another, or to source-only, on each setting that has both."""
         found = {}
-        for shown, summary in self.summaries.items():
-            rival = summary.baseline if other is None else other
-            if rival is not None and {label, rival} <= set(summary.table.index):
-                found[shown] = summary.difference(label, rival)
+        for setting, summary in self.summaries.items():
+            second = summary.source_only if other is None else other
+            if second is not None and {label, second} <= set(summary.table.index):
+                found[setting] = summary.difference(label, second)
         return found
 
     def harmed(self, label: str) -> float:
-        """Share of all runs, over settings, that lose more than the margin to source-only."""
-        runs, harmed = (self.figure(column).loc[label].sum() for column in ("runs", "harmed"))
+        """Return the share of runs, over all settings, that lose more than the margin to source-only."""
+        runs, harmed = (self.column(name).loc[label].sum() for name in ("runs", "harmed"))
         return float(harmed / runs) if runs else float("nan")
 
     @cached_property
     def best_in(self) -> Any:
-        """Number of settings in which each method gains most on its own runs; source-only is best if nobody does."""
-        found = self.figure("delta")
-        found.loc[list(self.baselines)] = 0.0
+        """Number of settings on which each method has the highest gain; source-only counts with a gain of zero."""
+        found = self.column("delta")
+        found.loc[list(self.source_only)] = 0.0
         return found.eq(found.max(axis=0), axis=1).sum(axis=1)
 
-    @property
-    def alone(self) -> bool:
-        """Whether there is but one setting, so that nothing is a mean over several."""
-        return len(self.summaries) == 1
 
-
-def over(rows: Any, shown: Mapping[str, str], metric: str | None = None) -> Across:
-    """Summarise rows of one experiment on each of some settings.
+def summarise_settings(rows: Any, names: Mapping[str, str], metric: str | None = None) -> MultiSettingSummary:
+    """Summarise rows of one experiment, network and order on several settings.
 
     Parameters
     ----------
     rows
-        Of one network and order.
-    shown
-        Settings, and how tables call them; those without rows are left out.
+        Result rows.
+    names
+        Settings and their short names; settings without rows are skipped.
     metric
         As in `summarise`.
     """
-    groups = {setting: own for setting, own in rows.groupby("setting", sort=False) if setting in shown}
-    present = [setting for setting in shown if setting in groups]
-    return Across(
-        summaries={shown[setting]: summarise(groups[setting], metric) for setting in present},
-        corpora={shown[setting]: str(groups[setting]["dataset"].iloc[0]) for setting in present},
+    groups = {setting: own for setting, own in rows.groupby("setting", sort=False) if setting in names}
+    present = [setting for setting in names if setting in groups]
+    return MultiSettingSummary(
+        summaries={names[setting]: summarise(groups[setting], metric) for setting in present},
+        datasets={names[setting]: str(groups[setting]["dataset"].iloc[0]) for setting in present},
     )

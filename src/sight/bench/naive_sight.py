@@ -1,4 +1,4 @@
-"""SIGHT as anybody would first write it in torch: the paper's equations, a loop over classes. The rival to beat."""
+"""SIGHT as a direct transcription of the paper's equations in torch, for comparison of speed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch.nn import functional
 from sight.sources.torch import TorchSource
 
 
-class PlainSight:
-    """A plain reading of the paper's step; slow where plain is slow, and not guarded against cancellation."""
+class NaiveSight:
+    """The paper's step with loops over classes, not optimised and not protected against cancellation."""
 
     def __init__(self, source: TorchSource) -> None:
         self.network = source.network
@@ -22,36 +22,36 @@ class PlainSight:
 
     @torch.inference_mode()
     def step(self, x: Tensor) -> Tensor:
-        """Answer one window (1, C, T)."""
+        """Return the probabilities of one window (1, C, T), then adapt."""
         z: Tensor = self.network.features(x)  # type: ignore[operator]
         return self.update(z[0], torch.softmax(self.head(z), dim=1)[0])
 
     @torch.inference_mode()
     def update(self, z: Tensor, p: Tensor) -> Tensor:
-        """Answer features (D,) and probabilities (K,), then adapt."""
+        """Refine the probabilities (K,) of features (D,), then adapt."""
         beta, tau, eta_mu, eta_h, omega_mu, eps = 1.0, 0.05, 0.005, 0.05, 0.01, 1e-8
-        seen = functional.normalize(z, dim=0, eps=eps)
+        feature = functional.normalize(z, dim=0, eps=eps)
         q = p
         if self.belief is not None:
-            expected = torch.zeros_like(seen)
+            expected = torch.zeros_like(feature)
             for k, prototype in enumerate(self.prototypes):
                 expected = expected + self.belief[k] * prototype
             expected = functional.normalize(expected, dim=0, eps=eps)
-            surprise = 1 - torch.exp(-beta * (1 - torch.dot(seen, expected)) ** 2)
-            moved = functional.normalize(seen - expected, dim=0, eps=eps)
+            surprise = 1 - torch.exp(-beta * (1 - torch.dot(feature, expected)) ** 2)
+            deviation = functional.normalize(feature - expected, dim=0, eps=eps)
             scores = []
             for prototype in self.prototypes:
                 direction = functional.normalize(prototype - expected, dim=0, eps=eps)
-                scores.append(torch.dot(moved, direction) / tau)
+                scores.append(torch.dot(deviation, direction) / tau)
             routing = torch.softmax(torch.stack(scores), dim=0)
-            flat = torch.sqrt(self.habit + eps)
-            calibrated = routing * (flat / flat.sum())
+            tempered = torch.sqrt(self.habit + eps)
+            calibrated = routing * (tempered / tempered.sum())
             prior = (1 - surprise) * self.belief + surprise * calibrated / calibrated.sum()
             q = p * prior / (p * prior).sum()
         self.belief = q
         self.habit = (1 - eta_h) * self.habit + eta_h * q
         for k, anchor in enumerate(self.anchors):
             rate = eta_mu * q[k]
-            pulled = functional.normalize((1 - rate) * self.prototypes[k] + rate * seen, dim=0, eps=eps)
+            pulled = functional.normalize((1 - rate) * self.prototypes[k] + rate * feature, dim=0, eps=eps)
             self.prototypes[k] = functional.normalize((1 - omega_mu) * pulled + omega_mu * anchor, dim=0, eps=eps)
         return q

@@ -1,7 +1,8 @@
-"""What an experiment is: methods from one TOML, people from another, multiplied out into trials.
+"""Experiments, settings, and the trials they expand to.
 
-An experiment (``experiments/NAME.toml``) says what is compared: methods with their settings, networks, seeds, orders of
-the stream. A setting (a table of ``settings.toml``) says on whom: dataset, options, who is a source, who a target.
+An experiment (``configs/experiments/NAME.toml``) defines what is compared: methods with their hyper-parameters,
+networks, seeds and stream orders. A setting (a table of ``configs/settings.toml``) defines the data: dataset, options,
+source subjects and target subjects.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from typing import Any, TypeAlias
 
 from sight.ops import choices
 
-#: What an experiment can look at; "speed" is the stopwatch, the others are in `sight.bench.analyses`.
+#: Kinds of experiments; "speed" is timing, the others are functions of `sight.bench.analyses`.
 KINDS = ("compare", "classes", "geometry", "prototypes", "motivation", "speed")
 ORDERS = ("chronological", "blocks", "shuffled")
 
-Pair: TypeAlias = tuple[tuple[str, ...], str]  # people of the source, person of the target
+Pair: TypeAlias = tuple[tuple[str, ...], str]  # source subjects, target subject
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A method with its settings, as a row of a table names it."""
+    """A method with its hyper-parameters, under the label of its row in a table."""
 
     label: str
     method: str
     preset: str | None = None
-    rule: str | None = None  # streaming rule, for methods that have a choice
-    lag: float = 0  # windows that answers wait for, infinity for the whole recording
+    rule: str | None = None  # streaming rule, for methods that offer a choice
+    lag: float = 0  # windows that a prediction waits for; infinity for the whole recording
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -41,21 +42,21 @@ class Experiment:
     Parameters
     ----------
     name, title
-        Of the file, and of the section in the report.
+        Name of the file, and title of the section in the report.
     kind
         One of `KINDS`.
     variants
         Methods, in the order of the table.
     paper
-        Table of the paper's figures that it stands beside.
+        Table of the paper whose values are printed beside the results.
     pairs
-        "main" or "detailed": which of a setting's pairs.
+        Which list of pairs of a setting: "main" or "detailed".
     ranked
-        Whether its rows count for the leaderboard.
+        Whether the rows count for the leaderboard.
     encoders
-        Networks; none for the setting's own.
+        Networks; empty for the network of the setting.
     seeds, orders
-        Seeds of source training, and orders of the stream.
+        Seeds of source training, and stream orders.
     """
 
     name: str
@@ -72,24 +73,24 @@ class Experiment:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """On whom it is compared.
+    """The data of a comparison: dataset, source subjects and target subjects.
 
     Parameters
     ----------
     name, dataset, options
-        Of the setting, and the corpus with its options.
+        Name of the setting, and the dataset with its options.
     pairs
-        Who learns from whom.
+        Source subjects and target subject of each source model and stream.
     windowing
-        Other values than the corpus's own for cutting windows.
+        Values that replace the dataset's defaults for cutting windows.
     encoder
-        Network; a setting that names another than "cnn" takes no other, whatever the experiment asks.
+        Network; a setting with another one than "cnn" ignores the networks of an experiment.
     epochs, batch
-        Of source training; batch None is 64, or 256 above 8,000 windows.
+        Source training; batch None is 64, or 256 above 8,000 windows.
     use_gaps
-        Whether methods are told of gaps; if not, recordings are joined as the paper joins them.
+        Whether methods are informed of gaps; otherwise recordings are joined, as in the paper.
     paper, paper_subject
-        Name of the corpus among the paper's figures, and how it writes a subject.
+        Name of the dataset in the paper's tables, and the format of its subject names.
     """
 
     name: str
@@ -107,7 +108,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One trained source meets one person; all methods of an experiment answer the same encoded stream."""
+    """One source model on one target subject; all methods of an experiment process the same encoded stream."""
 
     sources: tuple[str, ...]
     target: str
@@ -120,7 +121,7 @@ class Trial:
 
 
 def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
-    """Multiply an experiment and a setting out; trials of one source model follow each other."""
+    """Expand an experiment on a setting; trials that share a source model are adjacent."""
     encoders = experiment.encoders if experiment.encoders and setting.encoder == "cnn" else (setting.encoder,)
     targets: dict[tuple[str, ...], list[str]] = {}
     for source, target in setting.pairs:
@@ -130,34 +131,34 @@ def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
             yield Trial(sources=source, target=target, seed=seed, encoder=encoder, order=order)
 
 
-def key(*parts: Any) -> str:
-    """Hash what decides a result into a name for its file.
+def hash_key(*parts: Any) -> str:
+    """Hash everything that determines a result into a file name.
 
     Examples
     --------
-    >>> key({"a": 1, "b": 2}) == key({"b": 2, "a": 1})
+    >>> hash_key({"a": 1, "b": 2}) == hash_key({"b": 2, "a": 1})
     True
     """
-    return hashlib.blake2b(text(parts).encode(), digest_size=12).hexdigest()
+    return hashlib.blake2b(canonical_json(parts).encode(), digest_size=12).hexdigest()
 
 
-def text(value: Any) -> str:
-    """Write a value as JSON, the same for the same content."""
-    return json.dumps(value, sort_keys=True, default=_plain)
+def canonical_json(value: Any) -> str:
+    """Write a value as JSON with sorted keys; dataclasses become objects."""
+
+    def convert(part: Any) -> Any:
+        return asdict(part) if is_dataclass(part) and not isinstance(part, type) else str(part)
+
+    return json.dumps(value, sort_keys=True, default=convert)
 
 
-def _plain(value: Any) -> Any:
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+def check_name(name: str, available: Sequence[str], what: str) -> None:
+    """Raise ValueError, with the nearest name, unless a name is available."""
+    if name not in available:
+        raise ValueError(f"There is no {what} called {name!r}; {choices(name, available)}")
 
 
-def check_known(name: str, known: Sequence[str], what: str) -> None:
-    """Raise unless a name is among those known, and name the nearest."""
-    if name not in known:
-        raise ValueError(f"There is no {what} called {name!r}; {choices(name, known)}")
-
-
-def check_keys(table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    """Raise unless all keys of a table are known, and name the nearest."""
-    for entry in table:
-        if entry not in known:
-            raise ValueError(f"{where}: unknown {entry!r}; {choices(entry, known)}")
+def check_keys(table: Mapping[str, Any], available: Sequence[str], where: str) -> None:
+    """Raise ValueError, with the nearest key, unless all keys of a table are available."""
+    for key in table:
+        if key not in available:
+            raise ValueError(f"{where}: unknown {key!r}; {choices(key, available)}")

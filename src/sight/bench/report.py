@@ -1,4 +1,4 @@
-"""The report of a benchmark: one page, and every table and figure in a file of its own."""
+"""Report of benchmark results: Markdown, HTML, LaTeX tables and figures."""
 
 from __future__ import annotations
 
@@ -8,75 +8,98 @@ from pathlib import Path
 from typing import Any
 
 from sight.atomic import write_atomic
-from sight.bench import figures, findings, findings_features, result_rows, tables
-from sight.bench.aggregate import CASES, MethodSummary, by_pair, grids, summarise
-from sight.bench.coverage import left_out
-from sight.bench.evidence import OURS
-from sight.bench.html_report import page, written_by
-from sight.bench.report_section import Section
-from sight.bench.suites import leaderboard, suites
+from sight.bench import feature_tables, figures, html_report, leaderboard, result_rows, tables
+from sight.bench.aggregate import MethodSummary, by_pair, grids, summarise
+from sight.bench.html_report import Section
+from sight.bench.paper_values import CONDITIONS
+from sight.bench.stats import Difference
+from sight.bench.table_format import Cell, Table
 
-#: How a reader meets the experiments; whatever is not named here comes last.
+#: Order of experiments in the report; others come last.
 ORDER = (
-    "table-main",
-    "table-detailed",
-    "ablation",
-    "design",
-    "sensitivity",
-    "backbones",
-    "order",
-    "stress",
-    "geometry",
-    "prototypes",
-    "motivation",
-    "beyond",
+    *("table-main", "table-detailed", "ablation", "design", "sensitivity", "backbones", "order", "stress"),
+    *("geometry", "prototypes", "motivation", "keel-parts"),
 )
-#: Tables in which the paper claims that every variant is below the full method.
-CLAIMED = ("ablation", "design")
+#: Stream orders, with their names in tables.
+ORDER_NAMES = {"chronological": "chronological", "blocks": "blocks of 32", "shuffled": "shuffled"}
+FORMATS = ("all", "markdown")
 
 
-def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False) -> Path:
-    """Write page, tables and figures of all results, and return the page.
+def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False, formats: str = "all") -> Path:
+    """Write the report of results, and return its main file.
 
     Parameters
     ----------
     places
-        Result files, or folders that hold them.
+        Result files, or folders that contain some.
     out
-        Folder: ``index.html``, ``report.md``, ``tables/*.{md,tex}``, ``figures/*.svg``.
+        Output folder: ``report.md``, ``index.html``, ``tables/*.{md,tex}``, ``figures/*.svg``.
     only_across
-        Only what lies over several settings.
+        Write only the tables over several settings.
+    formats
+        "all", or "markdown" for ``report.md`` alone, without figures.
     """
     table = result_rows.read([Path(place) for place in places])
-    sections = list(compose(table, only_across=only_across))
+    sections = [*compose(table, only_across=only_across), _rows_section(table)]
+    text = "\n\n".join(["# Benchmark", *(section.markdown(figures=formats == "all") for section in sections)])
+    markdown = write_atomic(out / "report.md", f"{text}\n".encode())
+    if formats == "markdown":
+        return markdown
     for section in sections:
         for entry in section.tables:
-            _write(out / "tables" / f"{entry.name}.md", entry.markdown())
-            _write(out / "tables" / f"{entry.name}.tex", entry.latex())
-        for name, text in section.figures.items():
-            _write(out / "figures" / f"{name}.svg", text)
-    parts = ["# Benchmark", written_by(table), *left_out(table), *(section.markdown() for section in sections)]
-    _write(out / "report.md", "\n\n".join(parts) + "\n")
-    return _write(out / "index.html", page(table, sections))
+            write_atomic(out / "tables" / f"{entry.name}.md", entry.markdown().encode())
+            write_atomic(out / "tables" / f"{entry.name}.tex", entry.latex().encode())
+        for name, drawn in section.figures.items():
+            write_atomic(out / "figures" / f"{name}.svg", drawn.encode())
+    return write_atomic(out / "index.html", html_report.page(sections, _counts(table)).encode())
 
 
 def compose(table: Any, *, only_across: bool = False) -> Iterator[Section]:
-    """Make the sections: tables over several settings, then each experiment on each."""
-    yield from suites(table)
-    yield from leaderboard(table)
+    """Return the sections: comparisons over several settings, then each experiment on each setting."""
+    yield from leaderboard.sections(table)
     if only_across:
         return
     first = {name: at for at, name in enumerate(ORDER)}
     groups = sorted(table.groupby(["experiment", "setting"], sort=False), key=lambda g: first.get(g[0][0], len(first)))
     for (experiment, setting), own in groups:
         section = Section(name=f"{experiment}_{setting}", title=f"{own['title'].iloc[0]} on {setting}")
-        KINDS[own["kind"].iloc[0]](section, own, str(setting))
+        KINDS[own["kind"].iloc[0]](section, own)
         yield section
 
 
-def _compare(section: Section, own: Any, setting: str) -> None:
+def _counts(table: Any) -> list[str]:
+    compared = table[table["ranked"]] if table["ranked"].any() else table
+    counts = {
+        "settings": table["setting"].nunique(),
+        "methods": compared["label"].nunique(),
+        "target subjects": len(table.drop_duplicates(["dataset", "target"])),
+        "rows": len(table),
+    }
+    return [f"{what}: {count:,}" for what, count in counts.items()]
+
+
+def _rows_section(table: Any) -> Section:
+    """Return how many rows each experiment has on each setting, and the versions and devices behind them."""
+    device = table["training"].map({text: json.loads(text).get("device", "") for text in table["training"].unique()})
+    rows = []
+    for (experiment, setting), own in table.assign(device=device).groupby(["experiment", "setting"], sort=False):
+        counts = [len(own), *(own[name].nunique() for name in ("label", "target", "seed"))]
+        versions = [", ".join(sorted(own[name].unique())) for name in ("sight", "torch", "numpy", "device")]
+        rows.append([Cell(experiment), Cell(setting), *(Cell(f"{count:,}") for count in counts), *map(Cell, versions)])
+    heads = ["Experiment", "Setting", "Rows", "Methods", "Target subjects", "Seeds"]
+    section = Section(name="rows", title="Rows")
+    heads += ["sight", "torch", "numpy", "Trained on"]
+    section.tables.append(Table(name="rows", title="Rows of this report", heads=heads, rows=rows))
+    if left_out := table.attrs.get("left_out"):
+        cells = [[Cell(label), Cell(f"{count:,}")] for label, count in left_out.items()]
+        note = "Rows with other code, parameters or versions than the rows of the same method that were computed last."
+        title = "Older rows left out"
+        section.tables.append(Table(name="rows_left_out", title=title, heads=["Method", "Rows"], rows=cells, note=note))
+    return section
+
+
+def _compare(section: Section, own: Any) -> None:
     for column in ("order", "encoder"):
-        # A claim about orders is not judged on one alone: its section says which are missing.
         if own[column].nunique() > 1 or own["paper_table"].iloc[0] == column:
             _conditions(section, own, column)
             return
@@ -84,69 +107,53 @@ def _compare(section: Section, own: Any, setting: str) -> None:
     name, title = section.name, section.title
     section.tables += [
         tables.scores(summary, name, title),
-        tables.segment_table(summary, f"{name}_segments", f"{title}: errors as segments, delay, calibration"),
+        tables.segments(summary, f"{name}_segments", f"{title}: segment errors, delay, calibration"),
     ]
-    if own["ranked"].iloc[0]:
-        section.said += findings.comparison(summary, setting)
-        pairs = own.assign(pair=own["sources"] + own["target"])["pair"].nunique()
-        if 1 < pairs <= tables.MOST_PAIRS:
-            section.tables.append(tables.pair_table(by_pair(own), f"{name}_pairs", f"{title}: by pair"))
-    elif grids(summary.table):
-        section.said += findings.sensitivity(summary)
-    elif own["paper_table"].iloc[0] in CLAIMED:
-        section.said += findings.variants(summary)
-    else:
-        section.said += findings.parts(summary)
-    if summary.table["delta"].notna().any():
-        section.figures[name] = _drawn(summary)
+    pairs = len(own.drop_duplicates(["sources", "target"]))
+    if own["ranked"].iloc[0] and 1 < pairs <= tables.MAX_PAIRS:
+        section.tables.append(tables.pair_table(by_pair(own), f"{name}_pairs", f"{title}: by pair"))
+    if grids(summary.table.index):
+        default = summary.table["params"].get("SIGHT")
+        section.figures[name] = figures.sensitivity(summary, {} if default is None else json.loads(default))
+    elif summary.table["delta"].notna().any():
+        section.figures[name] = _forest(summary, "Macro-F1")
 
 
-def _alone(section: Section, own: Any, setting: str) -> None:  # noqa: ARG001 - all kinds are called alike
-    summary = summarise(own)
-    section.said += findings.alone(summary)
-    section.tables.append(tables.alone(summary, section.name, section.title))
-    section.figures[section.name] = figures.forest(summary, "Accuracy")
-
-
-def _drawn(summary: MethodSummary) -> str:
-    if not grids(summary.table):
-        return figures.forest(summary)
-    usual = summary.table["params"].get(OURS)
-    return figures.sensitivity(summary, {} if usual is None else json.loads(usual))
+def _forest(summary: MethodSummary, metric: str) -> str:
+    table = summary.table[summary.table["delta"].notna()]
+    gains = {label: Difference(*own) for label, *own in table[["delta", "low", "high"]].itertuples()}
+    base = summary.table.at[summary.source_only, "mean"]
+    xlabel = f"{metric} against source-only ({base:.1f}), points"
+    return figures.forest(gains, xlabel, table["paper_delta"].to_dict())
 
 
 def _conditions(section: Section, own: Any, column: str) -> None:
-    found = {_called(str(case)): summarise(part) for case, part in own.groupby(column, sort=False)}
-    if column == "order":
-        found = {case: found[case] for case in findings.ORDER_NAMES.values() if case in found}
-    section.said += findings.conditions(found, ordered=column == "order")
-    section.tables.append(tables.cross_table(found, section.name, section.title))
-    section.figures[section.name] = figures.conditions(found)
+    found = {str(condition): summarise(part) for condition, part in own.groupby(column, sort=False)}
+    order = [name for name in ORDER_NAMES if name in found] if column == "order" else list(found)
+    named = {ORDER_NAMES.get(name, CONDITIONS.get(name, name)): found[name] for name in order}
+    section.tables.append(tables.conditions(named, section.name, section.title))
+    section.figures[section.name] = figures.conditions(named)
 
 
-def _called(case: str) -> str:
-    return findings.ORDER_NAMES.get(case, CASES.get(case, case))
+def _single_class_streams(section: Section, own: Any) -> None:
+    summary = summarise(own)
+    section.tables.append(tables.single_class_streams(summary, section.name, section.title))
+    section.figures[section.name] = _forest(summary, "Accuracy")
 
 
-def _analysis(
-    say: Callable[[Any], Iterator[str]], draw: Callable[..., str], *, classes: bool
-) -> Callable[[Section, Any, str], None]:
-    def fill(section: Section, own: Any, setting: str) -> None:  # noqa: ARG001 - all kinds are called alike
-        section.said += say(own)
-        drawn = draw(own, list(own["classes"].iloc[0])) if classes else draw(own)
+def _features(make_table: Callable[..., Table], draw: Callable[[Any], str]) -> Callable[[Section, Any], None]:
+    def fill(section: Section, own: Any) -> None:
+        section.tables.append(make_table(own, section.name, section.title))
+        drawn = draw(own)
         section.figures |= {section.name: drawn} if drawn else {}
 
     return fill
 
 
-KINDS: dict[str, Callable[[Section, Any, str], None]] = {
+KINDS: dict[str, Callable[[Section, Any], None]] = {
     "compare": _compare,
-    "classes": _alone,
-    "geometry": _analysis(findings_features.geometry, figures.geometry, classes=False),
-    "prototypes": _analysis(findings_features.prototypes, figures.prototypes, classes=True),
-    "motivation": _analysis(findings_features.motivation, figures.motivation, classes=True),
+    "classes": _single_class_streams,
+    "geometry": _features(feature_tables.geometry, figures.geometry),
+    "prototypes": _features(feature_tables.prototypes, figures.prototypes),
+    "motivation": _features(feature_tables.motivation, figures.motivation),
 }
-
-
-def _write(path: Path, text: str) -> Path:
-    return write_atomic(path, text.encode())

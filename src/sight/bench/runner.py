@@ -1,7 +1,7 @@
-"""Runs experiments: in parallel, resumable, every finished row kept.
+"""Parallel, resumable runs of experiments.
 
-Sources are trained first, then every trial answers; both go to the processes of an engine. What they do there, and how
-rows are kept, is in `sight.bench.worker`.
+Source models are trained first, then the methods run on every trial; both are distributed over processes. The work of a
+process and the storage of rows are in `sight.bench.worker`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sight.bench.plan import Experiment, Setting, Trial, trials
-from sight.bench.worker import Failure, Job, Row, answer, prepare
+from sight.bench.worker import Failure, Job, Row, run_trial, train_source
 from sight.parallel import map_unordered
 
 
@@ -26,56 +26,58 @@ def run(
     only_finished: bool = False,
     on_done: Callable[[int, str], None] | None = None,
 ) -> tuple[list[Row], list[Failure]]:
-    """Run what is not there yet, and return all rows of the experiment and what failed.
+    """Compute the missing rows of an experiment, and return all its rows and failures.
 
     Parameters
     ----------
     experiment, setting
-        What is compared, and on whom.
+        What is compared, and on which data.
     out
         Folder of rows and models; the same folder resumes.
     engine, jobs
-        As in `sight.parallel.spread`.
+        As in `sight.parallel.map_unordered`.
     device
-        Where sources are trained.
+        Where source models are trained.
     only_finished
-        Train and adapt nothing; return the rows that are there, such as those of a run that still goes on.
+        Compute nothing; return the rows that exist, for example those of a run in progress.
     on_done
-        Called with the number of steps finished, of all that `steps` counts, and what they do.
+        Called with the number of finished steps, of those `count_steps` counts, and their name.
     """
     job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
-    wanted, groups = _plan(experiment, setting, only_finished)
+    planned, groups = _plan(experiment, setting, only_finished)
     done = itertools.count(1)
-    for _ in map_unordered(prepare, [(group, job) for group in groups], engine, jobs):
+    for _ in map_unordered(train_source, [(group, job) for group in groups], engine, jobs):
         if on_done:
             on_done(next(done), "training")
     found: dict[int, tuple[list[Row], list[Failure]]] = {}
-    for at, (own, failed) in map_unordered(answer, [(trial, job, only_finished) for trial in wanted], engine, jobs):
-        found[at] = [{"trial": at} | row for row in own], failed
+    for index, (rows, failures) in map_unordered(
+        run_trial, [(trial, job, only_finished) for trial in planned], engine, jobs
+    ):
+        found[index] = [{"trial": index} | row for row in rows], failures
         if on_done:
             on_done(next(done), "adapting")
-    rows, failures = zip(*(found[at] for at in sorted(found)), strict=True) if found else ((), ())
-    return list(itertools.chain(*rows)), list(itertools.chain(*failures))
+    ordered = [found[index] for index in sorted(found)]
+    return [row for rows, _ in ordered for row in rows], [failure for _, failures in ordered for failure in failures]
 
 
-def steps(experiment: Experiment, setting: Setting, *, only_finished: bool = False) -> int:
-    """Count sources to train and trials to answer."""
-    wanted, groups = _plan(experiment, setting, only_finished)
-    return len(wanted) + len(groups)
+def count_steps(experiment: Experiment, setting: Setting, *, only_finished: bool = False) -> int:
+    """Count source models to train and trials to run."""
+    planned, groups = _plan(experiment, setting, only_finished)
+    return len(planned) + len(groups)
 
 
-def planned(experiment: Experiment, setting: Setting) -> int:
-    """Count the rows that a whole run has."""
+def count_rows(experiment: Experiment, setting: Setting) -> int:
+    """Count the rows of a complete run."""
     return len(experiment.variants) * sum(1 for _ in trials(experiment, setting))
 
 
-def kept(out: Path) -> int:
-    """Count the rows that are finished in a folder, of whatever experiment."""
+def count_finished(out: Path) -> int:
+    """Count the finished rows of all experiments in a folder."""
     return len(list(out.glob("rows/*/*.json")))
 
 
 def _plan(experiment: Experiment, setting: Setting, only_finished: bool) -> tuple[list[Trial], list[list[Trial]]]:
-    """Return all trials, and the same by source model, of which none is trained where only finished rows count."""
-    wanted = list(trials(experiment, setting))
-    groups = itertools.groupby(wanted, key=lambda trial: (trial.encoder, trial.seed, trial.sources))
-    return wanted, [] if only_finished else [list(same) for _, same in groups]
+    """Return all trials, and the same grouped by source model; no groups if nothing is to be trained."""
+    planned = list(trials(experiment, setting))
+    groups = itertools.groupby(planned, key=lambda trial: (trial.encoder, trial.seed, trial.sources))
+    return planned, [] if only_finished else [list(group) for _, group in groups]

@@ -1,4 +1,4 @@
-"""Reads settings, corpora with their pairs of people, from TOML: those of the package, and anybody's own."""
+"""Settings (datasets with source and target subjects) from TOML files: those of the package, and users' own."""
 
 from __future__ import annotations
 
@@ -11,70 +11,58 @@ from typing import Any, NamedTuple
 
 from sight import registry
 from sight.bench import toml_files
-from sight.bench.plan import Pair, Setting, check_keys, check_known
+from sight.bench.plan import Pair, Setting, check_keys, check_name
 
-#: The settings that stand for all others in tables over several.
-SUITE = "nine"
+#: Group of settings that tables over several settings report.
+MAIN_GROUP = "nine"
 KEYS = (
-    "short",
-    "suite",
-    "dataset",
-    "options",
-    "windowing",
-    "pairs",
-    "detailed",
-    "sources",
-    "encoder",
-    "epochs",
-    "batch",
-    "use_gaps",
-    "paper",
-    "paper_subject",
+    *("short_name", "group", "dataset", "options", "windowing", "pairs", "detailed", "sources", "encoder"),
+    *("epochs", "batch", "use_gaps", "paper", "paper_subject"),
 )
 
 
 @cache
-def _settings() -> dict[str, Any]:
+def _tables() -> dict[str, Any]:
     return tomllib.loads((resources.files("sight.bench") / "configs" / "settings.toml").read_text("utf-8"))
 
 
 def settings() -> tuple[str, ...]:
-    """Name the settings that come with the package."""
-    return tuple(_settings())
+    """Return the names of the package's settings."""
+    return tuple(_tables())
 
 
-def suite(name: str = SUITE) -> dict[str, str]:
-    """Return the settings of a suite, and how tables over all of them call each.
+def setting_group(name: str = MAIN_GROUP) -> dict[str, str]:
+    """Return the settings of a group, with their short names.
 
     Examples
     --------
-    >>> len(suite()), suite()["hapt-body-single"]
+    >>> len(setting_group()), setting_group()["hapt-body-single"]
     (9, 'HAPT body S')
     """
-    return {setting: table["short"] for setting, table in _settings().items() if table.get("suite") == name}
+    return {setting: table["short_name"] for setting, table in _tables().items() if table.get("group") == name}
 
 
-def short(name: str) -> str:
-    """Return how tables over several settings call one; one's own go by their name."""
-    return str(_settings().get(name, {}).get("short", name))
+def short_name(name: str) -> str:
+    """Return the short name of a setting; the name itself for a user's own."""
+    return str(_tables().get(name, {}).get("short_name", name))
 
 
 def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) -> Setting:
-    """Read a setting by name, or from a TOML file of one's own.
+    """Read a setting by name, or from a user's TOML file.
 
     Parameters
     ----------
     name
-        A table of ``settings.toml``, or a file that holds one such table.
+        A table of ``settings.toml``, or a TOML file with the keys of one.
     pairs
-        "detailed" takes the table's `detailed` pairs where it has them.
+        "detailed" selects the `detailed` pairs of a setting that has them.
     limit
         Keep so many pairs.
 
     Notes
     -----
-    A setting lists ``pairs`` such as "1+2->5", or ``sources`` that meet everybody else: "3" is one person, "1+2+5"
-    these, "3..7" all from one to the other in the corpus's order.
+    A setting lists ``pairs`` such as "1+2->5", or ``sources``, each of which is paired with every other subject: "3" is
+    one subject, "1+2+5" are three, "3..7" is a range in the dataset's order.
 
     Examples
     --------
@@ -85,29 +73,29 @@ def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) ->
     if path.suffix == ".toml":
         name, table = path.stem, toml_files.read(path)
     else:
-        check_known(name, settings(), "setting")
-        table = dict(_settings()[name])
+        check_name(name, settings(), "setting")
+        table = dict(_tables()[name])
     where = f"Setting {name}"
     check_keys(table, KEYS, where)
-    dataset, options = toml_files.need(table, "dataset", where), table.get("options", {})
-    made = corpus(dataset, options, where)
-    keep = ("windowing", "encoder", "epochs", "batch", "use_gaps", "paper", "paper_subject")
-    main, detailed, sources = (toml_files.listed(table, entry, where) for entry in ("pairs", "detailed", "sources"))
-    chosen = detailed if detailed and pairs == "detailed" else main
-    if not chosen and not sources:
-        raise ValueError(f'{where}: there is nobody to run on; write pairs = ["1->2"] or sources = ["1"].')
-    who = [_pair(text, where) for text in chosen] or list(_against_others(sources, everybody(made)))
+    dataset, options = toml_files.require(table, "dataset", where), table.get("options", {})
+    made = make_dataset(dataset, options, where)
+    main, detailed, sources = (toml_files.get_list(table, key, where) for key in ("pairs", "detailed", "sources"))
+    listed = detailed if detailed and pairs == "detailed" else main
+    if not listed and not sources:
+        raise ValueError(f'{where}: no subjects; add pairs = ["1->2"] or sources = ["1"].')
+    found = [_pair(text, where) for text in listed] or list(_all_pairs(sources, subjects_of(made)))
+    kept = ("windowing", "encoder", "epochs", "batch", "use_gaps", "paper", "paper_subject")
     return Setting(
         name=name,
         dataset=dataset,
         options=options,
-        pairs=tuple(who[:limit]),
-        **{entry: table[entry] for entry in keep if entry in table},
+        pairs=tuple(found[:limit]),
+        **{key: table[key] for key in kept if key in table},
     )
 
 
-def corpus(name: str, options: Mapping[str, Any], where: str) -> Any:
-    """Make a corpus, its files not looked for yet; unknown options are told with those it has."""
+def make_dataset(name: str, options: Mapping[str, Any], where: str) -> Any:
+    """Create a dataset without looking for its files; raise ValueError for unknown options."""
     cls: Any = registry.get("datasets", name)
     try:
         if hasattr(cls, "__dataclass_fields__"):
@@ -117,79 +105,78 @@ def corpus(name: str, options: Mapping[str, Any], where: str) -> Any:
         raise ValueError(f"{where}: {error}") from None
 
 
-def everybody(dataset: Any) -> tuple[str, ...]:
-    """Name the people of a corpus; where its files are missing, say how to get them."""
+def subjects_of(dataset: Any) -> tuple[str, ...]:
+    """Return the subjects of a dataset; raise ValueError, with how to get its files, if they are missing."""
     try:
         return tuple(dataset.subjects())
     except ValueError as error:
-        fetch = f" Or let it be fetched: sight data fetch {dataset.name}" if getattr(dataset, "downloads", ()) else ""
+        fetch = f" Or download it: sight data fetch {dataset.name}" if getattr(dataset, "downloads", ()) else ""
         raise ValueError(f"{error}{fetch}") from None
 
 
-class About(NamedTuple):
-    """A setting in words: the corpus and its options, whom it takes, what of the paper it stands for, who is here."""
+class SettingSummary(NamedTuple):
+    """A setting as ``sight bench list`` prints it."""
 
-    corpus: str
-    whom: str
+    dataset: str
+    pairs: str
     paper: str
-    here: str
+    subjects: str
 
 
-def describe(name: str) -> About:
-    """Say which corpus a setting takes, whom, for which of the paper's, and whether its files are on this machine.
+def describe(name: str) -> SettingSummary:
+    """Return dataset, pairs, the paper's dataset, and the number of subjects on this machine.
 
     Examples
     --------
-    >>> describe("synthetic").here, describe("hugadb-pooled").whom
-    ('5 people', '2 sources of several people against everybody else')
+    >>> describe("synthetic").subjects, describe("hugadb-pooled").pairs
+    ('5', '2 pooled sources, all other subjects')
     """
-    table = _settings()[name]
+    table = _tables()[name]
     options = table.get("options", {})
-    told = f" ({', '.join(f'{entry} {value}' for entry, value in options.items())})" if options else ""
+    with_options = f" ({', '.join(f'{key} {value}' for key, value in options.items())})" if options else ""
     try:
-        here = f"{len(everybody(corpus(table['dataset'], options, name)))} people"
+        subjects = str(len(subjects_of(make_dataset(table["dataset"], options, name))))
     except ValueError:
-        here = "-"
-    return About(f"{table['dataset']}{told}", _whom(table), table.get("paper", ""), here)
+        subjects = "-"
+    return SettingSummary(f"{table['dataset']}{with_options}", _describe_pairs(table), table.get("paper", ""), subjects)
 
 
-def _whom(table: Mapping[str, Any]) -> str:
+def _describe_pairs(table: Mapping[str, Any]) -> str:
     if "sources" not in table:
         more = f", {len(table['detailed'])} detailed" if "detailed" in table else ""
         return f"{len(table['pairs'])} pairs{more}"
-    several = any(sign in text for text in table["sources"] for sign in ("+", ".."))
-    what = "sources of several people" if several else "single sources"
-    return f"{len(table['sources'])} {what} against everybody else"
+    pooled = any(sign in text for text in table["sources"] for sign in ("+", ".."))
+    return f"{len(table['sources'])} {'pooled' if pooled else 'single'} sources, all other subjects"
 
 
 def _pair(text: str, where: str) -> Pair:
     sources, arrow, target = text.partition("->")
     if not arrow or not sources or not target:
-        raise ValueError(f"Expected a pair such as '1+2->5', got {text!r}; write sources, an arrow, the target.")
+        raise ValueError(f"{where}: expected a pair such as '1+2->5', got {text!r}; write sources, an arrow, a target.")
     if target in sources.split("+"):
-        raise ValueError(f"{where}: in {text!r} the target is among its own sources; take somebody else.")
+        raise ValueError(f"{where}: in {text!r} the target is also a source; choose another subject.")
     return tuple(sources.split("+")), target
 
 
-def _against_others(sources: Sequence[str], everybody: Sequence[str]) -> Iterator[Pair]:
+def _all_pairs(sources: Sequence[str], subjects: Sequence[str]) -> Iterator[Pair]:
     for text in sources:
-        group = people(text, everybody)
-        yield from ((group, target) for target in everybody if target not in group)
+        group = select_subjects(text, subjects)
+        yield from ((group, target) for target in subjects if target not in group)
 
 
-def people(text: str, everybody: Sequence[str]) -> tuple[str, ...]:
-    """Read who is meant, in the corpus's order.
+def select_subjects(text: str, subjects: Sequence[str]) -> tuple[str, ...]:
+    """Return the subjects named by a text such as "3", "1+2" or "2..4".
 
     Examples
     --------
-    >>> people("2..4", ("1", "2", "3", "4", "10")), people("10+1", ("1", "2", "10"))
+    >>> select_subjects("2..4", ("1", "2", "3", "4", "10")), select_subjects("10+1", ("1", "2", "10"))
     (('2', '3', '4'), ('10', '1'))
     """
     first, dots, last = text.partition("..")
     named = (first, last) if dots else tuple(text.split("+"))
-    for person in named:
-        check_known(person, everybody, "subject")
+    for subject in named:
+        check_name(subject, subjects, "subject")
     if not dots:
         return named
-    low, high = (list(everybody).index(end) for end in named)
-    return tuple(everybody[low : high + 1])
+    low, high = (list(subjects).index(end) for end in named)
+    return tuple(subjects[low : high + 1])

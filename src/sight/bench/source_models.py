@@ -1,4 +1,4 @@
-"""Source models of the benchmark, trained once and kept by what they were trained on."""
+"""Source models of the benchmark: trained once, stored under a hash of their data and recipe."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 
 from sight import registry
 from sight._version import __version__
-from sight.bench.plan import key
+from sight.bench.plan import hash_key
 from sight.fingerprint import class_fingerprint, module_fingerprint
 from sight.types import Windows
 
-#: From so many windows on, batches of 256 instead of 64: a quarter of the steps, and each still sees enough.
+#: Number of windows above which batches have 256 windows instead of 64: a quarter of the steps.
 LARGE = 8000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What decides a trained source besides its data."""
+    """Training parameters of a source model."""
 
     classes: tuple[str, ...]
     encoder: str
@@ -31,50 +31,50 @@ class Recipe:
     seed: int
     device: str
 
-    def name(self, data: str) -> str:
-        """Name the model that this recipe and today's code of training make of windows with this hash."""
+    def model_name(self, data: str) -> str:
+        """Return the file name of the model for data with this hash; it depends on the training code too."""
         code = (module_fingerprint("sight.train"), class_fingerprint(registry.get("encoders", self.encoder)))
-        return key(data, self, code, __version__)
+        return hash_key(data, self, code, __version__)
 
 
-def batch_for(asked: int | None, windows: Sequence[Windows]) -> int:
-    """Return the batch asked for, or the one that suits the number of labelled windows."""
-    return asked or (256 if sum(int((person.label >= 0).sum()) for person in windows) > LARGE else 64)
+def batch_size(requested: int | None, windows: Sequence[Windows]) -> int:
+    """Return the requested batch size, or one by the number of labelled windows."""
+    return requested or (256 if sum(int((subject.label >= 0).sum()) for subject in windows) > LARGE else 64)
 
 
-def content(windows: Sequence[Windows]) -> str:
-    """Hash windows and labels: the same data, the same name."""
+def data_hash(windows: Sequence[Windows]) -> str:
+    """Return a hash of windows, labels and gaps."""
     digest = hashlib.blake2b(digest_size=12)
-    for person in windows:
-        digest.update(str(person.x.shape).encode())
-        for array in (person.x, person.label, person.gap_before_s):
+    for subject in windows:
+        digest.update(str(subject.x.shape).encode())
+        for array in (subject.x, subject.label, subject.gap_before_s):
             digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
 def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folder: Path) -> Any:
-    """Return a trained source, from the folder of models if it was trained before.
+    """Return a trained source model, from the folder if it is stored there.
 
     Parameters
     ----------
     recipe
-        How to train.
+        Training parameters.
     windows
-        Of each person of the source.
+        Windows of each source subject.
     dataset
-        Tells channels, units and rate for the model card.
+        Provides channels, units and name for the model card.
     folder
-        Where models are kept, each in a file written whole.
+        Folder of stored models; files are written atomically.
     """
     from sight.sources.torch import TorchSource
 
-    path = folder / f"{recipe.name(content(windows))}.safetensors"
+    path = folder / f"{recipe.model_name(data_hash(windows))}.safetensors"
     if not path.is_file():
-        _trained(recipe, windows, dataset).save(path)
+        _train(recipe, windows, dataset).save(path)
     return TorchSource.load(path)
 
 
-def _trained(recipe: Recipe, windows: Sequence[Windows], dataset: Any) -> Any:
+def _train(recipe: Recipe, windows: Sequence[Windows], dataset: Any) -> Any:
     from sight.train import train
 
     return train(

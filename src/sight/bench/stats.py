@@ -1,6 +1,6 @@
-"""Whether a difference is more than luck: paired over people, for they are what varies.
+"""Statistics of paired differences over subjects.
 
-Every figure here starts from one number a person: the mean, over seeds and sources, of a method's score on that target.
+Every function starts from one number per subject: the mean, over seeds and sources, of a method's score on that target.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from sight.types import Array
 
 DRAWS = 10_000
-#: Fewer people than this tell nothing about the next one.
-FEWEST = 5
+#: Smallest number of subjects for which intervals and tests are computed.
+MIN_SUBJECTS = 5
 #: Differences smaller than this many points are ties.
 TIE = 0.005
-#: Up to so many people every pattern of signs is counted.
-COUNTED = 12
+#: Largest number of subjects for which all sign patterns are enumerated.
+EXACT = 12
 
 
-class Apart(NamedTuple):
-    """A mean difference in points, and its 95 % interval over people."""
+class Difference(NamedTuple):
+    """A mean difference in points, and its 95 % interval over subjects."""
 
     mean: float
     low: float
@@ -32,27 +32,41 @@ class Apart(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What the interval shows, as `verdict` says it."""
-        return verdict(self.low, self.high)
+        """Return "better" or "worse" if the interval excludes zero, "open" if not, "unknown" if there is none.
+
+        Examples
+        --------
+        >>> Difference(0.6, 0.2, 1.0).verdict, Difference(-1.0, -2.0, -0.1).verdict, Difference(0.0, -1.0, 1.0).verdict
+        ('better', 'worse', 'open')
+        """
+        if not np.isfinite(self.low):
+            return "unknown"
+        return "better" if self.low > 0 else "worse" if self.high < 0 else "open"
 
 
 class Record(NamedTuple):
-    """How often one method was better, level and worse than another."""
+    """Number of subjects on which one method is better than, equal to, and worse than another."""
 
     wins: int
     ties: int
     losses: int
 
 
+def mean_difference(differences: Array) -> Difference:
+    """Return the mean of differences (n,), one per subject, with its bootstrap interval."""
+    mean = float(np.mean(differences)) if len(differences) else float("nan")
+    return Difference(mean, *bootstrap_interval(differences))
+
+
 def bootstrap_interval(differences: Array, draws: int = DRAWS) -> tuple[float, float]:
-    """Bracket the mean difference by percentiles over people drawn with replacement; NaN with fewer than five.
+    """Return the 95 % percentile interval of the mean over subjects drawn with replacement.
 
     Parameters
     ----------
     differences
-        One for each person, (n,).
+        One per subject, (n,); NaN is returned for fewer than five.
     draws
-        How many; 95 % of them lie inside.
+        Number of bootstrap samples.
 
     Examples
     --------
@@ -60,19 +74,19 @@ def bootstrap_interval(differences: Array, draws: int = DRAWS) -> tuple[float, f
     (1.4, 2.6)
     """
     differences = np.asarray(differences, dtype=np.float64)
-    if len(differences) < FEWEST:
+    if len(differences) < MIN_SUBJECTS:
         return float("nan"), float("nan")
-    return _middle(differences[_drawn(len(differences), draws)].mean(axis=1))
+    return _percentiles(differences[_draws(len(differences), draws)].mean(axis=1))
 
 
-def shared_interval(differences: Sequence[Array], people: Sequence[Sequence[str]]) -> tuple[float, float]:
-    """Bracket the mean over settings of mean differences, where settings share people.
+def shared_interval(differences: Sequence[Array], subjects: Sequence[Sequence[str]]) -> tuple[float, float]:
+    """Return the 95 % interval of the mean over settings of mean differences, where settings share subjects.
 
     Parameters
     ----------
-    differences, people
-        One of each for every setting: a difference for each person, (n,), and who they are. A person who is drawn
-        twice counts twice in every setting that has them. NaN where a setting has fewer than five.
+    differences, subjects
+        For each setting, one difference per subject (n,) and the subjects. A subject drawn twice counts twice in every
+        setting that includes them. NaN if a setting has fewer than five subjects.
 
     Examples
     --------
@@ -80,57 +94,44 @@ def shared_interval(differences: Sequence[Array], people: Sequence[Sequence[str]
     >>> shared_interval([one, one], ["abcde", "abcde"]) == bootstrap_interval(one)
     True
     """
-    if not differences or min(map(len, differences)) < FEWEST:
+    if not differences or min(map(len, differences)) < MIN_SUBJECTS:
         return float("nan"), float("nan")
-    everybody = list(dict.fromkeys(person for group in people for person in group))
-    place = {person: at for at, person in enumerate(everybody)}
-    counts = _counted(len(everybody), DRAWS)
+    unique = list(dict.fromkeys(subject for group in subjects for subject in group))
+    column = {subject: index for index, subject in enumerate(unique)}
+    counts = _draw_counts(len(unique), DRAWS)
     means = []
-    for own, group in zip(differences, people, strict=True):
-        weight = counts[:, [place[person] for person in group]]
+    for values, group in zip(differences, subjects, strict=True):
+        weight = counts[:, [column[subject] for subject in group]]
         total = weight.sum(axis=1)
-        means.append(np.where(total > 0, weight @ np.asarray(own, dtype=np.float64), np.nan) / np.maximum(total, 1))
-    return _middle(np.nanmean(means, axis=0))
+        means.append(np.where(total > 0, weight @ np.asarray(values, dtype=np.float64), np.nan) / np.maximum(total, 1))
+    return _percentiles(np.nanmean(means, axis=0))
 
 
-def verdict(low: float, high: float) -> str:
-    """Say what an interval of differences shows: "better", "worse", "open", or "unknown" where there is none.
-
-    Examples
-    --------
-    >>> verdict(0.2, 1.0), verdict(-2.0, -0.1), verdict(-1.0, 1.0)
-    ('better', 'worse', 'open')
-    """
-    if not np.isfinite(low):
-        return "unknown"
-    return "better" if low > 0 else "worse" if high < 0 else "open"
-
-
-def _middle(means: Array) -> tuple[float, float]:
+def _percentiles(means: Array) -> tuple[float, float]:
     low, high = np.quantile(means, [0.025, 0.975])
     return float(low), float(high)
 
 
 @lru_cache(maxsize=16)
-def _drawn(people: int, draws: int) -> Array:
-    """Draw places of people with replacement, the same each time, (draws, people)."""
-    return np.random.default_rng(0).integers(people, size=(draws, people))
+def _draws(subjects: int, draws: int) -> Array:
+    """Return indices of subjects drawn with replacement, (draws, subjects), always the same."""
+    return np.random.default_rng(0).integers(subjects, size=(draws, subjects))
 
 
 @lru_cache(maxsize=16)
-def _counted(people: int, draws: int) -> Array:
-    """Count how often each person is in a draw, (draws, people)."""
-    cells = _drawn(people, draws) + people * np.arange(draws)[:, None]
-    return np.bincount(cells.ravel(), minlength=draws * people).reshape(draws, people).astype(np.float64)
+def _draw_counts(subjects: int, draws: int) -> Array:
+    """Return how often each subject is in a draw, (draws, subjects)."""
+    cells = _draws(subjects, draws) + subjects * np.arange(draws)[:, None]
+    return np.bincount(cells.ravel(), minlength=draws * subjects).reshape(draws, subjects).astype(np.float64)
 
 
 def signed_rank(differences: Array) -> float:
-    """Return the two-sided p of Wilcoxon's signed-rank test; people without a difference are left out.
+    """Return the two-sided p-value of Wilcoxon's signed-rank test; zero differences are excluded.
 
     Notes
     -----
-    Exact with up to twelve people, and with up to fifty where no two differences have the same size; normal
-    approximation otherwise. Without any difference p is 1. With five people or fewer no result is below 0.05.
+    Exact for up to twelve subjects, and for up to fifty if no two differences have the same size; normal approximation
+    otherwise. 1 if all differences are zero. With five subjects or fewer the p-value is never below 0.05.
 
     Examples
     --------
@@ -139,26 +140,26 @@ def signed_rank(differences: Array) -> float:
     """
     from scipy.stats import rankdata, wilcoxon
 
-    moved = np.asarray(differences, dtype=np.float64)
-    moved = moved[moved != 0]
-    if not len(moved):
+    nonzero = np.asarray(differences, dtype=np.float64)
+    nonzero = nonzero[nonzero != 0]
+    if not len(nonzero):
         return 1.0
-    if len(moved) <= COUNTED:
-        ranks = rankdata(np.abs(moved))
-        sums = np.abs(_signs(len(moved)) @ ranks)
-        return float((sums >= abs(np.sign(moved) @ ranks)).mean())
-    distinct = len(np.unique(np.abs(moved))) == len(moved)
-    return float(wilcoxon(moved, method="exact" if distinct and len(moved) <= 50 else "approx").pvalue)
+    if len(nonzero) <= EXACT:
+        ranks = rankdata(np.abs(nonzero))
+        sums = np.abs(_signs(len(nonzero)) @ ranks)
+        return float((sums >= abs(np.sign(nonzero) @ ranks)).mean())
+    distinct = len(np.unique(np.abs(nonzero))) == len(nonzero)
+    return float(wilcoxon(nonzero, method="exact" if distinct and len(nonzero) <= 50 else "approx").pvalue)
 
 
-@lru_cache(maxsize=COUNTED)
-def _signs(people: int) -> Array:
-    """Write every pattern of signs, (2^people, people)."""
-    return np.array(list(itertools.product((-1.0, 1.0), repeat=people)))
+@lru_cache(maxsize=EXACT)
+def _signs(subjects: int) -> Array:
+    """Return all sign patterns, (2^subjects, subjects)."""
+    return np.array(list(itertools.product((-1.0, 1.0), repeat=subjects)))
 
 
 def holm(p: Sequence[float] | Array) -> Array:
-    """Adjust p-values for their number by Holm's step-down; NaN stays NaN and counts for nothing.
+    """Return p-values adjusted by Holm's step-down procedure; NaN is ignored.
 
     Examples
     --------
@@ -167,8 +168,8 @@ def holm(p: Sequence[float] | Array) -> Array:
     """
     values = np.asarray(p, dtype=np.float64)
     adjusted = np.full(len(values), np.nan)
-    known = np.flatnonzero(~np.isnan(values))
-    order = known[np.argsort(values[known], kind="stable")]
+    finite = np.flatnonzero(~np.isnan(values))
+    order = finite[np.argsort(values[finite], kind="stable")]
     steps = values[order] * (len(order) - np.arange(len(order)))
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0) if len(order) else steps
     return adjusted
@@ -188,22 +189,22 @@ def record(differences: Array, tie: float = TIE) -> Record:
 
 
 def average_ranks(scores: Array) -> Array:
-    """Average the rank of each method over people, 1 for the best; equals share their ranks.
+    """Return the mean rank of each method over subjects, 1 for the best; ties share their ranks.
 
     Parameters
     ----------
     scores
-        People by methods, (n, m), more is better; people with a method missing (NaN) are left out.
+        Subjects by methods, (n, m), higher is better; subjects with a missing method (NaN) are excluded.
 
     Examples
     --------
     >>> average_ranks(np.array([[0.9, 0.5, 0.5], [0.2, 0.4, 0.6]])).tolist()
     [2.0, 2.25, 1.75]
     """
-    whole = scores[~np.isnan(scores).any(axis=1)]
-    if not len(whole):
+    complete = scores[~np.isnan(scores).any(axis=1)]
+    if not len(complete):
         return np.full(scores.shape[1], np.nan)
-    above = (whole[:, None, :] > whole[:, :, None]).sum(axis=2)
-    level = (whole[:, None, :] == whole[:, :, None]).sum(axis=2)
+    above = (complete[:, None, :] > complete[:, :, None]).sum(axis=2)
+    level = (complete[:, None, :] == complete[:, :, None]).sum(axis=2)
     ranks: Array = (above + (level + 1) / 2).mean(axis=0)
     return ranks

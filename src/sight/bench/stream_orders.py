@@ -1,4 +1,4 @@
-"""The orders in which the benchmark sends a person's windows."""
+"""Orders in which the benchmark presents a subject's windows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sight.types import Windows
 BLOCK = 32
 
 
-def ordered(windows: Windows, trial: Trial, *, use_gaps: bool = False) -> Windows:
-    """Put a stream into the order of a trial; without gaps it runs on evenly, recordings joined."""
+def reorder(windows: Windows, trial: Trial, *, use_gaps: bool = False) -> Windows:
+    """Return a stream in the order of a trial; without gaps, recordings are joined and times are evenly spaced."""
     n = len(windows)
     if use_gaps and trial.order == "chronological":
         return windows

@@ -1,29 +1,51 @@
-"""The tables of a comparison. No time and no machine is in them, so that a rerun gives the same bytes."""
+"""Tables of one experiment on one setting.
+
+They contain neither times nor machine names, so a rerun writes the same bytes.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sight.bench.aggregate import HARM, MethodSummary
-from sight.bench.coverage import fewer
-from sight.bench.stats import FEWEST
-from sight.bench.table_format import DASH, Cell, Table, interval, marked, number, probability, several, spread
+from sight.bench.table_format import DASH, Cell, Table, delta_cells, mark_best, number, probability, spread
 
-#: More columns than this do not fit a page, nor a mind.
-MOST_PAIRS = 20
+#: Largest number of pairs of subjects for which a table by pair is written.
+MAX_PAIRS = 20
 COMPLETED = "* completed by us: the authors' code is not public."
-NEEDS = (
-    "Needs: G back-propagates at test time, B answers depend on how the stream is cut into chunks, S uses statistics "
-    "of the source (s if it has them), W keeps windows of the wearer."
+INTERVALS = "in brackets its 95 % bootstrap interval over target subjects (five or more)"
+RUNS = (
+    "A column of runs is added where methods have different numbers of runs; only methods with all of them are marked."
+)
+SCORES_NOTE = (
+    "Macro-F1 over classes in truth or predictions, in points, mean over pairs; ± standard deviation over seeds. Δ: "
+    f"difference to source-only on the same runs, averaged by target subject, {INTERVALS}. p: Wilcoxon's signed-rank "
+    "test over subjects, after Holm. Won/tied/lost: subjects. Rank: mean over subjects, 1 is best. F1 truth averages "
+    "over classes in truth, F1 all over every class. Needs: G back-propagation at test time, B predictions depend on "
+    "how the stream is divided into chunks, S statistics of the source (s if available), W windows of the wearer kept. "
+    f"{COMPLETED} {RUNS}"
+)
+SEGMENTS_NOTE = (
+    "Wrong windows by kind, in percent of all windows: the first three kinds by the true event they are in, the next "
+    "three by the predicted event. Events per stream. Delay: median time until a true change is predicted; changes "
+    f"missed: never predicted. Time use: mean error per class and day. {RUNS}"
+)
+CLASSES_NOTE = (
+    "Each class of a subject as a separate stream without changes; accuracy in points over all windows. Δ: difference "
+    f"to source-only, {INTERVALS}. Harmed: share of runs that lose more than {HARM:g} points. Balanced accuracy "
+    f"averages over streams. {RUNS}"
+)
+CONDITIONS_NOTE = (
+    f"Macro-F1 in points, mean over pairs, ± standard deviation over seeds; Δ: difference to source-only, {INTERVALS}."
 )
 
 
 def needs(declared: str) -> str:
-    """Write what a method needs as letters.
+    """Return what a method needs as letters.
 
     Examples
     --------
@@ -31,208 +53,153 @@ def needs(declared: str) -> str:
     'GsW'
     """
     own = json.loads(declared)
-    stats = {"no": "", "optional": "s", "required": "S"}[own["source_stats"]]
-    letters = (
-        ("G" if own["gradient"] else "") + ("B" if own["batch"] else "") + stats + ("W" if own["raw_windows"] else "")
-    )
+    statistics = {"no": "", "optional": "s", "required": "S"}[own["source_stats"]]
+    letters = "G" * own["gradient"] + "B" * own["batch"] + statistics + "W" * own["raw_windows"]
     return letters or DASH
 
 
-def short(sources: str) -> str:
-    """Name a source of many people by its first and last.
+def short_sources(sources: str) -> str:
+    """Return the name of a source of many subjects by its first and last.
 
     Examples
     --------
-    >>> short("3"), short("1+2+3+4"), short("00EABED2-271D-49D8-B599-1D4A09240601+098A72A5")
-    ('3', '1…4 (4 people)', '00EABED2+098A72A5')
+    >>> short_sources("3"), short_sources("1+2+3+4"), short_sources("00EABED2-271D-49D8-B599-1D4A09240601+098A72A5")
+    ('3', '1…4 (4 subjects)', '00EABED2+098A72A5')
     """
-    people = [person.partition("-")[0] for person in sources.split("+")]
-    return "+".join(people) if len(people) <= 2 else f"{people[0]}…{people[-1]} ({len(people)} people)"
+    subjects = [subject.partition("-")[0] for subject in sources.split("+")]
+    return "+".join(subjects) if len(subjects) <= 2 else f"{subjects[0]}…{subjects[-1]} ({len(subjects)} subjects)"
 
 
-def labelled(summary: MethodSummary) -> list[str]:
-    """Labels with their marks."""
+def marked_labels(summary: MethodSummary) -> list[str]:
+    """Return labels with their marks."""
     return [f"{label}{'*' if done else ''}" for label, done in summary.table["completed"].items()]
 
 
+def _all_runs(summary: MethodSummary) -> Any:
+    """Return which methods have every run; means over fewer are not comparable."""
+    return summary.table["runs"] == summary.table["runs"].max()
+
+
+def _method_table(summary: MethodSummary, name: str, title: str, columns: dict[str, list[Cell]], note: str) -> Table:
+    """Return a table of methods, with a column of runs if their numbers differ."""
+    methods = {"Method": [Cell(label) for label in marked_labels(summary)]}
+    runs = {} if _all_runs(summary).all() else {"Runs": [Cell(str(count)) for count in summary.table["runs"]]}
+    return Table.of_columns(name, title, methods | columns | runs, note)
+
+
 def scores(summary: MethodSummary, name: str, title: str) -> Table:
-    """Macro-F1 in three readings, difference to source-only with its interval, test, wins, rank, the paper's."""
-    t, full = summary.table, _full(summary)
-    heads = ["Method", "Needs", "Macro-F1", "Δ", "p", "Won/lev./lost", "Rank", "F1 truth", "F1 all", "Accuracy"]
-    columns = [
-        [Cell(label) for label in labelled(summary)],
-        [Cell(needs(text)) for text in t["needs"]],
-        marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"].where(full)),
-        [
-            Cell(number(d, sign=True), below=interval(*i))
-            for d, *i in t[["delta", "low", "high"]].itertuples(index=False)
-        ],
-        [Cell(probability(p)) for p in t["p"]],
-        [Cell(_record(*r)) for r in t[["wins", "ties", "losses"]].itertuples(index=False)],
-        marked([number(r) for r in t["rank"]], -t["rank"]),
-        *(marked([number(v) for v in t[key]], t[key].where(full)) for key in ("macro_f1_truth", "macro_f1_all")),
-        marked([number(100 * v) for v in t["accuracy"]], t["accuracy"].where(full)),
-    ]
-    if t["paper"].notna().any():
-        heads += ["Paper", "Paper Δ"]
-        columns += [
-            marked([number(v) for v in t["paper"]], t["paper"]),
-            [Cell(number(v, sign=True)) for v in t["paper_delta"].where(t.index != summary.baseline)],
-        ]
-    return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=_score_note(summary))
-
-
-def _score_note(summary: MethodSummary) -> str:
-    seeds = f"± is the standard deviation over {summary.seeds} seeds; " if summary.seeds > 1 else "one seed; "
-    test = "; p of Wilcoxon's signed-rank test after Holm" if summary.people >= FEWEST else ""
-    said = (
-        f"Macro-F1 over classes in truth or answers, in points, mean over pairs; {seeds}Δ against source-only on the "
-        f"same runs, {paired(summary.people)}{test}; rank 1 is best. F1 truth averages over classes in truth, F1 all "
-        "over every class. "
-    )
-    return " ".join([said + NEEDS, *([COMPLETED] if summary.table["completed"].any() else []), *_uneven(summary)])
-
-
-def paired(people: int) -> str:
-    """Say how differences are paired; an interval is promised only where there are people enough.
-
-    Examples
-    --------
-    >>> paired(6), paired(1)
-    ('paired over 6 target subjects, with 95 % bootstrap interval', 'over 1 target subject, too few for an interval')
-    """
-    over = f"over {several(people, 'target subject')}"
-    return f"paired {over}, with 95 % bootstrap interval" if people >= FEWEST else f"{over}, too few for an interval"
-
-
-def _full(summary: MethodSummary) -> Any:
-    """Tell which methods have every seed: a level over fewer is not to be held against the others'."""
-    return summary.table["seeds"] == summary.seeds
-
-
-def _uneven(summary: MethodSummary, *, paired: bool = True) -> Iterator[str]:
-    if not _full(summary).all():
-        names = dict(zip(summary.table.index, labelled(summary), strict=True))
-        yield from fewer(summary.table[["seeds"]], names, paired=paired)
-        yield "Levels of methods with fewer seeds are never marked best."
-
-
-def segment_table(summary: MethodSummary, name: str, title: str) -> Table:
-    """Errors as segments, delays, calibration, time use and state."""
-    t = summary.table
-    shares = {
-        "Deleted": "frames_deletion",
-        "Fragmented": "frames_fragmentation",
-        "Under-filled": "frames_underfill",
-        "Inserted": "frames_insertion",
-        "Merged": "frames_merge",
-        "Over-filled": "frames_overfill",
+    """Return three variants of macro-F1, the difference to source-only, its test, ranks, and the paper's values."""
+    t, full = summary.table, _all_runs(summary)
+    columns = {
+        "Needs": [Cell(needs(text)) for text in t["needs"]],
+        "Macro-F1": _means(t, full),
+        "Δ": delta_cells(t),
+        "p": [Cell(probability(p)) for p in t["p"]],
+        "Won/tied/lost": _records(t),
+        "Rank": mark_best([number(r) for r in t["rank"]], -t["rank"]),
+        "F1 truth": mark_best([number(v) for v in t["macro_f1_truth"]], t["macro_f1_truth"].where(full)),
+        "F1 all": mark_best([number(v) for v in t["macro_f1_all"]], t["macro_f1_all"].where(full)),
+        "Accuracy": mark_best([number(100 * v) for v in t["accuracy"]], t["accuracy"].where(full)),
     }
-    events = {"Events missed": "events_deleted", "Events inserted": "events_inserted"}
-    full = _full(summary)
-
-    def least(values: Any, digits: int = 1, factor: float = 1) -> list[Cell]:
-        return marked([number(factor * v, digits) for v in values], -values.where(full))
-
-    columns = [[Cell(label) for label in labelled(summary)]]
-    columns += [least(t[key], factor=100) for key in shares.values()]
-    columns += [least(t[key]) for key in (*events.values(), "delay_median_s")]
-    columns += [least(t["missed"], factor=100), least(t["ece"], 3), least(t["time_use_mae_min"])]
-    columns += [[Cell(number(v / 1024)) for v in t["state_bytes"]]]
-    tail = ["Delay (s)", "Changes missed (%)", "Calibration error", "Time use (min/day)", "State (KiB)"]
-    note = (
-        "Wrong windows by kind, in percent of all windows: the first three sort them by the true event they lie in, "
-        "the next three by the answered one. Events per stream. Delay until a true change is answered (median), and "
-        "changes never answered. Time use: mean error a class and day."
-    )
-    note = " ".join([note, *_uneven(summary, paired=False)])
-    heads, rows = ["Method", *shares, *events, *tail], list(zip(*columns, strict=True))
-    heading = "Errors as segments, delay, calibration"
-    return Table(name=name, title=title, heads=heads, rows=rows, note=note, heading=heading, folded=True)
+    if t["paper"].notna().any():
+        deltas = t["paper_delta"].where(t.index != summary.source_only)
+        columns["Paper"] = mark_best([number(v) for v in t["paper"]], t["paper"])
+        columns["Paper Δ"] = [Cell(number(v, sign=True)) for v in deltas]
+    return _method_table(summary, name, title, columns, SCORES_NOTE)
 
 
-def alone(summary: MethodSummary, name: str, title: str) -> Table:
-    """Accuracy where each class of a person is a stream of its own, and its difference to source-only."""
-    t = summary.table
-    ends = t[["delta", "low", "high"]].itertuples(index=False)
-    columns = [
-        [Cell(label) for label in labelled(summary)],
-        marked([spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)], t["mean"].where(_full(summary))),
-        [Cell(number(d, sign=True), below=interval(*i)) for d, *i in ends],
-        [Cell(_record(*r)) for r in t[["wins", "ties", "losses"]].itertuples(index=False)],
-        [Cell(number(100 * h / n if n else np.nan)) for h, n in t[["harmed", "runs"]].itertuples(index=False)],
-        marked([number(100 * v) for v in t["balanced_accuracy"]], t["balanced_accuracy"]),
-    ]
-    heads = ["Method", "Accuracy", "Δ", "Won/lev./lost", "Harmed (%)", "Balanced accuracy"]
-    note = (
-        "Each class of a person as a stream of its own, in which nothing ever changes; accuracy in points over all "
-        f"windows, Δ against source-only {paired(summary.people)}. "
-        f"Harmed: share of runs that lose more than {HARM:g} points. Balanced accuracy averages over streams."
-    )
-    note = " ".join([note, *_uneven(summary)])
-    return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=note)
+def _means(table: Any, full: Any) -> list[Cell]:
+    texts = [spread(mean, sd) for mean, sd in zip(table["mean"], table["sd"], strict=True)]
+    return mark_best(texts, table["mean"].where(full))
+
+
+def _records(table: Any) -> list[Cell]:
+    rows = table[["wins", "ties", "losses"]].itertuples(index=False)
+    return [Cell(DASH if not np.isfinite(row[0]) else "/".join(f"{count:.0f}" for count in row)) for row in rows]
+
+
+class ScoreColumn(NamedTuple):
+    """A score in a table: its column, the factor and digits to print, and whether higher is better (None: neither)."""
+
+    column: str
+    factor: float = 1
+    higher: bool | None = False
+    digits: int = 1
+
+
+SEGMENT_COLUMNS = {
+    "Deleted": ScoreColumn("frames_deletion", 100),
+    "Fragmented": ScoreColumn("frames_fragmentation", 100),
+    "Under-filled": ScoreColumn("frames_underfill", 100),
+    "Inserted": ScoreColumn("frames_insertion", 100),
+    "Merged": ScoreColumn("frames_merge", 100),
+    "Over-filled": ScoreColumn("frames_overfill", 100),
+    "Events missed": ScoreColumn("events_deleted"),
+    "Events inserted": ScoreColumn("events_inserted"),
+    "Delay (s)": ScoreColumn("delay_median_s"),
+    "Changes missed (%)": ScoreColumn("missed", 100),
+    "Calibration error": ScoreColumn("ece", digits=3),
+    "Time use (min/day)": ScoreColumn("time_use_mae_min"),
+    "State (KiB)": ScoreColumn("state_bytes", 1 / 1024, higher=None),
+}
+
+
+def score_cells(scores: Any, columns: Mapping[str, ScoreColumn], full: Any) -> dict[str, list[Cell]]:
+    """Return the cells of each column; the best values of methods with all runs (`full`) are marked."""
+    found = {}
+    for head, (name, factor, higher, digits) in columns.items():
+        texts = [number(factor * value, digits) for value in scores[name]]
+        ranked = scores[name] * {True: 1, False: -1, None: np.nan}[higher]
+        found[head] = mark_best(texts, ranked.where(full))
+    return found
+
+
+def segments(summary: MethodSummary, name: str, title: str) -> Table:
+    """Return segment errors, delays, calibration, time use and state."""
+    columns = score_cells(summary.table, SEGMENT_COLUMNS, _all_runs(summary))
+    return _method_table(summary, name, title, columns, SEGMENTS_NOTE)
+
+
+def single_class_streams(summary: MethodSummary, name: str, title: str) -> Table:
+    """Return the accuracy where each class of a subject is a separate stream."""
+    t, full = summary.table, _all_runs(summary)
+    harmed = 100 * t["harmed"] / t["runs"].where(t["runs"] > 0)
+    columns = {
+        "Accuracy": _means(t, full),
+        "Δ": delta_cells(t),
+        "Won/tied/lost": _records(t),
+        "Harmed (%)": [Cell(number(share)) for share in harmed],
+        "Balanced accuracy": mark_best(
+            [number(100 * v) for v in t["balanced_accuracy"]], t["balanced_accuracy"].where(full)
+        ),
+    }
+    return _method_table(summary, name, title, columns, CLASSES_NOTE)
 
 
 def pair_table(pairs: Any, name: str, title: str) -> Table:
-    """Each method on each pair of people, the paper's figure below."""
-    cases = list(dict.fromkeys(pairs.columns.get_level_values(0)))
+    """Return each method on each pair of subjects, the paper's value below."""
+    names = list(dict.fromkeys(pairs.columns.get_level_values(0)))
     columns = []
-    for case in cases:
-        own = pairs[case]
-        cells = marked([spread(m, s) for m, s in zip(own["mean"], own["sd"], strict=True)], own["mean"])
-        columns.append(
-            [
-                c._replace(below=f"({number(v)})" if np.isfinite(v) else "")
-                for c, v in zip(cells, own["paper"], strict=True)
-            ]
-        )
+    for pair in names:
+        own = pairs[pair]
+        cells = mark_best([spread(m, s) for m, s in zip(own["mean"], own["sd"], strict=True)], own["mean"])
+        paper = [f"({number(value)})" if np.isfinite(value) else "" for value in own["paper"]]
+        columns.append([cell._replace(below=text) for cell, text in zip(cells, paper, strict=True)])
+    heads = [" → ".join(map(short_sources, pair.split("→"))) for pair in names]
     rows = [[Cell(label), *cells] for label, *cells in zip(pairs.index, *columns, strict=True)]
-    note = "Macro-F1 in points, by source → target" + (
-        "; the paper's in brackets." if pairs.xs("paper", axis=1, level=1).notna().any(axis=None) else "."
-    )
-    return Table(
-        name=name,
-        title=title,
-        heads=["Method", *map(_case, cases)],
-        rows=rows,
-        note=note,
-        heading="By pair of people",
-        folded=True,
-    )
+    note = "Macro-F1 in points, by source → target; in brackets the paper's value, if printed."
+    return Table(name=name, title=title, heads=["Method", *heads], rows=rows, note=note)
 
 
-def _case(pair: str) -> str:
-    source, _, target = pair.partition("→")
-    return f"{short(source)} → {short(target)}"
-
-
-def cross_table(summaries: dict[str, MethodSummary], name: str, title: str) -> Table:
-    """Show methods under several conditions, such as networks or orders of the stream."""
-    names = {label: name for s in summaries.values() for label, name in zip(s.table.index, labelled(s), strict=True)}
-    columns, heads = [[Cell(name) for name in names.values()]], ["Method"]
-    for case, summary in summaries.items():
-        t = summary.table.reindex(list(names))
-        cells = marked(
-            [spread(m, s) for m, s in zip(t["mean"], t["sd"], strict=True)],
-            t["mean"].where(t["seeds"] == summary.seeds),
-        )
-        heads += [case, "Δ"]
-        columns += [
-            cells,
-            [
-                Cell(number(d, sign=True), below=interval(*i))
-                for d, *i in t[["delta", "low", "high"]].itertuples(index=False)
-            ],
-        ]
+def conditions(summaries: Mapping[str, MethodSummary], name: str, title: str) -> Table:
+    """Return methods under several conditions, such as networks or stream orders."""
+    labels = {own: text for s in summaries.values() for own, text in zip(s.table.index, marked_labels(s), strict=True)}
+    columns, heads = [[Cell(label) for label in labels.values()]], ["Method"]
+    for condition, summary in summaries.items():
+        t = summary.table.reindex(list(labels))
+        heads += [condition, "Δ"]
+        columns += [_means(t, t["seeds"] == summary.seeds), delta_cells(t)]
         if t["paper"].notna().any():
             heads.append("Paper")
             columns.append([Cell(number(v)) for v in t["paper"]])
-    most = max(summary.people for summary in summaries.values())
-    note = f"Macro-F1 in points, and its difference to source-only, {paired(most)}."
-    told = (sentence for summary in summaries.values() for sentence in _uneven(summary))
-    note = " ".join([note, *dict.fromkeys(told)])
-    return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=note)
-
-
-def _record(wins: float, ties: float, losses: float) -> str:
-    return DASH if not np.isfinite(wins) else f"{wins:.0f}/{ties:.0f}/{losses:.0f}"
+    return Table(name=name, title=title, heads=heads, rows=list(zip(*columns, strict=True)), note=CONDITIONS_NOTE)

@@ -1,4 +1,4 @@
-"""A stopwatch for a machine that also does other things: one thread, warm-up, interleaved runs, medians."""
+"""Timing that is robust to other load: one thread, warm-up, interleaved runs, medians."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Task = Callable[[int], object]
 def medians(tasks: Mapping[str, Task], rounds: int, warm_up: int = 10) -> dict[str, float]:
     """Return the median seconds of each task.
 
-    The tasks take turns, so that whatever disturbs the machine disturbs all alike and ratios hold where seconds do not.
-    Each runs twice at its turn and the second run counts: it finds the caches as a live stream of its own would.
+    Tasks alternate, so that other load affects all of them and ratios stay valid. Each runs twice in a row and the
+    second run counts: its data is then in the caches, as in a live stream.
 
     Parameters
     ----------
     tasks
-        Name to function; it is told the number of the round, to take another window each time.
+        Name to function; its argument is the number of the round, so that it can use another window each time.
     rounds, warm_up
-        Runs that count, and runs before them that do not.
+        Number of runs that count, and of runs before them that do not.
 
     Examples
     --------
@@ -53,10 +53,10 @@ def medians(tasks: Mapping[str, Task], rounds: int, warm_up: int = 10) -> dict[s
 
 
 def streams(tasks: Mapping[str, Callable[[Array], object]], pieces: Sequence[Array], rounds: int) -> dict[str, float]:
-    """Return the seconds each task takes over all pieces of a stream, after one pass that does not count.
+    """Return the seconds each task takes over all pieces of a stream, after one warm-up pass.
 
-    The median over rounds is taken piece by piece, so an interruption spoils one piece and not a whole pass, while
-    pieces that cost more, such as those after which a method learns, count for what they are.
+    The median over rounds is taken for each piece, so that an interruption affects one piece and not a whole pass,
+    while pieces that cost more, such as those on which a method updates, keep their weight.
     """
     seconds = {name: np.empty((rounds, len(pieces))) for name in tasks}
     for n in range(-1, rounds):
@@ -71,12 +71,12 @@ def streams(tasks: Mapping[str, Callable[[Array], object]], pieces: Sequence[Arr
 
 
 def alone(task: Task, rounds: int, warm_up: int = 10) -> float:
-    """Return the median seconds of a task that runs by itself, its data in the processor's caches."""
+    """Return the median seconds of a single task, with its data in the processor's caches."""
     return medians({"task": task}, rounds, warm_up)["task"]
 
 
 def one_thread() -> None:
-    """Keep torch to one thread; onnxruntime sessions of sight have one anyway."""
+    """Limit torch to one thread; onnxruntime sessions of sight always use one."""
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = "1"
     with suppress(ImportError):
@@ -86,12 +86,7 @@ def one_thread() -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Describe where the figures come from."""
-    packages = ("numpy", "numba", "onnxruntime", "torch")
-    versions = {}
-    for name in packages:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
+    """Return processor, system, load and versions."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {
         "processor": _processor(),
@@ -100,8 +95,17 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "threads": 1,
         "load_average_at_start": load,
-        **versions,
+        **package_versions("numpy", "numba", "onnxruntime", "torch"),
     }
+
+
+def package_versions(*names: str) -> dict[str, str]:
+    """Return the versions of installed packages."""
+    versions = {}
+    for name in names:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def _processor() -> str:
@@ -112,7 +116,7 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-#: What the base install does not have; a fresh process that refuses these is a stand-in for it.
+#: Packages outside the base install; a new process in which they cannot be imported simulates it.
 NOT_IN_BASE = ("torch", "numba", "pandas", "scipy", "pyarrow", "onnx")
 
 _LOAD = """

@@ -1,4 +1,4 @@
-"""Models and streams at the shapes of the paper's corpora, for measuring time, where content hardly matters."""
+"""Models and streams for timing, at the shapes of two datasets of the paper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sight.types import Array
 
 
 class Shape(NamedTuple):
-    """Size of a corpus's windows, and how often one comes."""
+    """Size and rate of a dataset's windows."""
 
     name: str
     channels: int
@@ -32,8 +32,8 @@ SHAPES = (
 )
 
 
-class Bed(NamedTuple):
-    """One network three ways, and a stream for it."""
+class TimingSetup(NamedTuple):
+    """One network on three runtimes, and a stream."""
 
     shape: Shape
     torch: TorchSource
@@ -42,8 +42,8 @@ class Bed(NamedTuple):
     x: Array  # (N, C, T)
 
 
-def make(shape: Shape, windows: int, folder: Path) -> Bed:
-    """Train the paper's CNN for a moment on waves of several rates, export it, and make a stream of the same kind."""
+def make_setup(shape: Shape, windows: int, folder: Path) -> TimingSetup:
+    """Train the paper's CNN briefly on sine waves of several rates, export it, and generate a stream of such waves."""
     rng = np.random.default_rng(0)
     x, y = waves(shape, 24 * shape.classes, rng, segment=1)
     names = tuple(f"activity {k}" for k in range(shape.classes))
@@ -51,11 +51,11 @@ def make(shape: Shape, windows: int, folder: Path) -> Bed:
     path = export_onnx(source, folder / f"{shape.name}.onnx")
     small = quantise(path, folder / f"{shape.name}.int8.onnx", x[:100])
     stream, _ = waves(shape, windows, rng, segment=12)
-    return Bed(shape, source, OnnxSource(path), OnnxSource(small), stream)
+    return TimingSetup(shape, source, OnnxSource(path), OnnxSource(small), stream)
 
 
 def waves(shape: Shape, windows: int, rng: np.random.Generator, segment: int) -> tuple[Array, Array]:
-    """Make windows (N, C, T) in which the class is the rate of a noisy wave, and their classes (N,)."""
+    """Generate windows (N, C, T) whose class is the rate of a noisy sine wave, and their classes (N,)."""
     y = np.repeat(rng.permutation(-(-windows // segment)) % shape.classes, segment)[:windows]
     time_s = np.arange(shape.length) / shape.rate_hz
     phase = rng.uniform(0, 2 * np.pi, size=(windows, shape.channels, 1))

@@ -1,4 +1,4 @@
-"""Reads the TOML files of experiments and settings, and tells mistakes in their shape."""
+"""Reading and checking TOML files of experiments and settings."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from sight import params
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read a file of one's own; what is wrong in it is told with its name."""
+    """Read a user's TOML file; raise ValueError with its name where it is malformed."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no TOML: {error}") from None
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
 
 
-def need(table: Mapping[str, Any], entry: str, where: str) -> Any:
-    """Return an entry that has to be there.
+def require(table: Mapping[str, Any], key: str, where: str) -> Any:
+    """Return the value of a required key.
 
     Examples
     --------
-    >>> need({}, "dataset", "Setting mine")
+    >>> require({}, "dataset", "Setting mine")
     Traceback (most recent call last):
-    ValueError: Setting mine: 'dataset' is missing; write dataset = ... there.
+    ValueError: Setting mine: 'dataset' is missing; add dataset = ...
     """
-    if entry not in table:
-        raise ValueError(f"{where}: {entry!r} is missing; write {entry} = ... there.")
-    return table[entry]
+    if key not in table:
+        raise ValueError(f"{where}: {key!r} is missing; add {key} = ...")
+    return table[key]
 
 
-def listed(table: Mapping[str, Any], entry: str, where: str) -> list[Any]:
-    """Return a list of the table, empty where it has none.
+def get_list(table: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    """Return a list of a table, empty if the key is missing.
 
     Examples
     --------
-    >>> listed({"methods": "none"}, "methods", "Experiment mine")
+    >>> get_list({"methods": "none"}, "methods", "Experiment mine")
     Traceback (most recent call last):
     ValueError: Experiment mine: expected a list of methods, got 'none'; write methods = ["none"].
     """
-    found = table.get(entry, [])
-    if isinstance(found, list):
-        return found
-    one = f'"{found}"' if isinstance(found, str) else found
-    raise ValueError(f"{where}: expected a list of {entry}, got {found!r}; write {entry} = [{one}].")
+    value = table.get(key, [])
+    if isinstance(value, list):
+        return value
+    item = f'"{value}"' if isinstance(value, str) else value
+    raise ValueError(f"{where}: expected a list of {key}, got {value!r}; write {key} = [{item}].")
 
 
-def check_fields(cls: type, given: Mapping[str, Any]) -> None:
-    """Raise unless entries are fields of a class and fit their annotations, as texts of ``--set`` have to.
+def check_fields(cls: type, values: Mapping[str, Any]) -> None:
+    """Raise ValueError unless values are fields of a class and fit their annotations, as for ``--set``.
 
     Examples
     --------
@@ -58,5 +58,5 @@ def check_fields(cls: type, given: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
     ValueError: sight: expected tau > 0, got 'warm'.
     """
-    plain = {name: value for name, value in given.items() if isinstance(value, (str, int, float))}
-    params.parse(cls, [f"{name}={value}" for name, value in plain.items()])
+    scalars = {name: value for name, value in values.items() if isinstance(value, (str, int, float))}
+    params.parse(cls, [f"{name}={value}" for name, value in scalars.items()])

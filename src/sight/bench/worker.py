@@ -1,9 +1,9 @@
-"""What a process of the benchmark does: trains a source, answers a trial, keeps each row.
+"""Work of one process of the benchmark: train a source model, run the methods of a trial, store each row.
 
-A row is the answer of one method on one trial. It lies in a file of its own, named after all that decides it in data
-and in this package (the windows, the source model, the order of the stream, the method with its settings, the scores,
-and for each of them the code it stands on) and written whole. So a run that was killed goes on where it stopped, and
-experiments share the rows they have in common.
+A row is the result of one method on one trial. It is stored in a JSON file of its own, written atomically and named
+after everything that determines it: the windows, the source model, the order of the stream, the method with its
+hyper-parameters, the scores, and the code of this package behind each of them. A killed run therefore continues where
+it stopped, and experiments share the rows they have in common.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import json
 import platform
 import time
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,18 @@ from sight._version import __version__
 from sight.atomic import write_atomic
 from sight.base import Adapter
 from sight.bench.analyses import ANALYSES
-from sight.bench.plan import Experiment, Setting, Trial, Variant, key, text
-from sight.bench.source_models import Recipe, batch_for, content, source_model
-from sight.bench.stream_orders import ordered
+from sight.bench.plan import Experiment, Setting, Trial, Variant, canonical_json, hash_key
+from sight.bench.source_models import Recipe, batch_size, data_hash, source_model
+from sight.bench.stream_orders import reorder
+from sight.bench.timing import package_versions
 from sight.card import filled
 from sight.fingerprint import class_fingerprint, module_fingerprint
 from sight.smoothing import rule_of
 from sight.types import Array, Windows
 
 Row = dict[str, Any]
+#: Packages whose versions are part of a row.
+PACKAGES = ("numpy", "torch", "numba", "scipy")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A row that could not be made, and why."""
+    """A row that could not be computed, with the error."""
 
     label: str
     trial: str
@@ -58,8 +61,8 @@ class Failure:
         return f"{self.label} on {self.trial}: {self.error}"
 
 
-def make(variant: Variant) -> Adapter:
-    """Make the adapter of a variant: explicit fields win over the preset, the preset over the class."""
+def make_adapter(variant: Variant) -> Adapter:
+    """Create the adapter of a variant; its fields override the preset, the preset overrides the class defaults."""
     from sight.methods.presets import resolve
 
     cls = registry.get("methods", variant.method)
@@ -71,8 +74,8 @@ def make(variant: Variant) -> Adapter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Stage:
-    """The people of a trial, before anything is trained or answered."""
+class TrialData:
+    """Windows and training recipe of a trial."""
 
     dataset: Any
     sources: list[Windows]
@@ -82,124 +85,118 @@ class _Stage:
     job: Job
 
     @cached_property
-    def source_data(self) -> str:
-        """Hash of the people of the source."""
-        return content(self.sources)
+    def source_hash(self) -> str:
+        """Hash of the source subjects' windows."""
+        return data_hash(self.sources)
 
     @cached_property
-    def target_data(self) -> str:
-        """Hash of the person of the target."""
-        return content([self.target])
+    def target_hash(self) -> str:
+        """Hash of the target subject's windows."""
+        return data_hash([self.target])
 
-    @cached_property
-    def model_name(self) -> str:
-        """Name of the trained source."""
-        return self.recipe.name(self.source_data)
-
-    def path(self, variant: Variant) -> Path:
-        """File of one row, named after all that decides it."""
-        adapter = make(variant)
+    def row_path(self, variant: Variant) -> Path:
+        """Return the file of one row, named after everything that determines it."""
+        adapter = make_adapter(variant)
         setting, kind = self.job.setting, self.job.experiment.kind
         order = (self.trial.order, setting.use_gaps, module_fingerprint("sight.bench.stream_orders"))
-        stream = (self.target_data, self.target.stride_s, *order)
-        method = (
-            variant.method,
-            adapter.params(),
-            class_fingerprint(type(adapter)),
-            *([variant.lag] if variant.lag else []),
-        )
-        name = key(kind, self.model_name, stream, method, module_fingerprint("sight.bench.analyses"), __version__)
+        stream = (self.target_hash, self.target.stride_s, *order)
+        lag = [variant.lag] if variant.lag else []
+        method = (variant.method, adapter.params(), class_fingerprint(type(adapter)), *lag)
+        model = self.recipe.model_name(self.source_hash)
+        name = hash_key(kind, model, stream, method, module_fingerprint("sight.bench.analyses"), __version__)
         return self.job.out / "rows" / name[:2] / f"{name}.json"
 
     def source(self) -> Any:
-        """Return the trained model."""
+        """Return the trained source model."""
         return source_model(self.recipe, self.sources, self.dataset, self.job.out / "models")
 
 
 @lru_cache(maxsize=32)
-def _person(dataset: str, options: str, windowing: str, who: str) -> Windows:
-    """Read a person once for all trials of a process that follow each other; options come as JSON."""
+def _subject_windows(dataset: str, options: str, windowing: str, subject: str) -> Windows:
+    """Return a subject's windows, cached for consecutive trials of a process; options are JSON."""
     from sight.datasets import load, windows_of
 
-    return windows_of(load(dataset, **json.loads(options)), who, **json.loads(windowing))
+    return windows_of(load(dataset, **json.loads(options)), subject, **json.loads(windowing))
 
 
-def _stage(trial: Trial, job: Job) -> _Stage:
+def _load(trial: Trial, job: Job) -> TrialData:
     from sight.datasets import load
 
     setting = job.setting
     dataset = load(setting.dataset, **setting.options)
-    corpus = (setting.dataset, text(setting.options), text(setting.windowing))
-    sources = [_person(*corpus, who) for who in trial.sources]
+    data = (setting.dataset, canonical_json(setting.options), canonical_json(setting.windowing))
+    sources = [_subject_windows(*data, subject) for subject in trial.sources]
     recipe = Recipe(
         classes=tuple(dataset.classes),
         encoder=trial.encoder,
         epochs=setting.epochs,
-        batch=batch_for(setting.batch, sources),
+        batch=batch_size(setting.batch, sources),
         seed=trial.seed,
         device=job.device,
     )
-    target = _person(*corpus, trial.target)
-    return _Stage(dataset=dataset, sources=sources, target=target, recipe=recipe, trial=trial, job=job)
+    target = _subject_windows(*data, trial.target)
+    return TrialData(dataset=dataset, sources=sources, target=target, recipe=recipe, trial=trial, job=job)
 
 
-def prepare(group: list[Trial], job: Job) -> None:
-    """Train the source that some trials share, if a row of theirs is missing; errors are told by `answer`."""
+def train_source(group: list[Trial], job: Job) -> None:
+    """Train the source model that trials share if one of their rows is missing; errors are reported by `run_trial`."""
     try:
         for trial in group:
-            stage = _stage(trial, job)
-            if not all(stage.path(variant).is_file() for variant in job.experiment.variants):
-                stage.source()
+            data = _load(trial, job)
+            if not all(data.row_path(variant).is_file() for variant in job.experiment.variants):
+                data.source()
                 return
-    except Exception:  # the trial itself meets the same error, and names it
+    except Exception:  # the trial raises the same error and reports it
         pass
 
 
-def answer(trial: Trial, job: Job, only_finished: bool = False) -> tuple[list[Row], list[Failure]]:
-    """Return the rows of all methods on one trial, those that are missing made now or left out."""
+def run_trial(trial: Trial, job: Job, only_finished: bool = False) -> tuple[list[Row], list[Failure]]:
+    """Return the rows of all methods on one trial; missing rows are computed, or skipped if `only_finished`."""
     variants = job.experiment.variants
     try:
-        stage = _stage(trial, job)
-        paths = {variant.label: stage.path(variant) for variant in variants}
+        data = _load(trial, job)
+        paths = {variant.label: data.row_path(variant) for variant in variants}
         missing = [] if only_finished else [v for v in variants if not paths[v.label].is_file()]
-        failures = _fill(stage, missing, paths)
-    except Exception as error:  # whatever it is, the other trials go on and the report names it
-        return [], [Failure(label=v.label, trial=str(trial), error=_told(error)) for v in variants]
+        failures = _compute(data, missing, paths)
+    except Exception as error:  # other trials continue; the failure is reported
+        return [], [Failure(label=v.label, trial=str(trial), error=_message(error)) for v in variants]
     rows = [
-        _names(stage, variant, at) | json.loads(paths[variant.label].read_text("utf-8"))
-        for at, variant in enumerate(variants)
+        _plan_columns(data, variant, position) | json.loads(paths[variant.label].read_text("utf-8"))
+        for position, variant in enumerate(variants)
         if paths[variant.label].is_file()
     ]
     return rows, failures
 
 
-def _fill(stage: _Stage, missing: list[Variant], paths: dict[str, Path]) -> list[Failure]:
+def _compute(data: TrialData, missing: list[Variant], paths: dict[str, Path]) -> list[Failure]:
     if not missing:
         return []
     from sight.train import one_thread
 
     failures = []
     with one_thread():
-        source = stage.source()
-        windows = ordered(stage.target, stage.trial, use_gaps=stage.job.setting.use_gaps)
-        # Sensors that were off leave NaN; the source fills them itself, methods that step through windows cannot.
+        source = data.source()
+        windows = reorder(data.target, data.trial, use_gaps=data.job.setting.use_gaps)
+        # Sensors that were off leave NaN. The source fills them itself; methods that process raw windows cannot.
         windows = replace(windows, x=filled(windows.x, source.card.fill))
         encoded = source.encode(windows.x)
         for variant in missing:
             try:
-                row = _row(stage, variant, source, windows, encoded)
+                row = _result_columns(data, variant, source, windows, encoded)
                 write_atomic(paths[variant.label], json.dumps(row, default=_json).encode())
-            except Exception as error:  # a method of anybody's may fail in any way
-                failures.append(Failure(label=variant.label, trial=str(stage.trial), error=_told(error)))
+            except Exception as error:  # third-party methods may raise anything
+                failures.append(Failure(label=variant.label, trial=str(data.trial), error=_message(error)))
     return failures
 
 
-def _row(stage: _Stage, variant: Variant, source: Any, windows: Windows, encoded: tuple[Array, Array]) -> Row:
-    """Run one method; what is told here follows from the name of the row alone."""
-    adapter = make(variant).bind(source)
+def _result_columns(
+    data: TrialData, variant: Variant, source: Any, windows: Windows, encoded: tuple[Array, Array]
+) -> Row:
+    """Run one method, and return what the name of the row determines."""
+    adapter = make_adapter(variant).bind(source)
     began = time.perf_counter()
-    waiting = {"lag": variant.lag} if variant.lag else {}
-    scores = ANALYSES[stage.job.experiment.kind](adapter, windows, encoded, **waiting)
+    lag = {"lag": variant.lag} if variant.lag else {}
+    scores = ANALYSES[data.job.experiment.kind](adapter, windows, encoded, **lag)
     seconds = time.perf_counter() - began
     return {
         "params": adapter.params(),
@@ -209,19 +206,22 @@ def _row(stage: _Stage, variant: Variant, source: Any, windows: Windows, encoded
         "code": class_fingerprint(type(adapter)),
         "scores": scores,
         "state_bytes": adapter.state_bytes(),
-        "training": dataclasses.asdict(stage.recipe) | {"windows": source.card.training["windows"]},
-        "source_data": stage.source_data,
-        "target_data": stage.target_data,
+        "training": dataclasses.asdict(data.recipe) | {"windows": source.card.training["windows"]},
+        "source_data": data.source_hash,
+        "target_data": data.target_hash,
+        "computed_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(seconds, 4),
-        "versions": _versions(),
+        "versions": {"sight": __version__, "python": platform.python_version()}
+        | dict.fromkeys(PACKAGES, "")
+        | package_versions(*PACKAGES),
         "machine": platform.platform(),
     }
 
 
-def _names(stage: _Stage, variant: Variant, place: int) -> Row:
-    """Say what the plan calls a row; the same row may serve several experiments and settings."""
-    experiment, setting, trial, dataset = stage.job.experiment, stage.job.setting, stage.trial, stage.dataset
-    paper = "->".join(setting.paper_subject.format(who) for who in ("+".join(trial.sources), trial.target))
+def _plan_columns(data: TrialData, variant: Variant, position: int) -> Row:
+    """Return what the plan adds to a row; the same row may belong to several experiments and settings."""
+    experiment, setting, trial, dataset = data.job.experiment, data.job.setting, data.trial, data.dataset
+    pair = "->".join(setting.paper_subject.format(name) for name in ("+".join(trial.sources), trial.target))
     return {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -234,36 +234,23 @@ def _names(stage: _Stage, variant: Variant, place: int) -> Row:
         "windowing": dict(setting.windowing),
         "label_map": {str(raw): name for raw, name in getattr(dataset, "label_map", {}).items()},
         "classes": list(dataset.classes),
-        "window_s": stage.target.window_s,
-        "stride_s": stage.target.stride_s,
+        "window_s": data.target.window_s,
+        "stride_s": data.target.stride_s,
         **dataclasses.asdict(trial),
         "gaps": setting.use_gaps,
         "label": variant.label,
-        "place": place,
+        "position": position,
         "method": variant.method,
         "preset": variant.preset,
         "paper_table": experiment.paper,
         "paper_dataset": setting.paper,
-        "paper_case": paper if setting.paper else "",
+        "paper_pair": pair if setting.paper else "",
     }
-
-
-# --- help ----------------------------------------------------------------------------------------------------------
 
 
 def _json(value: Any) -> Any:
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def _versions() -> dict[str, str]:
-    found = {"sight": __version__, "python": platform.python_version()}
-    for package in ("numpy", "torch", "numba", "scipy"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = ""
-    return found

@@ -1,4 +1,4 @@
-"""``sight bench``: every table and figure of the paper by one command, and the stopwatch."""
+"""``sight bench``: run the paper's experiments, report them, and time every method."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rich.table import Column, Table
 
 from sight.cli._shared import console, errors, progress
 
-app = typer.Typer(no_args_is_help=True, help="Run experiments, report them beside the paper's numbers, measure speed.")
+app = typer.Typer(no_args_is_help=True, help="Run experiments, report them with the paper's values, measure speed.")
 
-#: Where rows, models and results go unless told otherwise.
+#: Default folder of rows, models and results.
 RUNS = Path("runs")
 
 
@@ -26,13 +26,13 @@ def run(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results; the same folder resumes.")] = RUNS,
     engine: Annotated[str, typer.Option(help="loky, serial, dask:local:N or dask:ADDRESS.")] = "loky",
     jobs: Annotated[int | None, typer.Option(help="Processes of loky; all cores by default.", min=1)] = None,
-    device: Annotated[str, typer.Option(help="Where sources are trained: cpu or cuda.")] = "cpu",
-    methods: Annotated[str | None, typer.Option(help="Only these, such as none,sight,mymethod.")] = None,
-    seeds: Annotated[str | None, typer.Option(help="Only these, such as 0,1.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Only so many pairs of people.", min=1)] = None,
-    gather: Annotated[bool, typer.Option("--gather", help="Run nothing; take the rows that are finished.")] = False,
+    device: Annotated[str, typer.Option(help="Where source models are trained: cpu or cuda.")] = "cpu",
+    methods: Annotated[str | None, typer.Option(help="Only these methods, such as none,sight,mymethod.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="Only these seeds, such as 0,1.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first N pairs of subjects.", min=1)] = None,
+    gather: Annotated[bool, typer.Option("--gather", help="Compute nothing; collect the finished rows.")] = False,
 ) -> None:
-    """Run an experiment on a dataset; what is finished is kept and never run twice.
+    """Run an experiment on a setting; finished rows are stored and never computed twice.
 
     [bold]Example[/]
 
@@ -40,8 +40,8 @@ def run(
     """
     from sight.bench import preflight
     from sight.bench.experiments import load_experiment, narrow
-    from sight.bench.runner import run as run_all
-    from sight.bench.runner import steps
+    from sight.bench.runner import count_steps
+    from sight.bench.runner import run as run_experiment
     from sight.bench.settings import load_setting
 
     plan = load_experiment(experiment)
@@ -49,132 +49,132 @@ def run(
         _refuse_options(ctx, plan.name)
         speed(out=out / "speed.json")
         return
-    wanted = None if methods is None else [name.strip() for name in methods.split(",")]
-    plan = narrow(plan, wanted, None if seeds is None else _numbers(seeds))
+    names = None if methods is None else [name.strip() for name in methods.split(",")]
+    plan = narrow(plan, names, None if seeds is None else _parse_seeds(seeds))
     setting = load_setting(dataset, pairs=plan.pairs, limit=limit)
     preflight.check(plan, setting)
     if not gather:
-        preflight.check_place(out, device, engine)
+        preflight.check_output(out, device, engine)
     try:
-        with progress(f"{plan.name} on {setting.name}", steps(plan, setting, only_finished=gather)) as show:
-            rows, failures = run_all(
+        with progress(f"{plan.name} on {setting.name}", count_steps(plan, setting, only_finished=gather)) as show:
+            rows, failures = run_experiment(
                 plan, setting, out, engine=engine, jobs=jobs, device=device, only_finished=gather, on_done=show
             )
     except KeyboardInterrupt:
-        _stopped(out)
-    part = (methods, seeds, limit) != (None, None, None)
-    _finish(plan, setting, out, rows, failures, part=part, gathered=gather)
+        _exit_interrupted(out)
+    partial = (methods, seeds, limit) != (None, None, None)
+    _write_rows(plan, setting, out, rows, failures, partial=partial, gathered=gather)
 
 
 def _refuse_options(ctx: typer.Context, name: str) -> None:
-    """Refuse what the stopwatch would ignore."""
+    """Raise ValueError for options that ``sight bench speed`` would ignore."""
     given = [entry for entry in ctx.params if (source := ctx.get_parameter_source(entry)) and source.name != "DEFAULT"]
     wrong = [f"--{entry}" for entry in given if entry not in ("experiment", "out")]
     if wrong:
-        raise ValueError(
-            f"{name} is the stopwatch of sight bench speed, at shapes of its own and with every method; it takes no "
-            f"{', '.join(wrong)}, so leave that out."
-        )
+        raise ValueError(f"{name} times every method at fixed shapes; omit {', '.join(wrong)}.")
 
 
-def _stopped(out: Path) -> NoReturn:
-    from sight.bench.runner import kept
+def _exit_interrupted(out: Path) -> NoReturn:
+    from sight.bench.runner import count_finished
 
     errors.print(
-        f"Stopped; the same command goes on from the {kept(out)} rows that are finished in {out}, "
-        f"and keeps the models that are trained.",
+        f"Stopped with {count_finished(out)} finished rows in {out}; the same command resumes.",
         highlight=False,
         soft_wrap=True,
     )
     raise typer.Exit(130) from None
 
 
-def _finish(
-    plan: Any, setting: Any, out: Path, rows: list[Any], failures: list[Any], *, part: bool, gathered: bool
+def _write_rows(
+    plan: Any, setting: Any, out: Path, rows: list[Any], failures: list[Any], *, partial: bool, gathered: bool
 ) -> None:
-    """Write the rows, under the name of a part unless they are the whole, and tell."""
+    """Write the rows, as ``*.part.parquet`` unless they are complete, and report failures."""
     from sight.bench.result_rows import write
-    from sight.bench.runner import planned
+    from sight.bench.runner import count_rows
 
-    whole = planned(plan, setting)
-    part = part or (gathered and len(rows) < whole)
-    path = out / f"{plan.name}_{setting.name}{'.part' if part else ''}.parquet"
+    total = count_rows(plan, setting)
+    partial = partial or (gathered and len(rows) < total)
+    path = out / f"{plan.name}_{setting.name}{'.part' if partial else ''}.parquet"
     if rows:
         write(path, rows)
-        count = f"{len(rows)} rows" if len(rows) == whole else f"{len(rows)} of {whole} rows"
+        count = f"{len(rows)} rows" if len(rows) == total else f"{len(rows)} of {total} rows"
         console.print(
-            f"{count} in {path}; see them with: sight bench report {out} -o {out / 'report'}",
+            f"{count} in {path}; report them with: sight bench report {out} -o {out / 'report'}",
             highlight=False,
             soft_wrap=True,
         )
     elif gathered and not failures:
         errors.print(f"No finished rows in {out}", highlight=False, soft_wrap=True)
         raise typer.Exit(1)
-    _tell(failures, path.with_suffix(".failures.txt"))
+    _report_failures(failures, path.with_suffix(".failures.txt"))
 
 
-def _numbers(text: str) -> list[int]:
+def _parse_seeds(text: str) -> list[int]:
     try:
         return [int(seed) for seed in text.split(",")]
     except ValueError:
         raise ValueError(f"Expected seeds such as 0,1, got {text!r}; write whole numbers with commas.") from None
 
 
-def _tell(failures: list[Any], path: Path) -> None:
-    """Name what failed, equal ones once, and all in a file; a file of an earlier run goes when nothing did."""
+def _report_failures(failures: list[Any], path: Path) -> None:
+    """Print failures, equal ones once, write all of them to a file, and exit; remove the file if there are none."""
     path.unlink(missing_ok=True)
     if not failures:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{failure}\n" for failure in failures), "utf-8")
-    alike: dict[str, list[Any]] = {}
+    by_error: dict[str, list[Any]] = {}
     for failure in failures:
-        alike.setdefault(failure.error, []).append(failure)
-    for first, *others in list(alike.values())[:5]:
+        by_error.setdefault(failure.error, []).append(failure)
+    for first, *others in list(by_error.values())[:5]:
         more = f" ({len(others) + 1} times)" if others else ""
         errors.print(f"failed: {first}{more}", markup=False, highlight=False, soft_wrap=True)
-    errors.print(
-        f"{len(failures)} rows failed, all named in {path}; the same command tries them once more.", soft_wrap=True
-    )
+    errors.print(f"{len(failures)} rows failed, listed in {path}; the same command retries them.", soft_wrap=True)
     raise typer.Exit(1)
 
 
 @app.command()
 def report(
-    results: Annotated[list[Path], typer.Argument(help="Result files (.parquet), or folders that hold them.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for page, tables and figures.")] = RUNS / "report",
+    results: Annotated[list[Path], typer.Argument(help="Result files (.parquet), or folders that contain some.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder.")] = RUNS / "report",
     across: Annotated[bool, typer.Option("--across", help="Only the tables over several settings.")] = False,
+    formats: Annotated[
+        str, typer.Option("--format", help="all, or markdown: report.md alone, without figures.")
+    ] = "all",
 ) -> None:
-    """Write tables (Markdown, LaTeX), figures (SVG) and a page of all results, and tables over several settings.
+    """Write tables (Markdown, LaTeX), figures (SVG) and an HTML page of results.
 
     [bold]Example[/]
 
       sight bench report runs -o runs/report
     """
-    from sight.bench.report import write_report
+    from sight.bench.plan import check_name
+    from sight.bench.report import FORMATS, write_report
 
-    console.print(f"Open {write_report(results, out, only_across=across)}", soft_wrap=True)
+    check_name(formats, FORMATS, "format")
+    console.print(f"Open {write_report(results, out, only_across=across, formats=formats)}", soft_wrap=True)
 
 
 @app.command("list")
-def listing() -> None:
-    """List the experiments, the settings they run on, and which of those have their data here."""
+def list_all() -> None:
+    """List experiments and settings, and which settings have their data on this machine."""
     from sight.bench import experiments, settings
 
-    table = Table("experiment", "what it compares", "methods", "in the paper", title="Experiments")
+    table = Table("experiment", "title", "methods", "in the paper", title="Experiments")
     for name in experiments.experiments():
         plan = experiments.load_experiment(name)
         count = str(len(plan.variants)) if plan.variants else "all"
-        table.add_row(f"[bold]{name}[/]", plan.title, count, experiments.PRINTED.get(name, ""))
+        table.add_row(f"[bold]{name}[/]", plan.title, count, experiments.IN_PAPER.get(name, ""))
     console.print(table)
-    table = Table(Column("setting", no_wrap=True), "corpus", "whom", "here", "stands for", title="Settings")
+    heads = ("dataset", "pairs", "subjects here", "in the paper")
+    table = Table(Column("setting", no_wrap=True), *heads, title="Settings")
     for name in settings.settings():
-        about = settings.describe(name)
-        table.add_row(f"[bold]{name}[/]", about.corpus, about.whom, about.here, about.paper)
+        summary = settings.describe(name)
+        table.add_row(f"[bold]{name}[/]", summary.dataset, summary.pairs, summary.subjects, summary.paper)
     console.print(table)
     console.print(
-        "hapt stands for the paper's ucihar: HAPT holds the recordings behind UCI-HAR, of the same people, whole and "
-        "in the order of time, and is cut as UCI-HAR was.",
+        "hapt replaces the paper's ucihar: HAPT contains the complete recordings behind UCI-HAR, of the same subjects "
+        "in chronological order, and is cut into windows as UCI-HAR was.",
         highlight=False,
         soft_wrap=True,
     )
@@ -182,18 +182,24 @@ def listing() -> None:
 
 @app.command()
 def speed(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the figures.")] = Path("out/speed.json"),
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions; for a look, not for a table.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the figures.")] = Path("out/speed.json"),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions; less precise.")] = False,
 ) -> None:
-    """Time every method at the shapes of HARTH and CAPTURE-24, one thread, ratios in one run.
+    """Time every method at the shapes of HARTH and CAPTURE-24, on one thread.
 
     [bold]Example[/]
 
       sight bench speed --quick
     """
-    from sight.bench.preflight import probe
-    from sight.bench.speed import speed as measure
+    from sight.bench.preflight import check_writable
+    from sight.bench.speed import measure
+    from sight.bench.speed_tables import speed_tables
 
-    probe(out.parent)
-    measure(out=out, quick=quick)
-    console.print(f"All figures in {out}; sight bench report leaves them out.", highlight=False, soft_wrap=True)
+    check_writable(out.parent)
+    found = measure(out=out, quick=quick)
+    for entry in speed_tables(found):
+        table = Table(*entry.heads, title=entry.title)
+        for row in entry.rows:
+            table.add_row(*(cell.text for cell in row))
+        console.print(table)
+    console.print(f"All figures, machine and versions are in {out}.", highlight=False, soft_wrap=True)

@@ -63,7 +63,7 @@ def demo(
     console.rule("[bold]3[/]  scores")
     info = {"subject": unseen, "input": dict(windows[unseen].facts), "model": {"file": str(model), "encoder": "cnn"}}
     write_scores(result, others, out, info, title=f"Synthetic wearer {unseen}: raw against refined")
-    console.print("Results on real recordings: docs/beyond.md", highlight=False)
+    console.print("Results on real recordings: docs/keel.md", highlight=False)
     console.print(f"Model: {model}", highlight=False, soft_wrap=True)
     console.print(f"Try:   sight adapt synthetic:{unseen} -m {model}", highlight=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""``sight serve``: the live service, its demo, and its tokens."""
+"""``sight serve``: the live service, its demo, and its access tokens."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from sight.cli._shared import console, errors
 
 if TYPE_CHECKING:
     from sight.serve.service import Service
+    from sight.serve.tokens import TokenFile
 
 Data = Annotated[Path, typer.Option("--data", help="Folder of the service: store, tokens, demo model.")]
 
-app = typer.Typer(
-    no_args_is_help=False, help="Serve models to many wearers live: WebSocket, HTTP, and a page to watch."
-)
-token = typer.Typer(no_args_is_help=True, help="Who may do what: add, list and remove tokens.")
+app = typer.Typer(no_args_is_help=False, help="Serve models to many wearers live: WebSocket, HTTP and a live web page.")
+token = typer.Typer(no_args_is_help=True, help="Add, list and remove access tokens.")
 app.add_typer(token, name="token")
 
 
@@ -34,24 +33,28 @@ def serve(
     model: Annotated[
         list[Path] | None, typer.Option("--model", "-m", help="Model file or folder of models; repeatable.")
     ] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Add a small model and three wearers who never rest.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Add a small model and three synthetic wearers that send all the time.")
+    ] = False,
     data: Data = Path("sight-data"),
     store: Annotated[str | None, typer.Option(help="redis://... or a file; SQLite in --data by default.")] = None,
-    fsync: Annotated[bool, typer.Option("--fsync", help="Survive loss of power too, not only of the process.")] = False,
+    fsync: Annotated[
+        bool, typer.Option("--fsync", help="Survive loss of power, not only the end of the process.")
+    ] = False,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; any but this machine's own needs tokens.")
+        str, typer.Option(help="Address to listen on; any other than a loopback address needs tokens.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free port.")] = 8000,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain (PEM), for HTTPS.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key (PEM).")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Private key of the certificate (PEM).")] = None,
     snapshot_every: Annotated[int, typer.Option(min=1, help="Windows of a wearer between two snapshots.")] = 20,
-    keep: Annotated[int, typer.Option(min=1, help="Windows of a wearer whose answers are kept.")] = 86_400,
-    resident: Annotated[int, typer.Option(min=1, help="Wearers in memory at a time.")] = 2_000,
+    keep: Annotated[int, typer.Option(min=1, help="Windows of a wearer whose predictions are stored.")] = 86_400,
+    resident: Annotated[int, typer.Option(min=1, help="Most wearers in memory at a time.")] = 2_000,
     limit: Annotated[
-        list[str] | None, typer.Option("--limit", help="NAME=VALUE, repeatable; see docs/serve.md for the names.")
+        list[str] | None, typer.Option("--limit", help="NAME=VALUE, repeatable; docs/serve.md lists the names.")
     ] = None,
 ) -> None:
-    """Serve models live. State survives a kill; nothing leaves this machine unless you say so.
+    """Serve models live. State survives a kill; no data leave this machine unless another host is given.
 
     [bold]Examples[/]
 
@@ -65,16 +68,17 @@ def serve(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from sight.serve.model_catalog import Models
+    from sight import params
+    from sight.serve.limits import Limits
+    from sight.serve.model_catalog import ModelCatalog
     from sight.serve.service import Service
-    from sight.serve.session_manager import Keeper
+    from sight.serve.session_manager import SessionManager
     from sight.serve.store import open_store
-    from sight.serve.tokens import TokenBook
 
-    limits, tokens, local = _limits(limit or []), TokenBook(data / "tokens.json"), _local(host)
+    limits, tokens, local = Limits(**params.parse(Limits, limit or [])), _tokens(data), _is_loopback(host)
     if not local and not tokens:
         raise ValueError(
-            f"Expected a token before listening on {host}, where others can reach it; "
+            f"Expected a token before listening on {host}, which other machines can reach; "
             f"add one with: sight serve token add --data {data}"
         )
     if (tls_cert is None) != (tls_key is None):
@@ -82,8 +86,8 @@ def serve(
     listener = _listen(host, port)
     paths = list(model or []) + ([_demo_model(data)] if demo else [])
     data.mkdir(parents=True, exist_ok=True)
-    keeper = Keeper(
-        Models.load(paths),
+    manager = SessionManager(
+        ModelCatalog.load(paths),
         open_store(store or str(data / "sight.sqlite"), fsync=fsync),
         snapshot_every=snapshot_every,
         keep=keep,
@@ -93,26 +97,26 @@ def serve(
     scheme = "https" if tls_cert else "http"
     console.print(f"[bold]sight[/] serves at [bold]{_address(scheme, listener)}[/]", highlight=False, soft_wrap=True)
     tls = {"ssl_certfile": tls_cert, "ssl_keyfile": tls_key} if tls_cert else {}
-    _run(Service(keeper, tokens, limits, guarded=not local), listener, demo=demo, **tls)
+    _run(Service(manager, tokens, require_token=not local), listener, demo=demo, **tls)
 
 
 def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -> None:
-    """Serve until told to stop; then finish what is under way, save, close, and end with 0."""
+    """Serve until stopped; then finish what is pending, save, close, and exit with 0."""
     import uvicorn
 
     from sight.serve.app import create_app
-    from sight.serve.demo import Replay, demo_recordings
+    from sight.serve.demo import demo_recordings, replay
     from sight.serve.monitoring import log_config
 
     class Server(uvicorn.Server):
-        """Lets the service say goodbye before connections are cut."""
+        """Drains the service before connections are closed."""
 
         replay: asyncio.Task[None] | None = None
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if demo and self.started:
-                self.replay = asyncio.create_task(Replay(service, recordings).run())
+                self.replay = asyncio.create_task(replay(service, recordings))
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             if self.replay is not None:
@@ -132,9 +136,9 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
         timeout_graceful_shutdown=15,
         **tls,
     )
-    # The keeper's thread must not hold up the loop, which hands over at each message, for the usual 5 ms each time.
+    # The manager's thread must not hold the interpreter for the usual 5 ms each time the event loop needs it.
     sys.setswitchinterval(5e-4)
-    # The server raises the signal that stopped it once more; supervisors would read 143 as a failure.
+    # The server raises the signal that stopped it again, and supervisors would take exit code 143 as a failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listener])
@@ -149,25 +153,15 @@ def _demo_model(data: Path) -> Path:
     return demo_model(folder)
 
 
-def _limits(assignments: list[str]) -> Any:
-    from sight import params
-    from sight.serve.limits import Limits
-
-    return Limits(**params.parse(Limits, assignments))
-
-
-def _local(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
+def _is_loopback(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Bind before anything is loaded, so that a port in use is told at once."""
+    """Return a listening socket; bound before anything is loaded, so that a port in use is reported at once."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
@@ -183,47 +177,48 @@ def _address(scheme: str, listener: socket.socket) -> str:
 # --- tokens -----------------------------------------------------------------------------------------------------------
 
 
+def _tokens(data: Path) -> TokenFile:
+    from sight.serve.tokens import TokenFile
+
+    return TokenFile(data / "tokens.json")
+
+
 @token.command("add")
 def add_token(
     scopes: Annotated[str, typer.Option(help="Any of ingest, read, admin; comma-separated.")] = "ingest,read",
-    wearers: Annotated[str, typer.Option(help="Patterns of wearers, comma-separated, such as 'lab-*'.")] = "*",
+    wearers: Annotated[str, typer.Option(help="Patterns of wearers, comma-separated, for example 'lab-*'.")] = "*",
     data: Data = Path("sight-data"),
 ) -> None:
-    """Make a token and print it, once; only its hash is kept.
+    """Create a token and print it once; only its hash is stored.
 
     [bold]Example[/]
 
       sight serve token add --scopes ingest --wearers 'lab-*'
     """
-    from sight.serve.tokens import TokenBook
-
-    text, made = TokenBook(data / "tokens.json").add(_words(scopes), _words(wearers))
+    text, created = _tokens(data).add(_split(scopes), _split(wearers))
     console.print(f"{text}", highlight=False, soft_wrap=True)
-    errors.print(f"This is token {made.id}; it is shown this once.", style="dim", highlight=False)
+    errors.print(f"Token {created.id}. It is not shown again.", style="dim", highlight=False)
 
 
 @token.command("list")
 def list_tokens(data: Data = Path("sight-data")) -> None:
-    """List tokens by their public names."""
-    from sight.serve.tokens import TokenBook
-
+    """List the ids, scopes and wearers of all tokens."""
     table = Table("id", "scopes", "wearers", "created", box=None)
-    for one in TokenBook(data / "tokens.json").tokens():
-        table.add_row(one.id, ", ".join(one.scopes), ", ".join(one.wearers), one.created)
+    for entry in _tokens(data).tokens():
+        table.add_row(entry.id, ", ".join(entry.scopes), ", ".join(entry.wearers), entry.created)
     console.print(table)
 
 
 @token.command("remove")
 def remove_token(
-    name: Annotated[str, typer.Argument(help="Its id, as listed.")], data: Data = Path("sight-data")
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the token, as listed.")],
+    data: Data = Path("sight-data"),
 ) -> None:
-    """Remove a token; a running service stops honouring it within a second."""
-    from sight.serve.tokens import TokenBook
-
-    if not TokenBook(data / "tokens.json").remove(name):
-        raise ValueError(f"There is no token {name!r}; see: sight serve token list --data {data}")
-    console.print(f"Removed {name}.", highlight=False)
+    """Remove a token; a running service rejects it within a second."""
+    if not _tokens(data).remove(token_id):
+        raise ValueError(f"There is no token {token_id!r}; see: sight serve token list --data {data}")
+    console.print(f"Removed {token_id}.", highlight=False)
 
 
-def _words(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]

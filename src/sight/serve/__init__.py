@@ -1,1 +1,1 @@
-"""The service: one session per wearer, durable; `keeper` is it without HTTP, `app` puts HTTP around it."""
+"""The live service: one durable session per wearer, served over HTTP and WebSocket with two web pages."""

@@ -1,4 +1,4 @@
-"""The web application: routes, sockets and pages around a service, behind one guard."""
+"""The web application: routes, WebSockets and pages of a service, with one guard and one form of errors."""
 
 from __future__ import annotations
 
@@ -18,150 +18,133 @@ from starlette.websockets import WebSocketClose
 
 from sight._version import __version__
 from sight.serve import routes, static_files
-from sight.serve.errors import StoreFailed
-from sight.serve.limits import Refused
-from sight.serve.monitoring import log
-from sight.serve.problems import problem
+from sight.serve.errors import Refused, StoreFailed, WrongSequence, describe
+from sight.serve.monitoring import log_failure
 from sight.serve.service import Service
-from sight.serve.sockets import Ingest, Watch
+from sight.serve.sockets import IngestConnection, WatchConnection
 
-#: What a browser may call this machine when it talks to itself.
+#: Host names of this machine that a browser may use.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-ABOUT = "Live activity recognition that adapts to its wearer. Sockets: /v1/ingest and /v1/watch, see docs/serve.md."
+DESCRIPTION = "Live activity recognition that adapts to the wearer. WebSockets: /v1/ingest and /v1/watch."
+FOREIGN = "This request came from another site or names another host; use the address that the service printed."
 
 
 def create_app(service: Service) -> FastAPI:
-    """Make the application of a service; starting it starts the service, stopping it drains and closes it."""
+    """Return the application of a service; its lifespan starts the service, and drains and closes it."""
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.start()
         try:
             yield
         finally:
             await service.close()
 
-    app = FastAPI(title="sight", version=__version__, description=ABOUT, docs_url=None, redoc_url=None, lifespan=life)
+    app = FastAPI(
+        title="sight", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan
+    )
     app.state.service = service
-    app.include_router(routes.health)
+    app.include_router(routes.operations)
     app.include_router(routes.v1)
-    app.include_router(static_files.router(static_files.manifest()))
+    app.include_router(static_files.make_router(static_files.read_files()))
     app.add_middleware(Guard, service=service)
-    for kind in (Refused, ValueError, StoreFailed):
-        app.add_exception_handler(kind, _refused)
+    for error in (ValueError, StoreFailed):
+        app.add_exception_handler(error, _error_response)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(HTTPException, _http_error)
 
     @app.websocket("/v1/ingest")
     async def ingest(socket: WebSocket) -> None:
-        await Ingest(service, socket).run()
+        await IngestConnection(service, socket).run()
 
     @app.websocket("/v1/watch")
     async def watch(socket: WebSocket) -> None:
-        await Watch(service, socket).run()
+        await WatchConnection(service, socket).run()
 
     return app
 
 
 class Guard:
-    """Stands before everything: no foreign page may use a visitor's browser to get in, and pages load nothing foreign.
-
-    A request that fails in a way nobody foresaw is answered here too, like every other error.
+    """Middleware that rejects requests from other sites, adds security headers, and handles unexpected errors.
 
     Parameters
     ----------
     app
-        What is guarded.
+        The application behind it.
     service
-        Tells whether tokens are needed. Where they are not, only this machine may be asked for, by its own names, so
-        that no name of somebody else's that points here opens the door.
+        Without tokens, only requests to this machine's own names are accepted, so that no foreign host name that
+        resolves to this machine gives a web site access (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app, self.service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a foreign origin; otherwise go on, add what every answer carries, and answer what fails."""
+        """Process one request or WebSocket."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
-        elif self._foreign(Headers(scope=scope)):
-            await self._refuse(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await self.app(scope, receive, send)
-        else:
-            answering = Answering(send)
-            try:
-                await self.app(scope, receive, answering)
-            except Exception as error:
-                answer = await _refused(Request(scope), error)
-                if answering.begun:  # too late for a sentence; the connection is cut
-                    raise
-                await answer(scope, receive, answering)
+            return
+        foreign = self._is_foreign(Headers(scope=scope))
+        if foreign:
+            self.service.metrics.refused.labels("origin").inc()
+        if scope["type"] == "websocket":
+            await (WebSocketClose(1008, FOREIGN) if foreign else self.app)(scope, receive, send)
+            return
+        started = False
 
-    def _foreign(self, headers: Headers) -> bool:
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(scope=message)
+                headers.update(static_files.HEADERS)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        app = JSONResponse({"error": FOREIGN}, 403) if foreign else self.app
+        try:
+            await app(scope, receive, send_with_headers)
+        except Exception as error:
+            response = await _error_response(Request(scope), error)
+            if started:  # too late for a response; the connection is closed
+                raise
+            await response(scope, receive, send_with_headers)
+
+    def _is_foreign(self, headers: Headers) -> bool:
         host, origin = headers.get("host", ""), headers.get("origin")
-        if not self.service.guarded and urlsplit(f"//{host}").hostname not in LOOPBACK:
+        if not self.service.requires_token and urlsplit(f"//{host}").hostname not in LOOPBACK:
             return True
         return origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        text = "This came from a foreign page or asked for another machine; use the address the service printed."
-        self.service.metrics.refused.labels("origin").inc()
-        if scope["type"] == "websocket":
-            await WebSocketClose(1008, text[:120])(scope, receive, send)
-        else:
-            await JSONResponse({"error": text}, 403)(scope, receive, Answering(send))
-
-
-class Answering:
-    """Sends an answer with the headers that each must carry, and knows whether it has begun."""
-
-    def __init__(self, send: Send) -> None:
-        self.send, self.begun = send, False
-
-    async def __call__(self, message: Message) -> None:
-        """Send a part of the answer."""
-        if message["type"] == "http.response.start":
-            self.begun = True
-            headers = MutableHeaders(scope=message)
-            headers.update(static_files.HEADERS)
-            headers.setdefault("cache-control", "no-store")
-        await self.send(message)
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
-async def _refused(request: Request, error: Exception) -> JSONResponse:
-    """Turn what went wrong into a sentence and a status; what nobody foresaw is logged under a number that is told.
-
-    Of a store that fails the log tells what lay behind it.
-    """
-    reason, text, status = problem(error)
+async def _error_response(request: Request, error: Exception) -> JSONResponse:
+    """Return text and status of an error; an internal error is logged under the id of its x-request-id header."""
+    reason, text, status = describe(error)
     request.app.state.service.metrics.refused.labels(reason).inc()
     headers = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1"}, 503: {"retry-after": "1"}}
-    content: dict[str, Any] = {"error": text}
-    about = {"method": request.method, "path": request.url.path}
+    extra = {"method": request.method, "path": request.url.path}
     if status == 500:
-        number = token_hex(6)
-        headers[500] = {"x-request-id": number}
-        log.error("request failed", exc_info=error, extra={"request": number, **about})
-    elif isinstance(error, StoreFailed):
-        log.error("store failed", exc_info=error.__cause__ or error, extra=about)
-    if hasattr(error, "expected"):
+        extra["request"] = token_hex(6)
+        headers[500] = {"x-request-id": extra["request"]}
+    log_failure(error, "request failed" if status == 500 else "store failed", extra)
+    content: dict[str, Any] = {"error": text}
+    if isinstance(error, WrongSequence):
         content["expected"] = error.expected
     return JSONResponse(content, status, headers.get(status))
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
-    """Say where a request is wrong, without repeating it."""
+    """Return where a request is invalid, without repeating its content."""
     assert isinstance(error, RequestValidationError)  # registered for nothing else
     first = error.errors()[0]
-    where = " ".join(str(part) for part in first["loc"])[:80]
-    return await _refused(request, Refused("request", f"Expected {where} as documented: {first['msg'][:160]}."))
+    location = " ".join(str(part) for part in first["loc"])[:80]
+    return await _error_response(request, Refused("request", f"Invalid {location}: {first['msg'][:160]}."))
 
 
-async def _http(_: Request, error: Exception) -> JSONResponse:
+async def _http_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # registered for nothing else
-    texts = {404: "There is nothing here; GET /openapi.json lists what there is.", 405: "This cannot be done here."}
+    texts = {404: "No such path; GET /openapi.json lists all.", 405: "This path does not support the method."}
     return JSONResponse({"error": texts.get(error.status_code, str(error.detail))}, error.status_code, error.headers)

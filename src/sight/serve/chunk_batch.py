@@ -1,135 +1,157 @@
-"""A batch of chunks on its way through the keeper, and what comes of each."""
+"""A batch of chunks of many wearers: numbering, windows, encoding and prediction, with one outcome for each chunk."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
 
 from sight.serve import serialization
-from sight.serve.errors import BadChunk, UnknownWearer
-from sight.serve.store import Entry
-from sight.serve.wearer_session import Resident
+from sight.serve.chunks import Ack, Chunk
+from sight.serve.errors import UnknownWearer, WrongSequence
+from sight.serve.store import StoredChunk
+from sight.serve.wearer_session import WearerSession
 from sight.types import Array, Event, Windows
 
-#: Windows that one chunk may complete; a chunk that spans hours would hold up everybody else.
-MOST_WINDOWS = 1000
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Samples of one wearer.
-
-    Parameters
-    ----------
-    wearer
-        Whose.
-    seq
-        The client's number of the chunk, 1, 2, 3 and so on; None lets the keeper number it.
-    values
-        Samples, (n, C) float32, in the channels and units of the model.
-    time_s
-        Their times, (n,); None counts on from the latest sample at the nominal rate.
-    """
-
-    wearer: str
-    seq: int | None
-    values: Array
-    time_s: Array | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Ack:
-    """A chunk is durable, and these are its answers.
-
-    Parameters
-    ----------
-    wearer, seq
-        Whose, and its number.
-    events
-        An answer for each window that it completed.
-    duplicate
-        Whether it had been applied before; then nothing was changed, and the events are those of the first time.
-    """
-
-    wearer: str
-    seq: int
-    events: list[Event]
-    duplicate: bool = False
+Outcome: TypeAlias = Ack | Exception
 
 
 @dataclass(eq=False, slots=True)
-class Work:
-    """A chunk that was admitted."""
+class BatchItem:
+    """A chunk that is being processed.
 
-    at: int
+    Parameters
+    ----------
+    index
+        Position in the batch.
+    seq, chunk, session
+        Number of the chunk, the chunk as applied, and the session of its wearer.
+    start_s
+        Time of its first sample if it comes without times.
+    windows, encoded, events
+        Windows that it completes, their features and probabilities, and the predictions.
+    """
+
+    index: int
     seq: int
-    resident: Resident
-    values: Array
-    time_s: Array | None
+    chunk: Chunk
+    session: WearerSession
+    start_s: float
     windows: Windows
     encoded: tuple[Array, Array] | None = None
     events: list[Event] = field(default_factory=list)
 
-    @property
-    def wearer(self) -> str:
-        """Whose."""
-        return self.resident.wearer
-
-    def answer(self) -> None:
-        """Answer the windows, as far as there are any."""
-        self.events = self.resident.answer(self.windows, self.encoded)
-
-    def entry(self) -> Entry:
-        """Write it for the store."""
-        who, seq = self.wearer, self.seq
-        inputs = serialization.seal(serialization.pack_inputs(self.values, self.time_s), who, "inputs", seq)
+    def stored(self) -> StoredChunk:
+        """Return the record for the store."""
+        wearer, seq = self.chunk.wearer, self.seq
+        inputs = serialization.pack_inputs(wearer, seq, self.chunk.values, self.chunk.time_s)
         if not self.events:
-            return Entry(who, seq, inputs)
-        answers = serialization.seal(serialization.pack_answers(self.events), who, "answers", seq)
-        return Entry(who, seq, inputs, self.events[-1].window, answers)
+            return StoredChunk(wearer, seq, inputs)
+        events = serialization.pack_events(wearer, seq, self.events)
+        return StoredChunk(wearer, seq, inputs, self.events[-1].window, events)
+
+    def ack(self) -> Ack:
+        """Return the acknowledgement."""
+        return Ack(self.chunk, self.events, self.session.model.card.classes, self.session.rate_hz, self.start_s)
 
 
-class Batch:
+class ChunkBatch:
     """Chunks of many wearers in order, and their outcomes.
+
+    Parameters
+    ----------
+    chunks
+        In order of arrival.
+    find_session
+        Returns the session of a wearer, or raises.
 
     Attributes
     ----------
-    works, answered
-        Chunks admitted, and those of them that were answered.
-    repeated
-        Place and number of chunks that came before, and the place of the first where it is in this batch.
-    spoiled
-        Wearers whose session no longer is what the store says.
+    outcomes
+        Acknowledgement or error of each chunk.
+    items
+        Chunks that were admitted and not refused since.
+    repeats
+        Index and number of chunks that were applied before, and the index of the first if it is in this batch.
+    changed
+        Wearers whose session in memory no longer equals the store.
     """
 
-    def __init__(self, chunks: Sequence[Chunk]) -> None:
-        self.chunks = chunks
-        self.outcomes: list[Ack | Exception] = [UnknownWearer(chunk.wearer) for chunk in chunks]
-        self.works: list[Work] = []
-        self.answered: list[Work] = []
-        self.repeated: list[tuple[int, int, int | None]] = []
-        self.spoiled: set[str] = set()
+    def __init__(self, chunks: Sequence[Chunk], find_session: Callable[[str], WearerSession]) -> None:
+        self.chunks, self._find_session = chunks, find_session
+        self.outcomes: list[Outcome] = [UnknownWearer(chunk.wearer) for chunk in chunks]
+        self.items: list[BatchItem] = []
+        self.repeats: list[tuple[int, int, int | None]] = []
+        self.changed: set[str] = set()
 
-    def refuse(self, at: int, error: Exception, *, spoiled: bool = False) -> None:
-        """Keep a chunk out."""
-        self.outcomes[at] = error
-        if spoiled:
-            self.spoiled.add(self.chunks[at].wearer)
+    def admit(self) -> None:
+        """Check numbers and channels, and cut the samples into windows."""
+        applied: dict[tuple[str, int], int] = {}
+        latest: dict[str, int] = {}
+        for index, chunk in enumerate(self.chunks):
+            wearer = chunk.wearer
+            try:
+                session = self._find_session(wearer)
+                expected = latest.get(wearer, session.seq) + 1
+                seq = expected if chunk.seq is None else chunk.seq
+                if seq < expected:
+                    self.repeats.append((index, seq, applied.get((wearer, seq))))
+                    continue
+                if seq > expected or wearer in self.changed:
+                    raise WrongSequence(wearer, seq, expected)
+                session.check_channels(chunk)
+            except Exception as error:
+                self.outcomes[index] = error
+                continue
+            try:
+                placed, start_s = session.place(chunk, seq), session.next_s
+                windows = session.cut(placed)
+            except Exception as error:  # the session may be half changed; the store has what was before
+                self.refuse(index, error)
+                continue
+            latest[wearer], applied[wearer, seq] = seq, index
+            self.items.append(BatchItem(index, seq, placed, session, start_s, windows))
 
-    def by_model(self) -> list[list[Work]]:
-        """Group the chunks that completed windows by their model."""
-        groups: dict[str, list[Work]] = {}
-        for work in self.works:
-            if len(work.windows):
-                groups.setdefault(work.resident.model.id, []).append(work)
-        return list(groups.values())
+    def predict(self) -> None:
+        """Encode the windows of each model in one call, then predict chunk by chunk."""
+        errors = self._encode()
+        failed: dict[str, int] = {}
+        admitted, self.items = self.items, []
+        for item in admitted:
+            wearer = item.chunk.wearer
+            try:
+                if wearer in failed:
+                    raise WrongSequence(wearer, item.seq, failed[wearer])
+                if item.index in errors:
+                    raise errors[item.index]
+                item.events = item.session.predict(item.windows, item.encoded)
+            except Exception as error:
+                failed.setdefault(wearer, item.seq)
+                self.refuse(item.index, error)
+            else:
+                self.items.append(item)
 
+    def _encode(self) -> dict[int, Exception]:
+        """Set the features and probabilities of each item; return the errors of those that failed, by index."""
+        groups: dict[str, list[BatchItem]] = {}
+        for item in self.items:
+            if len(item.windows):
+                groups.setdefault(item.session.model.id, []).append(item)
+        errors: dict[int, Exception] = {}
+        for items in groups.values():
+            try:
+                z, p = items[0].session.model.encode(np.concatenate([item.windows.x for item in items]))
+            except Exception as error:
+                errors |= {item.index: error for item in items}
+                continue
+            edges = np.cumsum([len(item.windows) for item in items])[:-1]
+            for item, *encoded in zip(items, np.split(z, edges), np.split(p, edges), strict=True):
+                item.encoded = encoded[0], encoded[1]
+        return errors
 
-def cut(resident: Resident, values: Array, time_s: Array | None) -> Windows:
-    """Push samples into a session; they give the windows that are now complete."""
-    windows = resident.session.cut(values, time_s)
-    if len(windows) > MOST_WINDOWS:
-        raise BadChunk(
-            f"{resident.wearer}: expected a chunk of at most {MOST_WINDOWS} windows, got {len(windows)}; cut it."
-        )
-    return windows
+    def refuse(self, index: int, error: Exception) -> None:
+        """Set the error of a chunk whose session was changed already."""
+        self.outcomes[index] = error
+        self.changed.add(self.chunks[index].wearer)

@@ -1,31 +1,31 @@
-"""Wearers that are always there: a small model and synthetic people, replayed inside the service."""
+"""The demo: a small model and three synthetic wearers, replayed inside the service."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+import itertools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sight.serve.chunk_format import Arrival
-from sight.serve.errors import KeeperError
-from sight.serve.limits import Refused
+from sight.serve.chunks import Chunk
+from sight.serve.errors import ServiceError
 from sight.serve.monitoring import log
 from sight.serve.service import Service
 from sight.types import Recording
 
-#: Whom the model knows and who walks in later; a pause between two rounds of a recording is a gap like any other.
-KNOWN, UNSEEN = ("W01", "W02", "W03", "W04", "W05"), {"demo-anna": "W07", "demo-bela": "W08", "demo-cleo": "W09"}
-PEOPLE: dict[str, Any] = {"wearers": 9, "hours": 0.3, "seed": 4}
+#: Synthetic subjects that the model is trained on, and those that the demo replays.
+TRAINING_SUBJECTS = ("W01", "W02", "W03", "W04", "W05")
+DEMO_WEARERS = {"demo-anna": "W07", "demo-bela": "W08", "demo-cleo": "W09"}
+DATASET: dict[str, Any] = {"wearers": 9, "hours": 0.3, "seed": 4}
+#: Speed of the replay, seconds of signal in each chunk, and pause between two rounds of a recording.
 SPEED, CHUNK_S, PAUSE_S = 10.0, 1.0, 60.0
 
 
-def demo_model(folder: Path, epochs: int = 2) -> Path:
-    """Return the model of the demo in a folder; trained there the first time, which takes seconds and torch."""
+def demo_model(folder: Path) -> Path:
+    """Return the path of the demo's model in a folder; the first time it is trained, which takes seconds and torch."""
     path = folder / "demo.onnx"
     if path.exists():
         return path
@@ -34,88 +34,70 @@ def demo_model(folder: Path, epochs: int = 2) -> Path:
     from sight.sources.onnx_export import export_onnx
     from sight.train import train
 
-    people = Synthetic(**PEOPLE)
+    dataset = Synthetic(**DATASET)
     source = train(
-        [windows_of(people, person) for person in KNOWN],
-        people.classes,
+        [windows_of(dataset, subject) for subject in TRAINING_SUBJECTS],
+        dataset.classes,
         encoder="resnet",
-        epochs=epochs,
-        channels=people.channels,
-        units=people.units,
-        rate_hz=people.rate_hz,
-        dataset=people.name,
+        epochs=2,
+        channels=dataset.channels,
+        units=dataset.units,
+        rate_hz=dataset.rate_hz,
+        dataset=dataset.name,
     )
     return export_onnx(source, path)
 
 
 def demo_recordings() -> dict[str, Recording]:
-    """Make the days of the demo's wearers, whom the model has not met."""
+    """Return the recordings of the demo's wearers, which the model was not trained on."""
     from sight.datasets.synthetic import Synthetic
 
-    people = Synthetic(**PEOPLE)
-    return {name: next(people.recordings(person)) for name, person in UNSEEN.items()}
+    dataset = Synthetic(**DATASET)
+    return {name: next(dataset.recordings(subject)) for name, subject in DEMO_WEARERS.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Replay:
-    """Sends recordings as if their wearers were here, round after round, going on where the service stopped.
+async def replay(service: Service, recordings: Mapping[str, Recording], speed: float = SPEED) -> None:
+    """Send a recording for each wearer, again and again, until cancelled.
 
-    Parameters
-    ----------
-    service
-        Where to.
-    recordings
-        By name of the wearer.
-    speed
-        How much faster than life.
-    chunk_s
-        Seconds of signal in each chunk.
+    After a restart it continues where the service stopped.
     """
-
-    service: Service
-    recordings: dict[str, Recording]
-    speed: float = SPEED
-    chunk_s: float = CHUNK_S
-
-    async def run(self) -> None:
-        """Replay all of them until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for wearer in self.recordings:
-                group.create_task(self._one(wearer))
-
-    async def _one(self, wearer: str) -> None:
-        service, recording = self.service, self.recordings[wearer]
-        facts = await service.batcher.call(service.keeper.create, wearer)
-        latest_s = -1.0 if facts["time_s"] is None else facts["time_s"]
-        pieces, round_s = _pieces(recording, self.chunk_s), float(recording.time_s[-1]) + PAUSE_S
-        if recording.labels is not None:
-            service.truths[wearer] = {"round_s": round_s, "starts": _starts(recording, facts["classes"])}
-        loop = asyncio.get_running_loop()
-        due, turn = loop.time(), max(0, int(latest_s // round_s))
-        while True:
-            for piece in pieces:
-                time_s = recording.time_s[piece] + turn * round_s
-                if time_s[-1] <= latest_s:
-                    continue
-                due = max(due + self.chunk_s / self.speed, loop.time() - 1)
-                await asyncio.sleep(due - loop.time())
-                try:
-                    await service.batcher.send(Arrival(wearer, None, recording.values[piece], time_s))
-                except (Refused, KeeperError) as error:  # somebody deleted the wearer, and delete is final
-                    log.warning("demo wearer ends", extra={"wearer": wearer, "error": str(error)})
-                    return
-            turn += 1
+    async with asyncio.TaskGroup() as group:
+        for wearer, recording in recordings.items():
+            group.create_task(_replay(service, wearer, recording, speed))
 
 
-def _starts(recording: Recording, classes: Sequence[str]) -> list[tuple[float, str | None]]:
-    """Tell when each class begins; None where nobody knows."""
+async def _replay(service: Service, wearer: str, recording: Recording, speed: float) -> None:
+    info = await service.queue.call(service.manager.create, wearer)
+    latest_s = -1.0 if info["time_s"] is None else info["time_s"]
+    slices, round_s = _slices(recording), float(recording.time_s[-1]) + PAUSE_S
+    if recording.labels is not None:
+        starts = _activity_starts(recording, info["classes"])
+        service.ground_truth[wearer] = {"round_s": round_s, "starts": starts}
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    for number in itertools.count(max(0, int(latest_s // round_s))):
+        for part in slices:
+            time_s = recording.time_s[part] + number * round_s
+            if time_s[-1] <= latest_s:
+                continue
+            due = max(due + CHUNK_S / speed, loop.time() - 1)
+            await asyncio.sleep(due - loop.time())
+            try:
+                await service.queue.send(Chunk(wearer, None, recording.values[part], time_s))
+            except ServiceError as error:  # the wearer was deleted
+                log.warning("demo wearer ends", extra={"wearer": wearer, "error": str(error)})
+                return
+
+
+def _activity_starts(recording: Recording, classes: Sequence[str]) -> list[tuple[float, str | None]]:
+    """Return time and class of the start of each activity; the class is None for unlabelled samples."""
     labels = np.asarray(recording.labels)
     first = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist()]
     return [(float(recording.time_s[i]), classes[labels[i]] if labels[i] >= 0 else None) for i in first]
 
 
-def _pieces(recording: Recording, chunk_s: float) -> Sequence[slice]:
-    """Cut a recording into stretches of at most `chunk_s` seconds."""
-    number = (recording.time_s // chunk_s).astype(np.int64)
+def _slices(recording: Recording) -> Sequence[slice]:
+    """Return slices of a recording of at most `CHUNK_S` seconds each."""
+    number = (recording.time_s // CHUNK_S).astype(np.int64)
     edges = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(number)]
-    return [slice(first, last) for first, last in pairwise(edges)]
+    return [slice(first, last) for first, last in itertools.pairwise(edges)]

@@ -1,57 +1,100 @@
-"""What can be wrong with a request, each kind with a name; every text is one sentence with the remedy."""
-# ruff: noqa: N818 - what is wrong has a better name than its kind with "Error" behind it
+"""Errors of the service, each with the reason counted in the metrics and the HTTP status it maps to."""
+# ruff: noqa: N818 - each class is named after what is wrong
 
 from __future__ import annotations
 
+#: The same text for a token that is missing, wrong, removed or not valid for this wearer, whether the wearer exists.
+DENIED = "This needs a token that permits it; send it as 'Authorization: Bearer TOKEN'."
+INTERNAL = "Internal error; see the log of the service."
 
-class KeeperError(ValueError):
-    """A request that the keeper refuses; nothing was changed."""
+
+class ServiceError(ValueError):
+    """A request that the service refuses; nothing was changed.
+
+    Attributes
+    ----------
+    reason
+        Label of the metric ``sight_refused_total``.
+    status
+        HTTP status of the response.
+    """
+
+    reason = "request"
+    status = 422
 
 
-class UnknownWearer(KeeperError):
-    """Nobody of this name was created, or they were deleted."""
+class Refused(ServiceError):
+    """An input that is not valid, not permitted, or beyond a limit, with its own reason and status."""
+
+    def __init__(self, reason: str, text: str, status: int = 422) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.status = status
+
+
+class UnknownWearer(ServiceError):
+    """The wearer was never created, or was deleted."""
+
+    reason = "unknown"
+    status = 404
 
     def __init__(self, wearer: str) -> None:
         super().__init__(f"There is no wearer {wearer!r}; create it first.")
 
 
-class UnknownModel(KeeperError):
+class UnknownModel(ServiceError):
     """No model of this name is loaded."""
 
-
-class BadRequest(KeeperError):
-    """A name, method or setting that cannot be."""
+    reason = "model"
 
 
-class BadChunk(KeeperError):
-    """Samples of the wrong shape, too many of them, or numbers that are none."""
+class Conflict(ServiceError):
+    """A valid request that does not fit what is stored."""
 
-
-class Conflict(KeeperError):
-    """The request is sound but does not fit what is stored."""
+    reason = "conflict"
+    status = 409
 
 
 class Damaged(Conflict):
-    """What is stored of one wearer cannot be read; its data stay, and it is refused until somebody decides."""
+    """Stored data of one wearer that cannot be read; the wearer is refused until it is reset or deleted."""
+
+    reason = "damaged"
 
 
 class WrongSequence(Conflict):
-    """A chunk was left out.
+    """A chunk number was skipped.
 
     Attributes
     ----------
     expected
-        The number that the next chunk must have.
+        Number that the next chunk must have.
     """
+
+    reason = "sequence"
 
     def __init__(self, wearer: str, got: int, expected: int) -> None:
         super().__init__(f"{wearer}: expected chunk {expected}, got {got}; send the chunks between first.")
         self.expected = expected
 
 
-class LimitReached(KeeperError):
-    """One more would be more than the service was told to hold."""
-
-
 class StoreFailed(RuntimeError):
-    """The store did not take a batch; it may or may not be in it, so send it again under the same numbers."""
+    """The store failed to write; the batch may or may not be stored, so send it again under the same numbers."""
+
+    reason = "store"
+    status = 503
+
+
+def describe(error: Exception) -> tuple[str, str, int]:
+    """Return reason, text and HTTP status of an error; internal errors are described in the log only.
+
+    Examples
+    --------
+    >>> describe(UnknownWearer("anna"))
+    ('unknown', "There is no wearer 'anna'; create it first.", 404)
+    >>> describe(ZeroDivisionError("secret"))
+    ('internal', 'Internal error; see the log of the service.', 500)
+    """
+    if not isinstance(error, ValueError | TypeError | StoreFailed):
+        return "internal", INTERNAL, 500
+    text = " ".join(str(error).split())[:500]
+    return getattr(error, "reason", "value"), text, getattr(error, "status", 422)

@@ -1,4 +1,4 @@
-"""How much one client may ask of the service: sizes, rates, numbers, and what a sane sample looks like."""
+"""Limits on what clients may send: sizes, rates, counts and ranges of values."""
 
 from __future__ import annotations
 
@@ -8,40 +8,38 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-import numpy as np
+from sight.serve.errors import Refused
 
-from sight.serve.errors import KeeperError
-from sight.types import Array
-
-#: What a wearer may be called; it never meets a file system, and still could not harm one.
+#: Regular expression of a wearer's name.
 WEARER = r"[A-Za-z0-9._-]{1,64}"
-_WEARER = re.compile(WEARER)
+#: Most buckets of a rate limiter; beyond it the least recently used is dropped.
+MAX_BUCKETS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds of the service, all of them options of the command.
+    """Limits of the service; each is set with ``sight serve --limit NAME=VALUE``.
 
     Parameters
     ----------
     message_bytes
-        Largest body of a request and largest message of a socket.
+        Largest request body and largest WebSocket message.
     samples
-        Most samples of one chunk.
+        Most samples in one chunk.
     chunks_per_s
-        Chunks of one wearer in a second, on average; ten seconds' worth may come at once.
+        Chunks of one wearer per second, on average; ten seconds' worth may come at once.
     connection_chunks_per_s
-        Chunks of one socket in a second; one that sends more is read more slowly.
+        Chunks per second of one WebSocket; a faster one is read more slowly.
     wearers
-        Most wearers kept.
+        Most wearers stored.
     connections
-        Most open sockets.
+        Most open WebSockets.
     queue
-        Most chunks that wait for their turn; beyond it callers are told to come back.
+        Most chunks waiting to be processed; beyond it chunks are refused with status 503.
     time_s
-        Largest absolute time of a sample. Seconds since 1970 pass, milliseconds do not.
+        Largest absolute sample time. Seconds since 1970 are accepted, milliseconds are not.
     value
-        Largest absolute value of a sample, in whatever unit.
+        Largest absolute sample value, in the unit of its channel.
     """
 
     message_bytes: int = 1 << 20
@@ -60,27 +58,8 @@ class Limits:
                 raise ValueError(f"Expected a limit {field.name} above 0, got {getattr(self, field.name)}.")
 
 
-class Refused(KeeperError):  # noqa: N818 - a refusal is no failure of ours
-    """An input that is turned away before anything was changed.
-
-    Parameters
-    ----------
-    reason
-        One word for the metrics.
-    text
-        One sentence for the caller.
-    status
-        The HTTP status that says the same.
-    """
-
-    def __init__(self, reason: str, text: str, status: int = 422) -> None:
-        super().__init__(text)
-        self.reason = reason
-        self.status = status
-
-
 def check_wearer(name: str) -> str:
-    """Return the name of a wearer, or refuse it.
+    """Return the name of a wearer; raise `Refused` if it is not valid.
 
     Examples
     --------
@@ -89,65 +68,45 @@ def check_wearer(name: str) -> str:
     >>> check_wearer("../etc")
     Traceback (most recent call last):
     ...
-    sight.serve.limits.Refused: Expected a wearer named by 1 to 64 letters, digits, '.', '_' or '-'.
+    sight.serve.errors.Refused: Expected a wearer name of 1 to 64 letters, digits, '.', '_' or '-'.
     """
-    if not _WEARER.fullmatch(name):
-        raise Refused("wearer", "Expected a wearer named by 1 to 64 letters, digits, '.', '_' or '-'.")
+    if not re.fullmatch(WEARER, name):
+        raise Refused("wearer", "Expected a wearer name of 1 to 64 letters, digits, '.', '_' or '-'.")
     return name
 
 
-def check_samples(values: Array, time_s: Array | None, limits: Limits) -> None:
-    """Refuse a chunk that is too long, or holds what no sensor measures."""
-    if values.ndim != 2 or not values.size:
-        raise Refused("shape", f"Expected values as n rows of C numbers, got shape {list(values.shape)}.")
-    if len(values) > limits.samples:
-        raise Refused("samples", f"Expected at most {limits.samples} samples, got {len(values)}; cut the chunk.", 413)
-    if not np.abs(values).max() <= limits.value:  # also where one is NaN
-        raise Refused("values", f"Expected finite values up to {limits.value:g}, got others; drop them.")
-    if time_s is None:
-        return
-    if time_s.shape != (len(values),):
-        raise Refused("shape", f"Expected {len(values)} times for as many samples, got {time_s.size}.")
-    if not np.abs(time_s).max() <= limits.time_s:
-        raise Refused("time", f"Expected times in seconds up to {limits.time_s:g}, got others; check the unit.")
-
-
-class Pace:
-    """Counts what each of many callers sends, by a bucket that fills at a fixed rate.
+class RateLimiter:
+    """Token bucket for each of many callers.
 
     Parameters
     ----------
     per_s
-        What flows into each bucket in a second.
+        Units that flow into each bucket per second.
     burst_s
-        Seconds after which a bucket is full.
-    callers
-        Most buckets kept; the one longest unused goes, and would be full by then.
+        Seconds after which an empty bucket is full.
 
     Examples
     --------
     >>> now = [0.0]
-    >>> pace = Pace(2.0, burst_s=1.0, clock=lambda: now[0])
-    >>> [pace.wait("a") for _ in range(3)]
+    >>> limiter = RateLimiter(2.0, burst_s=1.0, clock=lambda: now[0])
+    >>> [limiter.delay_s("a") for _ in range(3)]
     [0.0, 0.0, 0.5]
     >>> now[0] = 0.5
-    >>> pace.wait("a")
+    >>> limiter.delay_s("a")
     0.0
     """
 
-    def __init__(
-        self, per_s: float, burst_s: float = 10.0, callers: int = 100_000, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.per_s, self.most, self.callers, self.clock = per_s, max(1.0, per_s * burst_s), callers, clock
+    def __init__(self, per_s: float, burst_s: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.per_s, self.capacity, self.clock = per_s, max(1.0, per_s * burst_s), clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def wait(self, caller: str, amount: float = 1.0) -> float:
-        """Take from a bucket and return 0, or take nothing and return the seconds until there is enough."""
+    def delay_s(self, caller: str) -> float:
+        """Take one unit and return 0; or, if there is none, return the seconds until there is."""
         now = self.clock()
-        level, then = self._buckets.pop(caller, (self.most, now))
-        level = min(self.most, level + (now - then) * self.per_s)
-        missing = min(amount, self.most) - level
-        self._buckets[caller] = (level - amount if missing <= 0 else level, now)
-        if len(self._buckets) > self.callers:
+        level, updated = self._buckets.pop(caller, (self.capacity, now))
+        level = min(self.capacity, level + (now - updated) * self.per_s)
+        missing = 1.0 - level
+        self._buckets[caller] = (level - 1.0 if missing <= 0 else level, now)
+        if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         return max(0.0, missing / self.per_s)

@@ -1,4 +1,4 @@
-"""Several models and versions side by side, each with a name that says which bytes it is."""
+"""The models of a service: several models and versions, each identified by name@version and the hash of its file."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from sight.sources import load
 from sight.sources.onnx import OnnxSource
 from sight.types import Array
 
-ENDINGS = (".onnx", ".safetensors")
-#: Pairs of method and params whose constants are held for the next wearer.
-MOST_BOUND = 64
+SUFFIXES = (".onnx", ".safetensors")
+#: Most pairs of method and params whose bound adapter is kept as a template for new wearers.
+MAX_TEMPLATES = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """One file of a trained model.
+    """A trained model from one file.
 
     Parameters
     ----------
     name, version
         Together the identity, written name@version.
     digest
-        SHA-256 of the file; states say it too, so that a file exchanged under the same name is noticed.
+        SHA-256 of the file; states contain it too, so that a file replaced under the same name is noticed.
     source, card
-        The classifier and its header.
+        The classifier and its model card.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Model:
     digest: str
     source: Source
     card: ModelCard
-    _bound: dict[str, Adapter] = field(default_factory=dict, repr=False)
+    _templates: dict[str, Adapter] = field(default_factory=dict, repr=False)
 
     @property
     def id(self) -> str:
@@ -53,48 +53,45 @@ class Model:
         return f"{self.name}@{self.version}"
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """What a client needs to know to send samples and to read answers."""
+    def info(self) -> dict[str, Any]:
+        """Identity and what a client needs to send samples and read predictions."""
         card = self.card
         lists = {key: list(getattr(card, key)) for key in ("classes", "channels", "units")}
-        figures = {key: getattr(card, key) for key in ("rate_hz", "window_s", "stride_s", "encoder", "dataset")}
-        known = {"id": self.id, "name": self.name, "version": self.version, "sha256": self.digest}
-        return known | lists | figures | {"features": int(self.source.weight.shape[1])}
+        values = {key: getattr(card, key) for key in ("rate_hz", "window_s", "stride_s", "encoder", "dataset")}
+        identity = {"id": self.id, "name": self.name, "version": self.version, "sha256": self.digest}
+        return identity | lists | values | {"features": int(self.source.weight.shape[1])}
 
     def encode(self, x: Array) -> tuple[Array, Array]:
-        """Windows (B, C, T) to features and probabilities that do not depend on which windows came together."""
-        if isinstance(self.source, OnnxSource):  # one by one inside
+        """Return features and probabilities of windows (B, C, T), independent of how windows are batched."""
+        if isinstance(self.source, OnnxSource):  # encodes one window at a time
             return self.source.encode(x)
         z, p = zip(*(self.source.encode(x[t : t + 1]) for t in range(len(x))), strict=True)
         return np.concatenate(z), np.concatenate(p)
 
     def adapter(self, name: str, params: Mapping[str, Any]) -> Adapter:
-        """Make a fresh adapter bound to this model; wearers share what a method derives from the model alone."""
+        """Return a new adapter bound to this model; wearers share what a method derives from the model alone."""
         key = f"{name} {sorted(params.items())}"
-        if key not in self._bound:
-            if len(self._bound) >= MOST_BOUND:
-                self._bound.clear()
-            self._bound[key] = method(name, **params).bind(self.source)
-        return copy(self._bound[key]).reset()
+        if key not in self._templates:
+            if len(self._templates) >= MAX_TEMPLATES:
+                self._templates.clear()
+            self._templates[key] = method(name, **params).bind(self.source)
+        return copy(self._templates[key]).reset()
 
-    def unlike(self, other: Model) -> list[str]:
-        """Name what keeps a state of this model from going on with another; nothing where it can."""
-        differing = [
-            key
-            for key in ("classes", "channels", "units", "rate_hz", "window_s", "stride_s")
-            if getattr(self.card, key) != getattr(other.card, key)
-        ]
-        same = self.source.weight.shape == other.source.weight.shape
-        return differing + ([] if same else ["number of features"])
+    def differences(self, other: Model) -> list[str]:
+        """Return what prevents a state of this model from being used with another; empty if nothing does."""
+        fields = ("classes", "channels", "units", "rate_hz", "window_s", "stride_s")
+        differing = [key for key in fields if getattr(self.card, key) != getattr(other.card, key)]
+        same_shape = self.source.weight.shape == other.source.weight.shape
+        return differing + ([] if same_shape else ["number of features"])
 
 
-class Models:
-    """The models of a service, by name@version.
+class ModelCatalog:
+    """Models by name@version.
 
     Parameters
     ----------
     models
-        The first one's name is the default; of several versions of a name, the later one is newer.
+        The name of the first is the default; of several versions of a name, later ones are newer.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -109,9 +106,9 @@ class Models:
 
         Notes
         -----
-        ``walk@2.onnx`` is version 2 of walk. A file without @ takes the version of its card's training facts, or else
-        "h" and the first digits of its SHA-256. Files of a folder are ordered by name, versions of a name by number
-        where they are numbers, else by the time the file was written.
+        ``walk@2.onnx`` is version 2 of walk. A file without @ takes the version from its card's training facts, or
+        else "h" and the first digits of its SHA-256. Files of a folder are ordered by name, versions of a name by
+        number if they are numbers, else by modification time.
         """
         files = [file for path in paths for file in _files(Path(path))]
         order = {name: i for i, name in reversed(list(enumerate(_name(file)[0] for file in files)))}
@@ -122,11 +119,8 @@ class Models:
     def __iter__(self) -> Iterator[Model]:
         return iter(self._models.values())
 
-    def __len__(self) -> int:
-        return len(self._models)
-
     def get(self, name: str | None = None) -> Model:
-        """Find a model by name@version, the newest of a name, or the newest of the default."""
+        """Return a model by name@version, or the newest version of a name; None is the default name."""
         wanted = name or self.default
         if wanted in self._models:
             return self._models[wanted]
@@ -139,14 +133,14 @@ class Models:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.iterdir() if file.suffix.lower() in ENDINGS)
-    if not found:
-        raise ValueError(f"There is no model in {path}; expected files that end with {' or '.join(ENDINGS)}.")
-    return found
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+    if not files:
+        raise ValueError(f"There is no model in {path}; expected files that end with {' or '.join(SUFFIXES)}.")
+    return files
 
 
 def _name(file: Path) -> tuple[str, str]:
-    """Name and version, the latter empty where the file does not say."""
+    """Return name and version; the version is empty if the file name has none."""
     name, _, version = file.stem.partition("@")
     clean = [re.sub(r"[^A-Za-z0-9._-]+", "-", part) for part in (name, version)]
     return clean[0] or "model", clean[1]

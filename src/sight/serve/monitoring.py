@@ -1,24 +1,28 @@
-"""What operators see: metrics for Prometheus and logs as JSON lines, never a sample of anybody's signal."""
+"""Metrics for Prometheus and logs as JSON lines; neither contains samples or predictions."""
 
 from __future__ import annotations
 
 import json
 import logging
 import traceback
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from sight.serve.errors import StoreFailed, describe
+
 log = logging.getLogger("sight.serve")
 
-#: Upper edges of the buckets of latencies, in seconds.
-EDGES = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
-_PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message", "taskName"}
+#: Upper bounds of the histogram of latencies, in seconds.
+LATENCY_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+BATCH_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message", "taskName"}
 
 
 class Metrics:
-    """Counters of one service, in a registry of their own.
+    """Metrics of one service, in a registry of their own.
 
     Examples
     --------
@@ -29,58 +33,66 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        registry = CollectorRegistry()
-        self._registry = registry
-        self.chunks = Counter("sight_chunks", "Chunks made durable.", ["duplicate"], registry=registry)
-        self.windows = Counter("sight_windows", "Windows answered.", registry=registry)
-        self.refused = Counter("sight_refused", "Inputs turned away.", ["reason"], registry=registry)
+        self._registry = registry = CollectorRegistry()
+        self.chunks = Counter("sight_chunks", "Chunks acknowledged.", ["duplicate"], registry=registry)
+        self.windows = Counter("sight_windows", "Windows predicted.", registry=registry)
+        self.refused = Counter("sight_refused", "Requests and chunks refused.", ["reason"], registry=registry)
         self.latency = Histogram(
-            "sight_latency_seconds", "From the arrival of a chunk to its answer.", buckets=EDGES, registry=registry
+            "sight_latency_seconds",
+            "From the arrival of a chunk to its acknowledgement.",
+            buckets=LATENCY_BUCKETS,
+            registry=registry,
         )
         self.batch = Histogram(
-            "sight_batch_chunks", "Chunks of one call.", buckets=(1, 2, 5, 10, 20, 50, 100, 200, 500), registry=registry
+            "sight_batch_chunks", "Chunks processed together.", buckets=BATCH_BUCKETS, registry=registry
         )
-        self.ingest = Counter(
-            "sight_ingest_seconds", "Seconds in the keeper: windows, encoder, method, store.", registry=registry
-        )
+        self.ingest = Counter("sight_ingest_seconds", "Seconds spent on chunks, the store included.", registry=registry)
         self.store = Gauge("sight_store_seconds", "Seconds spent in the store since the start.", registry=registry)
-        self.depth = Gauge("sight_queue_chunks", "Chunks that wait for their turn.", registry=registry)
-        self.resident = Gauge("sight_resident_sessions", "Wearers held in memory.", registry=registry)
-        self.sockets = Gauge("sight_sockets", "Open sockets.", ["path"], registry=registry)
-        self.lagging = Counter("sight_watchers_lagging", "Times a slow watcher was moved on.", registry=registry)
+        self.depth = Gauge("sight_queue_chunks", "Chunks waiting in the queue.", registry=registry)
+        self.resident = Gauge("sight_resident_sessions", "Wearers in memory.", registry=registry)
+        self.sockets = Gauge("sight_sockets", "Open WebSockets.", ["path"], registry=registry)
+        self.lagging = Counter("sight_watchers_lagging", "Times a slow subscriber was restarted.", registry=registry)
 
     def text(self) -> bytes:
-        """Return all metrics as Prometheus reads them."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, what happened, and the fields given as ``extra``.
+    """Formats a record as one JSON object per line: time, level, event, and the fields given as ``extra``.
 
-    Of an exception its kind and places are told, not its text, which may quote what somebody sent.
+    Of an exception only type and traceback positions are written, because its text may quote what a client sent.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write one record."""
-        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line: dict[str, Any] = {"time": when, "level": record.levelname.lower(), "event": record.getMessage()}
-        line |= {key: value for key, value in vars(record).items() if key not in _PLAIN}
+        """Return the line of a record."""
+        timestamp = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {"time": timestamp, "level": record.levelname.lower(), "event": record.getMessage()}
+        line |= {key: value for key, value in vars(record).items() if key not in _STANDARD_FIELDS}
         if record.exc_info and record.exc_info[0] is not None:
-            kind, _, places = record.exc_info
+            kind, _, trace = record.exc_info
             line["exception"] = f"{kind.__module__}.{kind.__qualname__}"
-            line["at"] = [f"{one.filename}:{one.lineno} {one.name}" for one in traceback.extract_tb(places)]
+            line["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(trace)]
         return json.dumps(line, default=str)
 
 
-def log_config(level: str = "INFO") -> dict[str, Any]:
-    """Return a logging configuration that writes ours and the server's records as JSON lines to standard error."""
-    levels = {"sight.serve": level, "uvicorn": "WARNING"}
+def log_failure(error: Exception, event: str, extra: Mapping[str, Any]) -> None:
+    """Log an internal error, or the cause of a failure of the store; errors of clients are not logged."""
+    if isinstance(error, StoreFailed):
+        log.error(event, exc_info=error.__cause__ or error, extra=extra)
+    elif describe(error)[2] == 500:
+        log.error(event, exc_info=error, extra=extra)
+
+
+def log_config() -> dict[str, Any]:
+    """Return a logging configuration that writes records of sight and uvicorn as JSON lines to standard error."""
+    levels = {"sight.serve": "INFO", "uvicorn": "WARNING"}
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": JsonLines}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
         "loggers": {
-            name: {"handlers": ["stderr"], "level": least, "propagate": False} for name, least in levels.items()
+            name: {"handlers": ["stderr"], "level": lowest, "propagate": False} for name, lowest in levels.items()
         },
     }

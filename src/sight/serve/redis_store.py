@@ -1,12 +1,12 @@
-"""A store in Redis, for services whose disk does not outlive them.
+"""Store in Redis, for services without a durable disk.
 
-Keys, all under one prefix: ``wearers`` (hash, name to facts), and for each wearer ``state:NAME`` (hash: seq, state),
-``inputs:NAME`` (list, oldest first) and ``answers:NAME`` (sorted set by the number of the last window). Entries of the
-latter two begin with eight bytes, the number of their chunk.
+Keys, all under one prefix: ``wearers`` (hash, name to configuration), and for each wearer ``state:NAME`` (hash: seq,
+state), ``inputs:NAME`` (list, oldest first) and ``events:NAME`` (sorted set by the number of the last window). Entries
+of the latter two start with eight bytes, the number of their chunk.
 
-Redis must keep an append-only file. What a reply acknowledges is then with its operating system, and survives a
-SIGKILL of this process or of the machine it runs on. ``appendfsync everysec`` may lose a second with Redis itself;
-``always`` loses nothing, and is what `fsync` asks for.
+Redis must keep an append-only file. An acknowledged write is then with its operating system and survives a SIGKILL of
+this process or the loss of its machine. With ``appendfsync everysec`` a second may be lost when the machine of Redis
+itself fails; with ``always``, which `fsync` requires, nothing is lost.
 """
 
 from __future__ import annotations
@@ -14,55 +14,55 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from uuid import uuid4
 
 from sight.serve.errors import StoreFailed
-from sight.serve.store import Entry, Snapshot, Stored
+from sight.serve.store import Snapshot, StoredChunk, StoredWearer, store_errors
 
-_NUMBER = 8
+_SEQ_BYTES = 8
 
 
 class RedisStore:
-    """Keeps everything under one prefix of a Redis database that belongs to one process at a time.
+    """Store under one prefix of a Redis database that one process uses at a time.
 
     Parameters
     ----------
     url
-        Such as redis://localhost:6379/0.
+        Address, for example redis://localhost:6379/0.
     fsync
-        Whether to insist on ``appendfsync always``.
+        Whether to require ``appendfsync always``.
     prefix
-        What every key begins with.
-    patience_s
-        How long to wait for a reply, for a server that is still loading, and for the file to be rewritten.
+        Prefix of every key.
+    timeout_s
+        How long to wait for a reply, for a server that is still loading, and for a rewrite of the append-only file.
 
     Notes
     -----
-    The service that opened the store last owns it; one that was replaced is refused at its next write, so that no two
-    answer for the same wearers. Deleting a wearer also has the append-only file rewritten without it.
+    The service that opened the store last owns it. An earlier one is refused at its next write, so that no two
+    services serve the same wearers. Deleting a wearer rewrites the append-only file.
     """
 
-    def __init__(self, url: str, *, fsync: bool = False, prefix: str = "sight:", patience_s: float = 10.0) -> None:
+    def __init__(self, url: str, *, fsync: bool = False, prefix: str = "sight:", timeout_s: float = 10.0) -> None:
         import redis
 
-        self.fsync, self.patience_s = fsync, patience_s
+        self.fsync, self.timeout_s = fsync, timeout_s
         self._prefix, self._owner = prefix.encode(), uuid4().hex.encode()
         self._failures = (redis.RedisError, OSError)
-        self._redis: Any = redis.Redis.from_url(url, socket_timeout=patience_s, socket_connect_timeout=patience_s)
-        self._shown = url.rpartition("@")[2]  # without a password
+        self._redis: Any = redis.Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        self._address = url.rpartition("@")[2]  # without a password
         try:
             self._wait_loaded(redis.BusyLoadingError)
-            self._policy = self._durability()
+            self._policy = self._check_durability()
             self._redis.set(self._key("owner"), self._owner)
         except self._failures as error:
             raise ValueError(
-                f"There is no Redis to use at {self._shown} ({error}); start it, or check the address."
+                f"Cannot use Redis at {self._address} ({error}); start the server, or check the address."
             ) from None
 
     def _wait_loaded(self, loading: type[Exception]) -> None:
-        end = time.monotonic() + self.patience_s
+        end = time.monotonic() + self.timeout_s
         while True:
             try:
                 self._redis.ping()
@@ -72,105 +72,101 @@ class RedisStore:
                     raise
                 time.sleep(0.05)
 
-    def _durability(self) -> str:
-        """Find out what an acknowledgement of this server is worth, and refuse what is worth nothing."""
+    def _check_durability(self) -> str:
+        """Return the fsync policy of the server; raise ValueError if it would lose acknowledged data."""
         if not int(self._redis.info("persistence").get("aof_enabled", 0)):
             raise ValueError(
-                f"Redis at {self._shown} keeps no append-only file, so acknowledged samples would be lost with it; "
-                f"set appendonly yes."
+                f"Redis at {self._address} keeps no append-only file, so it would lose acknowledged samples when it "
+                f"stops; set appendonly yes."
             )
         try:
             policy = str(self._redis.config_get("appendfsync").get("appendfsync", "unknown"))
-        except self._failures:  # managed servers forbid the question
+        except self._failures:  # managed servers forbid CONFIG
             policy = "unknown"
         if self.fsync and policy != "always":
             raise ValueError(
-                f"Expected appendfsync always at {self._shown} to survive loss of power, got {policy}; set it, or run "
-                f"without fsync."
+                f"Expected appendfsync always at {self._address} to survive loss of power, got {policy}; set it, or "
+                f"run without fsync."
             )
         return policy
 
     @property
-    def facts(self) -> dict[str, str]:
-        """Kind of store and how durable it is."""
+    def info(self) -> dict[str, str]:
+        """Kind of store and what its data survive, for the log."""
         survives = "loss of power" if self._policy == "always" else "SIGKILL"
         return {"store": "redis", "survives": survives, "appendfsync": self._policy}
 
     def wearers(self) -> dict[str, bytes]:
-        """Names of all wearers, sorted, with the facts of each."""
-        with self._told():
-            found = self._redis.hgetall(self._key("wearers"))
-        return {name.decode(): facts for name, facts in sorted(found.items())}
+        """Return the configuration of each wearer, sorted by name."""
+        with self._errors():
+            configs = self._redis.hgetall(self._key("wearers"))
+        return {name.decode(): config for name, config in sorted(configs.items())}
 
-    def put(self, facts: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
-        """Create a wearer or replace its facts and state, in one piece; `clear` drops its answers."""
-        wearer = snapshot.wearer
+    def put(self, config: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
+        """Create a wearer, or replace its configuration and state and drop its inputs; `clear` drops its events too."""
         with self._transaction() as pipe:
-            pipe.hset(self._key("wearers"), wearer, facts)
+            pipe.hset(self._key("wearers"), snapshot.wearer, config)
             self._save(pipe, snapshot)
-            pipe.delete(self._key("inputs", wearer))
             if clear:
-                pipe.delete(self._key("answers", wearer))
+                pipe.delete(self._key("events", snapshot.wearer))
 
-    def commit(self, entries: Sequence[Entry], snapshots: Sequence[Snapshot] = ()) -> None:
-        """Append a batch, then take snapshots, in one piece."""
+    def commit(self, chunks: Sequence[StoredChunk], snapshots: Sequence[Snapshot] = ()) -> None:
+        """Append chunks, then apply snapshots, in one transaction."""
         with self._transaction() as pipe:
-            for entry in entries:
-                number = entry.seq.to_bytes(_NUMBER, "big")
-                pipe.rpush(self._key("inputs", entry.wearer), number + entry.inputs)
-                if entry.answers is not None:
-                    pipe.zadd(self._key("answers", entry.wearer), {number + entry.answers: entry.window})
-            for one in snapshots:
-                self._save(pipe, one)
-                # A snapshot holds all chunks up to this batch, so that nothing is left of the log.
-                pipe.delete(self._key("inputs", one.wearer))
-                pipe.zremrangebyscore(self._key("answers", one.wearer), "-inf", f"({one.oldest}")
+            for chunk in chunks:
+                number = chunk.seq.to_bytes(_SEQ_BYTES, "big")
+                pipe.rpush(self._key("inputs", chunk.wearer), number + chunk.inputs)
+                if chunk.events is not None:
+                    pipe.zadd(self._key("events", chunk.wearer), {number + chunk.events: chunk.last_window})
+            for snapshot in snapshots:
+                self._save(pipe, snapshot)
+                pipe.zremrangebyscore(self._key("events", snapshot.wearer), "-inf", f"({snapshot.oldest_window}")
 
-    def load(self, wearer: str) -> Stored | None:
-        """Give what resumes a wearer, inputs in order; None where there is no such wearer."""
-        with self._told():
+    def load(self, wearer: str) -> StoredWearer | None:
+        """Return what resumes a wearer, inputs in order; None if there is no such wearer."""
+        with self._errors():
             pipe = self._redis.pipeline(transaction=True)
             pipe.hget(self._key("wearers"), wearer)
             pipe.hmget(self._key("state", wearer), "seq", "state")
             pipe.lrange(self._key("inputs", wearer), 0, -1)
-            facts, (seq, state), rows = pipe.execute()
-        if facts is None:
+            config, (seq, state), rows = pipe.execute()
+        if config is None:
             return None
-        return Stored(facts, int(seq or 0), state or b"", [_numbered(row) for row in rows])
+        return StoredWearer(config, int(seq or 0), state or b"", [_numbered(row) for row in rows])
 
-    def answers(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Give the sequence number and answers of at most `limit` chunks with windows above `after`, in order."""
-        with self._told():
-            rows = self._redis.zrangebyscore(self._key("answers", wearer), f"({after}", "+inf", start=0, num=limit)
+    def events(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return number and events of at most `limit` chunks with windows above `after`, in order."""
+        with self._errors():
+            rows = self._redis.zrangebyscore(self._key("events", wearer), f"({after}", "+inf", start=0, num=limit)
         return [_numbered(row) for row in rows]
 
-    def newest(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
-        """Give the sequence number and answers of each wearer's latest chunk with windows, where there is one."""
-        with self._told():
+    def latest_events(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+        """Return number and events of the latest chunk with windows of each wearer that has one."""
+        with self._errors():
             pipe = self._redis.pipeline(transaction=False)
             for wearer in wearers:
-                pipe.zrange(self._key("answers", wearer), -1, -1)
+                pipe.zrange(self._key("events", wearer), -1, -1)
             return {name: _numbered(rows[0]) for name, rows in zip(wearers, pipe.execute(), strict=True) if rows}
 
-    def answer(self, wearer: str, seq: int) -> bytes | None:
-        """Give the answers of one chunk; None where it had none or they are no longer kept."""
-        key = self._key("answers", wearer)
+    def chunk_events(self, wearer: str, seq: int) -> bytes | None:
+        """Return the events of one chunk; None if it had none or they are no longer kept."""
+        key = self._key("events", wearer)
 
         def row(rank: int) -> tuple[int, bytes]:
             return _numbered(self._redis.zrange(key, rank, rank)[0])
 
-        with self._told():
+        with self._errors():
             count = self._redis.zcard(key)
-            rank = bisect_left(range(count), seq, key=lambda place: row(place)[0])  # in the order of windows and chunks
-            found = row(rank) if rank < count else (0, b"")
-        return found[1] if found[0] == seq else None
+            rank = bisect_left(range(count), seq, key=lambda at: row(at)[0])  # windows and chunks have the same order
+            number, events = row(rank) if rank < count else (0, b"")
+        return events if number == seq else None
 
     def delete(self, wearer: str) -> None:
-        """Remove every trace of a wearer, from the append-only file too."""
+        """Remove all data of a wearer, from the append-only file too."""
         with self._transaction() as pipe:
             pipe.hdel(self._key("wearers"), wearer)
-            pipe.delete(*(self._key(kind, wearer) for kind in ("state", "inputs", "answers")))
-        with self._told():
+            pipe.delete(*(self._key(kind, wearer) for kind in ("state", "inputs", "events")))
+        with self._errors():
             self._rewrite()
 
     def close(self) -> None:
@@ -178,8 +174,8 @@ class RedisStore:
         self._redis.close()
 
     def _rewrite(self) -> None:
-        """Have the append-only file written anew, and wait for it."""
-        end = time.monotonic() + self.patience_s
+        """Rewrite the append-only file, and wait until that is done."""
+        end = time.monotonic() + self.timeout_s
         started = False
         while time.monotonic() < end:
             state = self._redis.info("persistence")
@@ -191,36 +187,32 @@ class RedisStore:
                 started = True
             time.sleep(0.01)
         raise StoreFailed(
-            f"The wearer is deleted, but Redis at {self._shown} is still rewriting its file after "
-            f"{self.patience_s:g} s; look at its log."
+            f"The wearer is deleted, but Redis at {self._address} is still rewriting its file after "
+            f"{self.timeout_s:g} s; see its log."
         )
 
-    def _save(self, pipe: Any, one: Snapshot) -> None:
-        pipe.hset(self._key("state", one.wearer), mapping={"seq": one.seq, "state": one.state})
+    def _save(self, pipe: Any, snapshot: Snapshot) -> None:
+        """Write a state and clear the log, of which a snapshot always includes every chunk."""
+        pipe.hset(self._key("state", snapshot.wearer), mapping={"seq": snapshot.seq, "state": snapshot.state})
+        pipe.delete(self._key("inputs", snapshot.wearer))
 
     def _key(self, kind: str, wearer: str | None = None) -> bytes:
         return self._prefix + kind.encode() + (b"" if wearer is None else b":" + wearer.encode())
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """Collect commands, then run them as one, if the store is still ours."""
-        with self._told(), self._redis.pipeline(transaction=True) as pipe:
+        """Collect commands and execute them as one transaction, if this process still owns the store."""
+        with self._errors(), self._redis.pipeline(transaction=True) as pipe:
             pipe.watch(self._key("owner"))
             if pipe.get(self._key("owner")) != self._owner:
-                raise StoreFailed(f"Another service has opened the store at {self._shown}; stop one of the two.")
+                raise StoreFailed(f"Another service has opened the store at {self._address}; stop one of the two.")
             pipe.multi()
             yield pipe
             pipe.execute()
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except self._failures as error:
-            raise StoreFailed(
-                f"The store at {self._shown} failed ({error}); send the chunk again, and look at the server."
-            ) from error
+    def _errors(self) -> AbstractContextManager[None]:
+        return store_errors(f"at {self._address}", *self._failures)
 
 
 def _numbered(row: bytes) -> tuple[int, bytes]:
-    return int.from_bytes(row[:_NUMBER], "big"), row[_NUMBER:]
+    return int.from_bytes(row[:_SEQ_BYTES], "big"), row[_SEQ_BYTES:]

@@ -1,8 +1,8 @@
-"""Bytes that a store keeps, and their meaning: samples, answers, states, facts. Never pickle.
+"""Bytes that a store holds: samples, events, states and configurations. Never pickle.
 
-Every piece is sealed: one byte of format, eight of a digest over its place (whose it is, what, which number) and its
-content, then the content. A piece that is cut short, has a bit flipped, lies in another's place or was written in
-another format is refused by one sentence that says which.
+Every record is sealed: one byte of format version, an eight-byte digest over its place (wearer, kind, number) and its
+content, then the content. A record that is truncated, altered, stored in another place or written in another format
+raises `Damaged`.
 """
 
 from __future__ import annotations
@@ -22,130 +22,123 @@ from sight.types import Array, Event
 
 #: Raised by one whenever an older `sight` could not read what a newer one writes.
 FORMAT = 1
-_SEAL = 9
-_HEADER = "sight"
+#: Metadata key of a state's header.
+STATE_KEY = "sight"
+_SEAL_BYTES = 9
 _INPUTS = struct.Struct("<IHB")  # samples, channels, whether times follow
-_ANSWERS = struct.Struct("<HHHB")  # events, classes, length of the names of the diagnostics, bytes of a probability
+_EVENTS = struct.Struct("<HHHB")  # events, classes, length of the names of the diagnostics, bytes of a probability
 _EVENT = struct.Struct("<Qdd")  # window, time, gap
 
 
 def seal(content: bytes, *place: object) -> bytes:
-    """Put format and digest before a piece.
+    """Return the content behind its format version and digest.
 
     Examples
     --------
-    >>> unseal(seal(b"abc", "anna", "facts"), "anna", "facts")
+    >>> unseal(seal(b"abc", "anna", "config"), "anna", "config")
     b'abc'
-    >>> unseal(seal(b"abc", "anna", "facts"), "ben", "facts")
+    >>> unseal(seal(b"abc", "anna", "config"), "ben", "config")
     Traceback (most recent call last):
     ...
-    sight.serve.errors.Damaged: ben: facts are damaged (digest differs); restore a backup, reset or delete the wearer.
+    sight.serve.errors.Damaged: ben: damaged config (digest differs); restore a backup, reset or delete the wearer.
     """
     return bytes((FORMAT,)) + _digest(content, place) + content
 
 
 def unseal(sealed: bytes, *place: object) -> bytes:
-    """Return the content of a piece that is whole, in its place and in our format."""
-    wearer, what = place[0], " ".join(map(str, place[1:]))
+    """Return the content of a sealed record; raise `Damaged` if format or digest differ."""
+    wearer, name = place[0], " ".join(map(str, place[1:]))
     if sealed[:1] and sealed[0] != FORMAT:
         raise Damaged(
-            f"{wearer}: {what} are in format {sealed[0]}, this sight reads format {FORMAT}; "
-            f"run the version that wrote them, or reset or delete the wearer."
+            f"{wearer}: {name} in format {sealed[0]}, this sight reads format {FORMAT}; "
+            f"run the version that wrote it, or reset or delete the wearer."
         )
-    content = sealed[_SEAL:]
-    if len(sealed) < _SEAL or sealed[1:_SEAL] != _digest(content, place):
-        raise Damaged(f"{wearer}: {what} are damaged (digest differs); restore a backup, reset or delete the wearer.")
+    content = sealed[_SEAL_BYTES:]
+    if len(sealed) < _SEAL_BYTES or sealed[1:_SEAL_BYTES] != _digest(content, place):
+        raise Damaged(f"{wearer}: damaged {name} (digest differs); restore a backup, reset or delete the wearer.")
     return content
 
 
 def _digest(content: bytes, place: tuple[object, ...]) -> bytes:
-    made = blake2b("/".join(map(str, place)).encode(), digest_size=8)
-    made.update(content)
-    return made.digest()
+    digest = blake2b("/".join(map(str, place)).encode(), digest_size=8)
+    digest.update(content)
+    return digest.digest()
 
 
-# --- samples ------------------------------------------------------------------------------------------------------
-
-
-def pack_inputs(values: Array, time_s: Array | None) -> bytes:
-    """Write samples (n, C) as float32 and their times as float64."""
-    head = _INPUTS.pack(*values.shape, time_s is not None)
-    times = b"" if time_s is None else time_s.astype("<f8", copy=False).tobytes()
-    return head + values.astype("<f4", copy=False).tobytes() + times
-
-
-def unpack_inputs(content: bytes) -> tuple[Array, Array | None]:
-    """Read what `pack_inputs` wrote.
+def pack_inputs(wearer: str, seq: int, values: Array, time_s: Array | None) -> bytes:
+    """Return samples (n, C) as float32 and their times as float64, sealed.
 
     Examples
     --------
-    >>> values, time_s = unpack_inputs(pack_inputs(np.ones((2, 3), np.float32), None))
+    >>> values, time_s = unpack_inputs("anna", 1, pack_inputs("anna", 1, np.ones((2, 3), np.float32), None))
     >>> values.shape, time_s
     ((2, 3), None)
     """
+    header = _INPUTS.pack(*values.shape, time_s is not None)
+    times = b"" if time_s is None else time_s.astype("<f8", copy=False).tobytes()
+    return seal(header + values.astype("<f4", copy=False).tobytes() + times, wearer, "inputs", seq)
+
+
+def unpack_inputs(wearer: str, seq: int, sealed: bytes) -> tuple[Array, Array | None]:
+    """Return samples and times of `pack_inputs`."""
+    content = unseal(sealed, wearer, "inputs", seq)
     samples, channels, timed = _INPUTS.unpack_from(content)
     values = np.frombuffer(content, "<f4", samples * channels, _INPUTS.size).reshape(samples, channels)
     time_s = np.frombuffer(content, "<f8", samples, _INPUTS.size + values.nbytes) if timed else None
     return values, time_s
 
 
-# --- answers ------------------------------------------------------------------------------------------------------
-
-
-def pack_answers(events: Sequence[Event]) -> bytes:
-    """Write the events of one chunk, exactly as they are."""
+def pack_events(wearer: str, seq: int, events: Sequence[Event]) -> bytes:
+    """Return the events of one chunk without loss, sealed."""
     names = sorted({name for event in events for name in event.diagnostics})
     text = ",".join(names).encode()
-    kind = np.result_type(events[0].q, events[0].p)
-    parts = [_ANSWERS.pack(len(events), len(events[0].q), len(text), kind.itemsize), text]
-    told = struct.Struct(f"<{len(names)}d")
+    dtype = np.result_type(events[0].q, events[0].p)
+    parts = [_EVENTS.pack(len(events), len(events[0].q), len(text), dtype.itemsize), text]
+    diagnostics = struct.Struct(f"<{len(names)}d")
     for event in events:
         parts.append(_EVENT.pack(event.window, event.time_s, event.gap_s))
-        parts.append(told.pack(*(event.diagnostics.get(name, np.nan) for name in names)))
-        parts.append(event.q.astype(kind, copy=False).tobytes())
-        parts.append(event.p.astype(kind, copy=False).tobytes())
-    return b"".join(parts)
+        parts.append(diagnostics.pack(*(event.diagnostics.get(name, np.nan) for name in names)))
+        parts.append(event.q.astype(dtype, copy=False).tobytes())
+        parts.append(event.p.astype(dtype, copy=False).tobytes())
+    return seal(b"".join(parts), wearer, "events", seq)
 
 
-def unpack_answers(content: bytes) -> list[Event]:
-    """Read what `pack_answers` wrote."""
-    count, classes, length, size = _ANSWERS.unpack_from(content)
-    at = _ANSWERS.size + length
-    text = content[_ANSWERS.size : at].decode()
+def unpack_events(wearer: str, seq: int, sealed: bytes) -> list[Event]:
+    """Return the events of `pack_events`."""
+    content = unseal(sealed, wearer, "events", seq)
+    count, classes, length, size = _EVENTS.unpack_from(content)
+    offset = _EVENTS.size + length
+    text = content[_EVENTS.size : offset].decode()
     names = text.split(",") if text else []
-    told = struct.Struct(f"<{len(names)}d")
+    diagnostics = struct.Struct(f"<{len(names)}d")
     events = []
     for _ in range(count):
-        window, time_s, gap_s = _EVENT.unpack_from(content, at)
-        figures = told.unpack_from(content, at + _EVENT.size)
-        at += _EVENT.size + told.size
-        q, p = np.frombuffer(content, f"<f{size}", 2 * classes, at).reshape(2, classes)
-        at += 2 * size * classes
-        diagnostics = {name: value for name, value in zip(names, figures, strict=True) if not isnan(value)}
-        events.append(Event(window=window, time_s=time_s, q=q, p=p, gap_s=gap_s, diagnostics=diagnostics))
+        window, time_s, gap_s = _EVENT.unpack_from(content, offset)
+        values = diagnostics.unpack_from(content, offset + _EVENT.size)
+        offset += _EVENT.size + diagnostics.size
+        q, p = np.frombuffer(content, f"<f{size}", 2 * classes, offset).reshape(2, classes)
+        offset += 2 * size * classes
+        reported = {name: value for name, value in zip(names, values, strict=True) if not isnan(value)}
+        events.append(Event(window=window, time_s=time_s, q=q, p=p, gap_s=gap_s, diagnostics=reported))
     return events
 
 
-# --- states and facts ---------------------------------------------------------------------------------------------
+def pack_state(wearer: str, seq: int, arrays: Mapping[str, Array], header: Mapping[str, Any]) -> bytes:
+    """Return a session's state and the header that identifies it as safetensors, sealed."""
+    return seal(tensorfile.pack(arrays, STATE_KEY, header), wearer, "state", seq)
 
 
-def pack_state(state: Mapping[str, Array], header: Mapping[str, Any]) -> bytes:
-    """Write a state as safetensors, with a header that says what it belongs to."""
-    return tensorfile.pack(state, _HEADER, header)
+def unpack_state(wearer: str, seq: int, sealed: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return header and arrays of `pack_state`."""
+    return tensorfile.unpack(unseal(sealed, wearer, "state", seq), STATE_KEY)
 
 
-def unpack_state(content: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Read what `pack_state` wrote: arrays and header."""
-    header, state = tensorfile.unpack(content, _HEADER)
-    return state, header
+def pack_config(wearer: str, config: Mapping[str, Any]) -> bytes:
+    """Return a wearer's configuration as JSON, sealed."""
+    return seal(json.dumps(config, allow_nan=False).encode(), wearer, "config")
 
 
-def pack_facts(facts: Mapping[str, Any]) -> bytes:
-    """Write facts as JSON."""
-    return json.dumps(facts, allow_nan=False).encode()
-
-
-def unpack_facts(content: bytes) -> dict[str, Any]:
-    """Read facts."""
-    found: dict[str, Any] = json.loads(content)
-    return found
+def unpack_config(wearer: str, sealed: bytes) -> dict[str, Any]:
+    """Return the configuration of `pack_config`."""
+    config: dict[str, Any] = json.loads(unseal(sealed, wearer, "config"))
+    return config

@@ -1,183 +1,157 @@
-"""Everything behind the web: the keeper in its thread, who may ask, who watches, who is connected."""
+"""A running service: session manager, queue, tokens, subscriptions and open sockets, without the web framework."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from sight.serve.chunk_format import Arrival
-from sight.serve.errors import KeeperError
-from sight.serve.ingest_queue import Batcher, Work
-from sight.serve.limits import Limits, Pace, Refused
+from sight.serve.chunks import Chunk
+from sight.serve.errors import DENIED, Refused, ServiceError
+from sight.serve.ingest_queue import IngestQueue
+from sight.serve.limits import RateLimiter
 from sight.serve.monitoring import Metrics, log
-from sight.serve.problems import DENIED
-from sight.serve.session_manager import Ack, Keeper
-from sight.serve.subscriptions import HISTORY, Hub
-from sight.serve.tokens import ANYBODY, Token, TokenBook
+from sight.serve.session_manager import SessionManager
+from sight.serve.subscriptions import HISTORY, Subscriptions
+from sight.serve.tokens import LOCAL, Token, TokenFile
 from sight.stream.event_json import as_json
+from sight.types import Event
 
-#: Seconds that open sockets get to take their last answers.
-FAREWELL_S = 10.0
+if TYPE_CHECKING:
+    from sight.serve.sockets import Connection
 
-
-class Closable(Protocol):
-    """An open socket, as the service sees it."""
-
-    def stop(self) -> None:
-        """Read no further; answer what is under way, then close."""
+#: Seconds that open sockets get to send their last messages when the service stops.
+DRAIN_S = 10.0
 
 
 class Service:
-    """One running service.
+    """A service that processes chunks, checks tokens and publishes predictions.
 
     Parameters
     ----------
-    keeper
-        Sessions and store; from now on only this service touches it.
+    manager
+        Sessions and store; used by this service only.
     tokens
-        Who may do what. An empty book admits everybody, as long as it stays empty and `guarded` is False.
-    limits
-        Bounds on what clients send.
-    guarded
-        Whether a token is needed even while the book is empty.
+        Tokens and what they permit. While there are none and `require_token` is False, every request is permitted.
+    require_token
+        Whether a token is needed even if there are none.
 
     Attributes
     ----------
-    truths
-        What wearers of the demo really do, for those who watch: seconds of a round and, in it, starts with classes.
+    ground_truth
+        True activities of the wearers of the demo: length of a round in seconds, and starts with classes.
     """
 
-    def __init__(
-        self, keeper: Keeper, tokens: TokenBook, limits: Limits | None = None, *, guarded: bool = False
-    ) -> None:
-        self.keeper, self.tokens, self.limits = keeper, tokens, limits or keeper.limits
+    def __init__(self, manager: SessionManager, tokens: TokenFile, *, require_token: bool = False) -> None:
+        self.manager, self.tokens, self.limits = manager, tokens, manager.limits
         self.metrics = Metrics()
-        self.batcher = Batcher(keeper, self.metrics, queue=self.limits.queue)
-        self.batcher.listeners.append(self._publish)
-        self.hub = Hub(self._send_picture)
-        self.truths: dict[str, dict[str, Any]] = {}
-        self.wearer_pace = Pace(self.limits.chunks_per_s)
-        self.connection_pace = Pace(self.limits.connection_chunks_per_s, burst_s=1.0)
+        self.subscriptions = Subscriptions(self._send_adaptation)
+        self.queue = IngestQueue(manager, self.metrics, self.limits.queue, self.subscriptions.publish)
+        self.ground_truth: dict[str, dict[str, Any]] = {}
+        self.wearer_rate = RateLimiter(self.limits.chunks_per_s)
+        self.connection_rate = RateLimiter(self.limits.connection_chunks_per_s, burst_s=1.0)
         self.ready = False
-        self._guarded = guarded
-        self._open: set[Closable] = set()
-        self._nobody = asyncio.Event()
+        self._require_token = require_token
+        self._sockets: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    # --- life ---------------------------------------------------------------------------------------------------------
+    # --- start and stop -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to serve, on the running loop."""
-        self.batcher.start()
+        """Start on the running event loop."""
+        self.queue.start()
         self.ready = True
-        log.info("ready", extra={"models": [model.id for model in self.keeper.models], **self.keeper.store.facts})
+        log.info("ready", extra={"models": [model.id for model in self.manager.models], **self.manager.store.info})
 
     async def drain(self) -> None:
-        """Take nothing new, answer what is under way, and close the sockets."""
+        """Accept nothing new, finish the chunks in the queue, and close the sockets."""
         if not self.ready:
             return
         self.ready = False
-        log.info("draining", extra={"sockets": len(self._open)})
-        for connection in tuple(self._open):
+        log.info("draining", extra={"sockets": len(self._sockets)})
+        for connection in tuple(self._sockets):
             connection.stop()
-        if self._open:
-            self._nobody.clear()
-            await asyncio.wait({asyncio.ensure_future(self._nobody.wait())}, timeout=FAREWELL_S)
-        await self.batcher.drain()
+        end = time.monotonic() + DRAIN_S
+        while self._sockets and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        await self.queue.drain()
 
     async def close(self) -> None:
-        """Drain, save everybody, release the store."""
+        """Drain, save all sessions, and release the store."""
         await self.drain()
-        await self.batcher.call(self.keeper.close)
-        await self.batcher.stop()
+        await self.queue.call(self.manager.close)
+        await self.queue.stop()
         log.info("closed")
 
     @contextmanager
-    def opened(self, connection: Closable, path: str) -> Iterator[bool]:
-        """Keep a socket in the list while it is open; tell whether there is room for it."""
-        welcome = self.ready and len(self._open) < self.limits.connections
-        self._open.add(connection)
+    def track(self, connection: Connection, path: str) -> Iterator[bool]:
+        """Count a socket while it is open; yield whether it is accepted."""
+        accepted = self.ready and len(self._sockets) < self.limits.connections
+        self._sockets.add(connection)
         gauge = self.metrics.sockets.labels(path)
         gauge.inc()
         try:
-            yield welcome
+            yield accepted
         finally:
             gauge.dec()
-            self._open.discard(connection)
-            if not self._open:
-                self._nobody.set()
+            self._sockets.discard(connection)
 
-    # --- who may ask --------------------------------------------------------------------------------------------------
+    # --- permissions --------------------------------------------------------------------------------------------------
 
     @property
-    def guarded(self) -> bool:
-        """Whether a token is needed; once it is, it stays so."""
-        self._guarded = self._guarded or bool(self.tokens)
-        return self._guarded
+    def requires_token(self) -> bool:
+        """Whether a token is needed; once one was added, this stays True."""
+        self._require_token = self._require_token or bool(self.tokens)
+        return self._require_token
 
     def token_of(self, header: str | None) -> Token | None:
-        """Return who an Authorization header stands for; everybody where no tokens are needed."""
-        if not self.guarded:
-            return ANYBODY
-        kind, _, text = (header or "").partition(" ")
-        return self.tokens.find(text.strip()) if kind.lower() == "bearer" and text else None
+        """Return the token of an Authorization header, or None; `LOCAL` if no token is needed."""
+        if not self.requires_token:
+            return LOCAL
+        scheme, _, text = (header or "").partition(" ")
+        return self.tokens.find(text.strip()) if scheme.lower() == "bearer" and text else None
 
-    def valid(self, token: Token) -> bool:
-        """Tell whether a token still counts."""
-        return not self.guarded if token is ANYBODY else self.tokens.holds(token)
+    def is_valid(self, token: Token) -> bool:
+        """Return whether a token found earlier is still valid."""
+        return not self.requires_token if token is LOCAL else token in self.tokens
 
-    def admit(self, token: Token, arrival: Arrival) -> None:
-        """Refuse a chunk that its sender may not send, or sends too early."""
-        if not token.permits("ingest", arrival.wearer):
+    def admit(self, token: Token, chunk: Chunk) -> None:
+        """Raise `Refused` if the token does not permit the chunk, or the wearer's chunks come too fast."""
+        if not token.permits("ingest", chunk.wearer):
             raise Refused("token", DENIED, 403)
         if not self.ready:
-            raise Refused("busy", "The service is stopping; send the same chunk again when it is back.", 503)
-        if delay_s := self.wearer_pace.wait(arrival.wearer):
-            text = f"Expected at most {self.limits.chunks_per_s:g} chunks a second of one wearer; "
-            raise Refused("rate", f"{text}send this one again after {delay_s:.2f} s.", 429)
+            raise Refused("busy", "The service is stopping; send the same chunk again later.", 503)
+        if delay_s := self.wearer_rate.delay_s(chunk.wearer):
+            limit = f"Expected at most {self.limits.chunks_per_s:g} chunks per second of one wearer"
+            raise Refused("rate", f"{limit}; send this one again after {delay_s:.2f} s.", 429)
 
-    # --- what watchers see --------------------------------------------------------------------------------------------
+    # --- subscriptions ------------------------------------------------------------------------------------------------
 
     async def hello(self, wearer: str) -> dict[str, Any]:
-        """Make the first message to a watcher: how the wearer is served, and the latest answers."""
-        facts, events = await self.batcher.call(self._latest, wearer)
-        self.hub.set_clock(wearer, facts.get("time_s"), facts["rate_hz"])
-        shown = {key: facts[key] for key in ("classes", "channels", "units", "rate_hz", "window_s", "stride_s")}
-        history = [as_json(event, facts["classes"]) for event in events]
-        told = {"method": facts["method"], "history": history, "truth": self.truths.get(wearer)}
-        return {"type": "hello", "wearer": wearer, **shown, **told}
+        """Return the first message to a subscriber: description, adaptation and latest events of the wearer."""
+        info, events = await self.queue.call(self._latest, wearer)
+        history = [as_json(event, info["classes"]) for event in events]
+        return {"type": "hello", **info, "history": history, "truth": self.ground_truth.get(wearer)}
 
-    def _latest(self, wearer: str) -> tuple[dict[str, Any], list[Any]]:
-        facts = self.keeper.facts(wearer)
-        return facts, self.keeper.events(wearer, after=facts["count"] - HISTORY - 1, limit=HISTORY)
+    def _latest(self, wearer: str) -> tuple[dict[str, Any], list[Event]]:
+        info = self.manager.info(wearer, adaptation=True)
+        return info, self.manager.events(wearer, after=info["count"] - HISTORY - 1, limit=HISTORY)
 
-    def _publish(self, work: Work, ack: Ack) -> None:
-        wearer = ack.wearer
-        if ack.duplicate or not self.hub.watched(wearer):
-            return
-        self.hub.signal(wearer, work.arrival.values, work.time_s)
-        latency_ms, classes = round(work.latency_ms, 2), work.facts["classes"]
-        for event in ack.events:
-            shown = as_json(event, classes, latency_ms)
-            self.hub.tell(wearer, {"type": "event", "wearer": wearer, **shown}, window=event.window)
-        if ack.events:
-            self.hub.after_answers(wearer)
+    def _send_adaptation(self, wearer: str) -> None:
+        """Send a summary of the adaptation to the subscribers of a wearer, when the manager's thread is free."""
 
-    def _send_picture(self, wearer: str) -> None:
-        """Fetch a picture when the keeper has time, and send it."""
-
-        async def fetch() -> None:
+        async def send() -> None:
             try:
-                picture = await self.batcher.call(self.keeper.picture, wearer)
-            except KeeperError:  # deleted in between
+                summary = await self.queue.call(self.manager.adaptation, wearer)
+            except ServiceError:  # deleted in the meantime
                 return
             except Exception:
-                log.exception("picture failed", extra={"wearer": wearer})
+                log.exception("adaptation summary failed", extra={"wearer": wearer})
                 return
-            self.hub.tell(wearer, {"type": "picture", "wearer": wearer, **picture})
+            self.subscriptions.send(wearer, {"type": "adaptation", **summary})
 
-        task = asyncio.get_running_loop().create_task(fetch())
+        task = asyncio.get_running_loop().create_task(send())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

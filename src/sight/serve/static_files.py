@@ -1,29 +1,26 @@
-"""The pages and their files: read from the package once, served from memory, so that no request ever names a path."""
+"""The web pages and their files, read from the package at start and served from memory."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import mimetypes
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi import APIRouter, Request, Response
 
 STATIC = Path(__file__).parent / "static"
 PAGES = {"/": "index.html", "/device": "device.html"}
-#: Types that the machine's own table may not know, or may tell otherwise.
+#: Content types that the table of the operating system may lack or define differently.
 TYPES = {
     ".js": "text/javascript",
     ".mjs": "text/javascript",
     ".wasm": "application/wasm",
     ".onnx": "application/octet-stream",
     ".bin": "application/octet-stream",
-    ".svg": "image/svg+xml",
-    ".webmanifest": "application/manifest+json",
 }
-#: Scripts, styles and connections of this origin alone; WebAssembly for the page that adapts in the browser.
+#: Scripts, styles and connections of this origin only; WebAssembly for the page that adapts in the browser.
 POLICY = (
     "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; worker-src 'self' blob:; manifest-src 'self'; base-uri 'none'; "
@@ -42,58 +39,56 @@ HEADERS = {
 
 
 @dataclass(frozen=True)
-class File:
+class StaticFile:
     """A file of the package as it is sent."""
 
     content: bytes
-    kind: str
-    packed: bool
-    tag: str
+    content_type: str
+    gzipped: bool
+    etag: str
 
     @classmethod
-    def read(cls, path: Path) -> File:
-        """Read a file; one that ends with .gz is sent as it is, to be unpacked by the browser."""
-        content, packed = path.read_bytes(), path.suffix == ".gz"
-        named = Path(path.stem) if packed else path
-        kind = TYPES.get(named.suffix) or mimetypes.guess_type(named.name)[0] or "application/octet-stream"
-        kind += "; charset=utf-8" if kind.startswith("text/") else ""
-        return cls(content, kind, packed, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+    def read(cls, path: Path) -> StaticFile:
+        """Read a file; one that ends with .gz is sent compressed."""
+        content, gzipped = path.read_bytes(), path.suffix == ".gz"
+        name = Path(path.stem) if gzipped else path
+        content_type = TYPES.get(name.suffix) or mimetypes.guess_type(name.name)[0] or "application/octet-stream"
+        content_type += "; charset=utf-8" if content_type.startswith("text/") else ""
+        return cls(content, content_type, gzipped, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
-    def answer(self, request: Request) -> Response:
-        """Send it, or say that the browser has it already."""
-        headers = {"etag": self.tag, "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == self.tag:
+    def response(self, request: Request) -> Response:
+        """Return the file, or 304 if the browser has it already."""
+        headers = {"etag": self.etag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == self.etag:
             return Response(status_code=304, headers=headers)
         content = self.content
-        if self.packed:
+        if self.gzipped:
             headers["vary"] = "accept-encoding"
             if "gzip" in request.headers.get("accept-encoding", ""):
                 headers["content-encoding"] = "gzip"
             else:
                 content = gzip.decompress(content)
-        return Response(content, media_type=self.kind, headers=headers)
+        return Response(content, media_type=self.content_type, headers=headers)
 
 
-def manifest(folder: Path = STATIC) -> dict[str, File]:
-    """Read all files of the package's folder, by their name below it."""
+def read_files(folder: Path = STATIC) -> dict[str, StaticFile]:
+    """Return all files below a folder by their relative path, without the ending .gz."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return {path.relative_to(folder).as_posix().removesuffix(".gz"): File.read(path) for path in files}
+    return {path.relative_to(folder).as_posix().removesuffix(".gz"): StaticFile.read(path) for path in files}
 
 
-def router(files: dict[str, File]) -> APIRouter:
-    """Make the routes of the pages and of the files they load."""
-    routes = APIRouter(include_in_schema=False)
+def make_router(files: dict[str, StaticFile]) -> APIRouter:
+    """Return the routes of the pages and of the files they load."""
+    router = APIRouter(include_in_schema=False)
 
-    def page(name: str) -> Callable[[Request], Response]:
+    def add(path: str, file: StaticFile) -> None:
         def send(request: Request) -> Response:
-            if name not in files:
-                raise HTTPException(404)
-            return files[name].answer(request)
+            return file.response(request)
 
-        return send
+        router.add_api_route(path, send, methods=["GET", "HEAD"])
 
     for path, name in PAGES.items():
-        routes.add_api_route(path, page(name), methods=["GET", "HEAD"])
-    for name in files:
-        routes.add_api_route(f"/static/{name}", page(name), methods=["GET", "HEAD"])
-    return routes
+        add(path, files[name])
+    for name, file in files.items():
+        add(f"/static/{name}", file)
+    return router

@@ -1,109 +1,122 @@
-"""What a durable store promises: a log of inputs, snapshots, answers; a batch is in it whole or not at all.
+"""The contract of a durable store: configurations, snapshots, a log of samples, and events, all as bytes.
 
-A store knows bytes only. `sight.serve.serialization` gives them meaning, and finds out when they are damaged.
+`sight.serve.serialization` encodes the bytes and detects damage. A store keeps them, writes a batch completely or not
+at all, and removes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from sight.serve.errors import StoreFailed
+
 
 @dataclass(frozen=True)
-class Entry:
-    """One chunk of one wearer.
+class StoredChunk:
+    """One chunk of one wearer as it is written.
 
     Parameters
     ----------
     wearer, seq
-        Whose, and its number: 1, 2, 3 and so on.
+        Name of the wearer and number of the chunk.
     inputs
-        The samples, kept until a snapshot includes them.
-    window
-        Number of the last window that the chunk completed, where it completed one.
-    answers
-        The events it gave, or None where it completed no window.
+        The samples; kept until a snapshot includes them.
+    last_window
+        Number of the last window that the chunk completed, -1 if none.
+    events
+        Predictions of the windows it completed; None if there are none.
     """
 
     wearer: str
     seq: int
     inputs: bytes
-    window: int = -1
-    answers: bytes | None = None
+    last_window: int = -1
+    events: bytes | None = None
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All there is to know of a wearer after a chunk.
+    """State of a wearer's session after a chunk.
 
     Parameters
     ----------
     wearer, seq
-        Whose, and the last chunk that is in it; inputs up to it leave the log.
+        Name of the wearer and last chunk that the state includes; inputs up to it are removed.
     state
-        What a session resumes from.
-    oldest
-        Answers whose last window has a lower number leave the store.
+        State that the session resumes from.
+    oldest_window
+        Events whose last window has a lower number are removed.
     """
 
     wearer: str
     seq: int
     state: bytes
-    oldest: int = 0
+    oldest_window: int = 0
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What a store holds to resume a wearer: facts, the last snapshot, and the inputs since."""
+class StoredWearer:
+    """What resumes a wearer: configuration, the last snapshot, and the inputs since, as (seq, inputs)."""
 
-    facts: bytes
+    config: bytes
     seq: int
     state: bytes
     inputs: Sequence[tuple[int, bytes]]
 
 
 class Store(Protocol):
-    """Durable memory; every method that writes returns after the write would survive a SIGKILL of this process."""
+    """Durable storage; each method that writes returns once the data would survive a SIGKILL of this process."""
 
     @property
-    def facts(self) -> dict[str, str]:
-        """Kind of store and how durable it is, for people."""
+    def info(self) -> dict[str, str]:
+        """Kind of store and what its data survive, for the log."""
 
     def wearers(self) -> dict[str, bytes]:
-        """Names of all wearers, sorted, with the facts of each."""
+        """Return the configuration of each wearer, sorted by name."""
 
-    def put(self, facts: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
-        """Create a wearer or replace its facts and state, in one piece; `clear` drops its answers."""
+    def put(self, config: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
+        """Create a wearer, or replace its configuration and state and drop its inputs; `clear` drops its events too."""
 
-    def commit(self, entries: Sequence[Entry], snapshots: Sequence[Snapshot] = ()) -> None:
-        """Append a batch, then take snapshots, in one piece."""
+    def commit(self, chunks: Sequence[StoredChunk], snapshots: Sequence[Snapshot] = ()) -> None:
+        """Append chunks, then apply snapshots, in one transaction."""
 
-    def load(self, wearer: str) -> Stored | None:
-        """Give what resumes a wearer, inputs in order; None where there is no such wearer."""
+    def load(self, wearer: str) -> StoredWearer | None:
+        """Return what resumes a wearer, inputs in order; None if there is no such wearer."""
 
-    def answers(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Give the sequence number and answers of at most `limit` chunks with windows above `after`, in order."""
+    def events(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return number and events of at most `limit` chunks with windows above `after`, in order."""
 
-    def newest(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
-        """Give the sequence number and answers of each wearer's latest chunk with windows, where there is one."""
+    def latest_events(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+        """Return number and events of the latest chunk with windows of each wearer that has one."""
 
-    def answer(self, wearer: str, seq: int) -> bytes | None:
-        """Give the answers of one chunk; None where it had none or they are no longer kept."""
+    def chunk_events(self, wearer: str, seq: int) -> bytes | None:
+        """Return the events of one chunk; None if it had none or they are no longer kept."""
 
     def delete(self, wearer: str) -> None:
-        """Remove every trace of a wearer."""
+        """Remove all data of a wearer, from the files of the store too."""
 
     def close(self) -> None:
         """Release the store."""
 
 
-def open_store(place: str, *, fsync: bool = False) -> Store:
-    """Open the store at a path (SQLite) or an address redis://, rediss:// or unix:// (Redis)."""
-    if "://" in place:
+@contextmanager
+def store_errors(name: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raise errors of a store's library as `StoreFailed`."""
+    try:
+        yield
+    except errors as error:
+        raise StoreFailed(f"The store {name} failed ({error}); send the chunk again, and check the store.") from error
+
+
+def open_store(address: str, *, fsync: bool = False) -> Store:
+    """Open the store at a path (SQLite) or at an address redis://, rediss:// or unix:// (Redis)."""
+    if "://" in address:
         from sight.serve.redis_store import RedisStore
 
-        return RedisStore(place, fsync=fsync)
+        return RedisStore(address, fsync=fsync)
     from sight.serve.sqlite_store import SqliteStore
 
-    return SqliteStore(place, fsync=fsync)
+    return SqliteStore(address, fsync=fsync)

@@ -1,4 +1,4 @@
-"""Who may do what: tokens with scopes and a pattern of wearers, kept as hashes in one file."""
+"""Access tokens with scopes and patterns of wearers, stored as hashes in one file."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """What is stored of a token, and what it permits.
+    """A stored token and what it permits.
 
     Parameters
     ----------
     id
-        Public name, to list and remove it by.
+        Public identifier, for listing and removing.
     digest
-        SHA-256 of the secret text. The text is 256 random bits, so a slow hash would add nothing.
+        SHA-256 of the secret text. The text has 256 random bits, so a slow hash would add nothing.
     scopes
-        Any of "ingest" (create and send), "read" (see) and "admin" (reset, export, delete).
+        Any of "ingest" (create wearers, send samples), "read" and "admin" (reset, move, export, delete).
     wearers
         Patterns with ``*`` and ``?``; one must match the wearer.
     created
-        When, as ISO text.
+        Time of creation, ISO 8601.
     """
 
     id: str
@@ -48,7 +48,7 @@ class Token:
     created: str = ""
 
     def permits(self, scope: str | None, wearer: str | None = None) -> bool:
-        """Tell whether it allows a scope (None: any) on a wearer (None: on none in particular).
+        """Return whether the token permits a scope (None: any) on a wearer (None: no particular one).
 
         Examples
         --------
@@ -61,48 +61,51 @@ class Token:
         return wearer is None or any(fnmatchcase(wearer, pattern) for pattern in self.wearers)
 
 
-#: What a service without tokens gives to everybody who reaches it, which is this machine alone.
-ANYBODY = Token(id="anybody", digest="", scopes=SCOPES)
+#: Token of every request to a service without tokens, which only this machine can reach.
+LOCAL = Token(id="local", digest="", scopes=SCOPES)
 
 
-class TokenBook:
-    """The tokens of a file; changes of the file are seen soon, so a removed one stops working.
+class TokenFile:
+    """Tokens of a JSON file; changes of the file take effect within `check_every_s`.
 
     Parameters
     ----------
     path
-        The JSON file; it need not exist.
-    every_s
-        How long a look at the file counts.
+        The file; it need not exist.
+    check_every_s
+        Seconds between two checks of the file.
 
     Examples
     --------
     >>> import tempfile
-    >>> book = TokenBook(Path(tempfile.mkdtemp()) / "tokens.json")
-    >>> text, token = book.add(["read"], ["lab-*"])
-    >>> book.find(text) == token, book.find(text + "x")
+    >>> tokens = TokenFile(Path(tempfile.mkdtemp()) / "tokens.json")
+    >>> text, token = tokens.add(["read"], ["lab-*"])
+    >>> tokens.find(text) == token, tokens.find(text + "x")
     (True, None)
-    >>> book.remove(token.id), book.find(text)
+    >>> tokens.remove(token.id), tokens.find(text)
     (True, None)
     """
 
-    def __init__(self, path: str | Path, every_s: float = 1.0) -> None:
-        self.path, self.every_s = Path(path), every_s
+    def __init__(self, path: str | Path, check_every_s: float = 1.0) -> None:
+        self.path, self.check_every_s = Path(path), check_every_s
         self._tokens: dict[str, Token] = {}
         self._stamp: tuple[int, int] | None = None
-        self._looked = -math.inf
-        self._look()
+        self._checked = -math.inf
+        self._reload()
 
     def __bool__(self) -> bool:
         return bool(self.tokens())
 
+    def __contains__(self, token: Token) -> bool:
+        return token in self.tokens()
+
     def tokens(self) -> list[Token]:
         """Return all tokens, oldest first."""
-        self._look()
+        self._reload()
         return list(self._tokens.values())
 
     def find(self, text: str) -> Token | None:
-        """Return the token with this secret text; every one is compared, each in constant time."""
+        """Return the token with this secret text, or None; compares all tokens, each in constant time."""
         digest = _digest(text)
         found = None
         for token in self.tokens():
@@ -110,13 +113,8 @@ class TokenBook:
                 found = token
         return found
 
-    def holds(self, token: Token) -> bool:
-        """Tell whether a token found earlier is still in the book."""
-        self._look()
-        return self._tokens.get(token.id) == token
-
     def add(self, scopes: Sequence[str], wearers: Sequence[str] = ("*",)) -> tuple[str, Token]:
-        """Make a token and return its secret text, which is not kept, beside it."""
+        """Create a token; return its secret text, which is not stored, and the token."""
         for scope in scopes:
             if scope not in SCOPES:
                 raise ValueError(f"There is no scope called {scope!r}; {choices(scope, SCOPES)}")
@@ -131,7 +129,7 @@ class TokenBook:
         return text, token
 
     def remove(self, token_id: str) -> bool:
-        """Forget a token; tell whether there was one."""
+        """Remove a token; return whether there was one."""
         kept = [token for token in self.tokens() if token.id != token_id]
         if len(kept) == len(self._tokens):
             return False
@@ -142,14 +140,14 @@ class TokenBook:
         content = {"format": FORMAT, "tokens": [asdict(token) for token in tokens]}
         write_atomic(self.path, (json.dumps(content, indent=2) + "\n").encode())
         os.chmod(self.path, 0o600)
-        self._looked = -math.inf
+        self._checked = -math.inf
 
-    def _look(self) -> None:
-        """Read the file if it is another one than last time, and the last look was not just now."""
+    def _reload(self) -> None:
+        """Read the file if it changed, and was not checked just now."""
         now = time.monotonic()
-        if now - self._looked < self.every_s:
+        if now - self._checked < self.check_every_s:
             return
-        self._looked = now
+        self._checked = now
         try:
             status = self.path.stat()
         except FileNotFoundError:
@@ -159,17 +157,12 @@ class TokenBook:
         if stamp == self._stamp:
             return
         try:
-            content = json.loads(self.path.read_bytes())
-            tokens = [Token(**{**entry, **_tuples(entry)}) for entry in content["tokens"]]
+            entries = json.loads(self.path.read_bytes())["tokens"]
+            lists = ("scopes", "wearers")
+            tokens = [Token(**{**entry, **{name: tuple(entry[name]) for name in lists}}) for entry in entries]
         except (ValueError, KeyError, TypeError):
-            raise ValueError(
-                f"{self.path} is not a list of tokens; restore it, or remove it and add them anew."
-            ) from None
+            raise ValueError(f"{self.path} is not a list of tokens; restore it, or delete it and add tokens.") from None
         self._tokens, self._stamp = {token.id: token for token in tokens}, stamp
-
-
-def _tuples(entry: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(entry[name]) for name in ("scopes", "wearers")}
 
 
 def _digest(text: str) -> str:

@@ -1,97 +1,97 @@
-"""What is decided when a wearer is created: model, method, params, rate."""
+"""Creation of wearers: choice and validation of model, method, hyper-parameters and rate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from sight import registry
 from sight.base import OutputAdapter
 from sight.params import parse
-from sight.serve.errors import BadRequest, Conflict
-from sight.serve.model_catalog import Model, Models
-from sight.serve.wearer_session import Resident
+from sight.serve.errors import Conflict, Refused
+from sight.serve.model_catalog import Model, ModelCatalog
+from sight.serve.wearer_session import WearerSession
 
-#: Rates that a sensor may have, as multiples of the model's.
-SLOWEST, FASTEST = 0.1, 100.0
-
-
-def enrol(
-    wearer: str,
-    models: Models,
-    model: str | None,
-    method: str | None,
-    params: Mapping[str, Any] | None,
-    rate_hz: float | None,
-) -> Resident:
-    """Make a new wearer; what is None is the default."""
-    chosen = models.get(model)
-    name = (method or registry.RECOMMENDED).lower()
-    facts = {
-        "model": chosen.id,
-        "method": name,
-        "params": resolved(name, params or {}),
-        "rate_hz": _rate(rate_hz, chosen),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    return started(wearer, facts, chosen)
+#: Accepted rates of a sensor, as multiples of the model's rate.
+MIN_RATE, MAX_RATE = 0.1, 100.0
 
 
-def started(wearer: str, facts: Mapping[str, Any], model: Model) -> Resident:
-    """Make a wearer who has sent nothing yet."""
+@dataclass(frozen=True, kw_only=True)
+class WearerOptions:
+    """What can be chosen when a wearer is created; None selects the default.
+
+    Parameters
+    ----------
+    model
+        name@version, or a name for its newest version; by default the newest version of the default model.
+    method, params
+        Registry name and hyper-parameters; by default the recommended method with its defaults.
+    rate_hz
+        Nominal rate of the samples that will be sent; by default the model's rate.
+    """
+
+    model: str | None = None
+    method: str | None = None
+    params: Mapping[str, Any] | None = None
+    rate_hz: float | None = None
+
+    def config(self, models: ModelCatalog) -> dict[str, Any]:
+        """Return the configuration of a new wearer; raise `Refused` or `UnknownModel`."""
+        model, method = models.get(self.model), (self.method or registry.RECOMMENDED).lower()
+        return {
+            "model": model.id,
+            "method": method,
+            "params": _complete_params(method, self.params or {}),
+            "rate_hz": _check_rate(self.rate_hz, model),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+    def check_agreement(self, info: Mapping[str, Any], models: ModelCatalog) -> None:
+        """Raise `Conflict` if the options contradict an existing wearer; None agrees with anything."""
+        requested: dict[str, Any] = {}
+        if self.model is not None:
+            same_name = info["model"].partition("@")[0] == self.model
+            requested["model"] = info["model"] if same_name else models.get(self.model).id
+        if self.method is not None:
+            requested["method"] = self.method.lower()
+        if self.params or self.method is not None:
+            requested["params"] = _complete_params(requested.get("method", info["method"]), self.params or {})
+        if self.rate_hz is not None:
+            requested["rate_hz"] = float(self.rate_hz)
+        differing = [f"{key} is {info[key]}, not {value}" for key, value in requested.items() if info[key] != value]
+        if differing:
+            raise Conflict(f"{info['wearer']} exists: {'; '.join(differing)}; delete it first, or use another name.")
+
+
+def new_session(wearer: str, config: Mapping[str, Any], models: ModelCatalog) -> WearerSession:
+    """Return the session of a wearer that has not sent anything; raise `Refused` if the method does not fit."""
+    model = models.get(config["model"])
     try:
-        return Resident(wearer, facts, model)
+        return WearerSession(wearer, config, model)
     except (ValueError, TypeError) as error:
-        raise BadRequest(f"{wearer}: {error}") from None
+        raise Refused("request", f"{wearer}: {error}") from None
 
 
-def agree(
-    facts: Mapping[str, Any],
-    models: Models,
-    model: str | None,
-    method: str | None,
-    params: Mapping[str, Any] | None,
-    rate_hz: float | None,
-) -> None:
-    """Refuse what contradicts the facts of a wearer who exists; None agrees with anything."""
-    asked: dict[str, Any] = {}
-    if model is not None:
-        same_name = facts["model"].partition("@")[0] == model
-        asked["model"] = facts["model"] if same_name else models.get(model).id
-    if method is not None:
-        asked["method"] = method.lower()
-    if params or method is not None:
-        asked["params"] = resolved(asked.get("method", facts["method"]), params or {})
-    if rate_hz is not None:
-        asked["rate_hz"] = float(rate_hz)
-    differing = [f"{key} is {facts[key]}, not {value}" for key, value in asked.items() if facts[key] != value]
-    if differing:
-        raise Conflict(f"{facts['wearer']} exists: {'; '.join(differing)}; delete it first, or take another name.")
-
-
-def resolved(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Check params against the method's fields, and fill in its defaults, which a later version may change."""
+def _complete_params(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all hyper-parameters of a method, those not given at their present defaults."""
     try:
         cls = registry.get("methods", method)
-        given = parse(cls, [f"{key}={value}" for key, value in params.items()])
-        adapter = cls(**given)
+        adapter = cls(**parse(cls, [f"{key}={value}" for key, value in params.items()]))
     except (ValueError, TypeError, ModuleNotFoundError) as error:
-        raise BadRequest(f"method {method!r}: {error}") from None
+        raise Refused("request", f"method {method!r}: {error}") from None
     if not isinstance(adapter, OutputAdapter):
-        raise BadRequest(
-            f"{method} adapts the network itself, which the service shares; take one such as sight or keel."
-        )
+        text = f"{method} adapts the network itself, which all wearers share; use a method such as sight or keel."
+        raise Refused("request", text)
     return adapter.params()
 
 
-def _rate(rate_hz: float | None, model: Model) -> float:
+def _check_rate(rate_hz: float | None, model: Model) -> float:
     own = model.card.rate_hz
     if rate_hz is None:
         return own
-    if not SLOWEST * own <= rate_hz <= FASTEST * own:
-        raise BadRequest(
-            f"Expected a rate between {SLOWEST * own:g} and {FASTEST * own:g} Hz for a model at {own:g} Hz, "
-            f"got {rate_hz:g}; check the unit."
-        )
+    if not MIN_RATE * own <= rate_hz <= MAX_RATE * own:
+        expected = f"between {MIN_RATE * own:g} and {MAX_RATE * own:g} Hz for a model at {own:g} Hz"
+        raise Refused("request", f"Expected a rate {expected}, got {rate_hz:g}; check the unit.")
     return float(rate_hz)

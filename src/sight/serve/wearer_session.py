@@ -1,9 +1,10 @@
-"""One wearer in memory: a session, the number of its last chunk, and the time use of the day."""
+"""A wearer in memory: its stream session, the number of its last chunk, and its time use of the day."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any, Self
 
@@ -11,86 +12,124 @@ import numpy as np
 
 from sight.ops import cosine
 from sight.serve import serialization
-from sight.serve.errors import Conflict, Damaged, KeeperError
-from sight.serve.model_catalog import Model, Models
-from sight.serve.store import Snapshot, Stored
+from sight.serve.chunks import Chunk
+from sight.serve.errors import Conflict, Damaged, Refused, ServiceError
+from sight.serve.model_catalog import Model, ModelCatalog
+from sight.serve.store import Snapshot, StoredWearer
 from sight.stream.session import Session
 from sight.types import Array, Event, Windows
 
 DAY_S = 86_400.0
-_SESSION = "session."
-#: Samples near the end of the number range overflow on their way; the method refuses what comes of them.
-HUSHED = np.errstate(over="ignore", invalid="ignore")
+#: Most windows that one chunk may complete, so that no chunk delays those of other wearers for long.
+MAX_WINDOWS = 1000
+#: Values near the limits of float32 may overflow inside the model; the method rejects the non-finite results.
+ignore_overflow = np.errstate(over="ignore", invalid="ignore")
+_PREFIX = "session."
 
 
-class Resident:
-    """A wearer whose session is in memory.
+class WearerSession:
+    """Session of one wearer.
 
     Parameters
     ----------
     wearer
-        Name.
-    facts
-        What was decided when the wearer was created: model, its digest, method, params, rate.
+        Name of the wearer.
+    config
+        What was chosen when the wearer was created: model, method, params, rate.
     model
-        The model of that name.
+        The model named in `config`.
 
     Attributes
     ----------
     seq
-        Number of the last chunk that is in the session.
-    saved, rows
-        Windows that the last snapshot had answered, and chunks logged since.
+        Number of the last chunk applied.
+    saved, logged
+        Windows predicted at the last snapshot, and chunks in the log since.
     """
 
-    def __init__(self, wearer: str, facts: Mapping[str, Any], model: Model) -> None:
-        self.wearer, self.facts, self.model = wearer, facts, model
-        adapter = model.adapter(facts["method"], facts["params"])
-        self.session = Session(model.source, adapter, rate_in_hz=facts["rate_hz"])
-        self.seq = self.saved = self.rows = 0
+    def __init__(self, wearer: str, config: Mapping[str, Any], model: Model) -> None:
+        self.wearer, self.config, self.model = wearer, config, model
+        adapter = model.adapter(config["method"], config["params"])
+        self.rate_hz: float = config["rate_hz"]
+        self.session = Session(model.source, adapter, rate_in_hz=self.rate_hz)
+        self.seq = self.saved = self.logged = 0
         self.day = -np.inf
-        self.use_s = np.zeros(len(model.card.classes))
+        self.time_use_s = np.zeros(len(model.card.classes))
 
-    # --- answers --------------------------------------------------------------------------------------------------
+    # --- samples --------------------------------------------------------------------------------------------------
 
-    def answer(self, windows: Windows, encoded: tuple[Array, Array] | None) -> list[Event]:
-        """Answer the windows of the next chunk, and take it as done; None where it completed no window."""
+    def check_channels(self, chunk: Chunk) -> None:
+        """Raise `Refused` if the chunk has another number of channels than the model."""
+        expected, got = len(self.model.card.channels), chunk.values.shape[1]
+        if got != expected:
+            text = f"expected samples of {expected} channels, got {got}; one row per sample, one column per channel."
+            raise Refused("chunk", f"{self.wearer}: {text}")
+
+    def place(self, chunk: Chunk, seq: int) -> Chunk:
+        """Return the chunk with its number, and with the time of each sample if the client gave the first."""
+        time_s = chunk.time_s
+        if time_s is None and chunk.t0 is not None:
+            time_s = chunk.t0 + np.arange(len(chunk.values)) / self.rate_hz
+        return replace(chunk, seq=seq, time_s=time_s)
+
+    @property
+    def next_s(self) -> float:
+        """Time of the next sample if it comes without one."""
+        last_s = float(self.session.windower.last_s)
+        return last_s + 1 / self.rate_hz if isfinite(last_s) else 0.0
+
+    def cut(self, chunk: Chunk) -> Windows:
+        """Push the samples of the next chunk; return the windows that are now complete."""
+        windows = self.session.cut(chunk.values, chunk.time_s)
+        if len(windows) > MAX_WINDOWS:
+            text = f"expected a chunk of at most {MAX_WINDOWS} windows, got {len(windows)}; send smaller chunks."
+            raise Refused("chunk", f"{self.wearer}: {text}")
+        return windows
+
+    def predict(self, windows: Windows, encoded: tuple[Array, Array] | None) -> list[Event]:
+        """Return the predictions for the windows of the next chunk, and count the chunk as applied.
+
+        Parameters
+        ----------
+        windows
+            Windows of `cut`.
+        encoded
+            Their features and probabilities; None if there are no windows.
+        """
         events = [] if encoded is None else self.session.predict(windows, *encoded)
-        self._note(events)
-        return events
-
-    def _note(self, events: Sequence[Event]) -> None:
-        """Count the chunk, and what the wearer did on the day of the stream's own clock."""
         self.seq += 1
-        self.rows += 1
+        self.logged += 1
         for event in events:
             day = event.time_s // DAY_S
             if day > self.day:
                 self.day = day
-                self.use_s[:] = 0
-            self.use_s[event.q.argmax()] += self.session.windower.stride_s
+                self.time_use_s[:] = 0
+            self.time_use_s[event.q.argmax()] += self.session.windower.stride_s
+        return events
 
-    def told(self) -> dict[str, Any]:
-        """Tell how the wearer is served, and how far."""
-        card, latest_s = self.model.card, float(self.session.windower.last_s)
+    def info(self, *, adaptation: bool = False) -> dict[str, Any]:
+        """Return configuration and progress, what a client needs to send samples, and if asked the adaptation."""
+        card, last_s = self.model.card, float(self.session.windower.last_s)
         lists = {key: list(getattr(card, key)) for key in ("classes", "channels", "units")}
         spans = {"window_s": card.window_s, "stride_s": card.stride_s}
-        progress = {"seq": self.seq, "count": self.session.count, "time_s": latest_s if isfinite(latest_s) else None}
-        return {"wearer": self.wearer, **self.facts, **progress, **lists, **spans}
+        progress = {"seq": self.seq, "count": self.session.count, "time_s": last_s if isfinite(last_s) else None}
+        learned = {"adaptation": self.adaptation()} if adaptation else {}
+        return {"wearer": self.wearer, **self.config, **progress, **lists, **spans, **learned}
 
-    def picture(self) -> dict[str, Any]:
-        """Tell what adaptation has learned: habit, similarity of prototypes, time use of the day."""
+    def adaptation(self) -> dict[str, Any]:
+        """Return what the method has learned, the time use of the day, and the size of the state."""
         adapter, source = self.session.adapter, self.model.source
-        shares, prototypes = adapter.class_frequencies(), adapter.class_prototypes()
-        if shares is None:
-            shares = self.use_s
-        if prototypes is None:
-            prototypes = source.weight if source.stats is None else source.stats.class_means
-        total = float(np.sum(shares))
+        frequencies, prototypes = adapter.class_frequencies(), adapter.class_prototypes()
+        weights = self.time_use_s if frequencies is None else frequencies
+        total = float(np.sum(weights)) or 1.0
+        of_model = source.weight if source.stats is None else source.stats.class_means
+        vectors = of_model if prototypes is None else prototypes
         return {
-            "habit": (np.asarray(shares, float) / total if total else np.zeros(len(shares))).tolist(),
-            "similarity": cosine(prototypes[:, None], prototypes[None]).astype(float).tolist(),
-            "time_use_s": self.use_s.tolist(),
+            "class_frequencies": (np.asarray(weights, float) / total).tolist(),
+            "frequencies_from": "day" if frequencies is None else "method",
+            "similarity": cosine(vectors[:, None], vectors[None]).astype(float).tolist(),
+            "prototypes_from": "model" if prototypes is None else "wearer",
+            "time_use_s": self.time_use_s.tolist(),
             "count": self.session.count,
             "state_bytes": sum(adapter.state_bytes().values()),
         }
@@ -98,69 +137,66 @@ class Resident:
     # --- save and resume ------------------------------------------------------------------------------------------
 
     def header(self) -> dict[str, Any]:
-        """Say what a saved state belongs to."""
-        kept = {key: self.facts[key] for key in ("method", "params", "rate_hz")}
-        return {"wearer": self.wearer, "model": self.model.id, "model_sha256": self.model.digest, **kept}
+        """Return what a saved state belongs to."""
+        method = {key: self.config[key] for key in ("method", "params", "rate_hz")}
+        return {"wearer": self.wearer, "model": self.model.id, "model_sha256": self.model.digest, **method}
 
     def arrays(self) -> dict[str, Array]:
-        """Everything needed to go on, bit for bit."""
-        session = {_SESSION + name: array for name, array in self.session.state().items()}
-        return session | {"use.day": np.array(self.day, float), "use.seconds": self.use_s}
+        """Return the complete state, from which `restore` continues bit for bit."""
+        session = {_PREFIX + name: array for name, array in self.session.state().items()}
+        return session | {"use.day": np.array(self.day, float), "use.seconds": self.time_use_s}
 
     def snapshot(self, keep: int) -> Snapshot:
-        """Save the state; answers older than the last `keep` windows may go."""
-        content = serialization.pack_state(self.arrays(), self.header())
-        state = serialization.seal(content, self.wearer, "state", self.seq)
-        return Snapshot(self.wearer, self.seq, state, oldest=max(self.session.count - keep, 0))
+        """Return a snapshot of the state; events older than the last `keep` windows may be removed."""
+        state = serialization.pack_state(self.wearer, self.seq, self.arrays(), self.header())
+        return Snapshot(self.wearer, self.seq, state, oldest_window=max(self.session.count - keep, 0))
 
-    def snapped(self) -> None:
-        """Take the snapshot as stored."""
-        self.saved, self.rows = self.session.count, 0
+    def mark_saved(self) -> None:
+        """Record that the store holds a snapshot of the present state."""
+        self.saved, self.logged = self.session.count, 0
 
-    def restore(self, arrays: Mapping[str, Array]) -> Self:
-        """Go on from `arrays`."""
-        own = {name.removeprefix(_SESSION): array for name, array in arrays.items() if name.startswith(_SESSION)}
+    def restore(self, arrays: Mapping[str, Array], seq: int) -> Self:
+        """Continue from the arrays of a state after chunk `seq`."""
+        own = {name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)}
         self.session.restore(own)
-        self.day, self.use_s = float(arrays["use.day"]), np.array(arrays["use.seconds"])
-        self.saved = self.session.count
+        self.day, self.time_use_s = float(arrays["use.day"]), np.array(arrays["use.seconds"])
+        self.seq, self.saved = seq, self.session.count
         return self
 
     def replay(self, inputs: Sequence[tuple[int, bytes]]) -> Self:
-        """Apply logged chunks again; the answers were given before."""
+        """Apply logged chunks again; their events are stored already."""
         for seq, sealed in inputs:
             if seq != self.seq + 1:
                 raise Damaged(f"{self.wearer}: chunk {self.seq + 1} is missing in the log; reset or delete the wearer.")
-            windows = self.session.cut(
-                *serialization.unpack_inputs(serialization.unseal(sealed, self.wearer, "inputs", seq))
-            )
-            self.answer(windows, self.model.encode(windows.x) if len(windows) else None)
+            windows = self.session.cut(*serialization.unpack_inputs(self.wearer, seq, sealed))
+            self.predict(windows, self.model.encode(windows.x) if len(windows) else None)
         return self
 
 
-def read_facts(wearer: str, stored: Stored | bytes) -> dict[str, Any]:
-    """Read the facts of a stored wearer."""
-    return serialization.unpack_facts(
-        serialization.unseal(stored if isinstance(stored, bytes) else stored.facts, wearer, "facts")
-    )
+@ignore_overflow
+def resume(wearer: str, stored: StoredWearer, models: ModelCatalog) -> WearerSession:
+    """Return the session of a stored wearer: its last snapshot, then the chunks since.
 
-
-@HUSHED
-def resume(wearer: str, stored: Stored, models: Models) -> Resident:
-    """Bring a stored wearer into memory: the last snapshot, then the chunks since it."""
+    Raises
+    ------
+    Damaged
+        If the stored data cannot be read.
+    Conflict
+        If the model is not loaded, or is not the one the state was saved with.
+    """
     try:
-        facts = read_facts(wearer, stored)
-        model = models.get(facts["model"])
-        arrays, header = serialization.unpack_state(serialization.unseal(stored.state, wearer, "state", stored.seq))
-        one = Resident(wearer, facts, model)
-        if header != one.header():
+        config = serialization.unpack_config(wearer, stored.config)
+        model = models.get(config["model"])
+        header, arrays = serialization.unpack_state(wearer, stored.seq, stored.state)
+        session = WearerSession(wearer, config, model)
+        if header != session.header():
             raise Conflict(
                 f"{wearer}: the state was saved with model {header.get('model')} "
                 f"({str(header.get('model_sha256'))[:8]}), loaded is {model.id} ({model.digest[:8]}); "
                 f"load the model it was saved with, or reset the wearer."
             )
-        one.restore(arrays).seq = stored.seq
-        return one.replay(stored.inputs)
-    except KeeperError as error:
+        return session.restore(arrays, stored.seq).replay(stored.inputs)
+    except ServiceError as error:
         raise error if isinstance(error, Conflict) else Conflict(f"{wearer}: {error}") from None
     except (ValueError, KeyError, TypeError, IndexError, struct.error) as error:
         raise Damaged(f"{wearer}: the stored state does not fit ({error}); reset or delete the wearer.") from None

@@ -1,69 +1,60 @@
-"""One service, one small model and one browser for the pages of a module."""
+"""A service, a small model and a browser for the tests of the pages."""
 
 from __future__ import annotations
 
 import pytest
 
-from sight.datasets import windows_of
 from sight.datasets.synthetic import Synthetic
-from tests.serve.pages.visits import Life, Service
+from tests.helpers.services import write_onnx
+from tests.serve.pages.page_helpers import PageService, SyntheticWearer
 
 
-@pytest.fixture(scope="module")
-def trained():
-    """A small classifier of synthetic people."""
-    from sight.train import train
-
-    people = Synthetic(hours=0.1)
-    facts = {"channels": people.channels, "units": people.units, "encoder_args": {"width": 16, "depth": 1}}
-    windows = [windows_of(people, person) for person in ("W01", "W02")]
-    return train(windows, people.classes, encoder="transformer", epochs=3, **facts)
+@pytest.fixture(scope="package")
+def exported(tmp_path_factory):
+    """Path of a small network for synthetic wearers."""
+    dataset = Synthetic()
+    channels = {"channels": dataset.channels, "units": dataset.units, "rate_hz": dataset.rate_hz}
+    return write_onnx(tmp_path_factory.mktemp("model") / "small.onnx", **channels, classes=len(dataset.classes))
 
 
-@pytest.fixture(scope="module")
-def plain(trained, tmp_path_factory):
-    """The classifier as the service takes it."""
-    from sight.sources.onnx_export import export_onnx
-
-    return export_onnx(trained, tmp_path_factory.mktemp("model") / "small.onnx")
-
-
-@pytest.fixture(scope="module")
-def service(plain, tmp_path_factory):
-    started = Service(tmp_path_factory.mktemp("service"), plain).start()
+@pytest.fixture(scope="package")
+def service(exported, tmp_path_factory):
+    started = PageService(tmp_path_factory.mktemp("service"), exported).start()
     yield started
     started.kill()
 
 
 @pytest.fixture(scope="module")
 def anna(service):
-    life = Life(service, "anna", "W04")
-    life.live(40)
-    return life
+    wearer = SyntheticWearer(service, "anna", "W04")
+    wearer.send(40)
+    yield wearer
+    service.request("/v1/wearers/anna", method="DELETE")
 
 
 @pytest.fixture(scope="module")
 def bela(service):
-    life = Life(service, "bela", "W05")
-    life.live(20)
-    return life
+    wearer = SyntheticWearer(service, "bela", "W05")
+    wearer.send(20)
+    yield wearer
+    service.request("/v1/wearers/bela", method="DELETE")
 
 
 @pytest.fixture
 def opened(browser, service):
-    """Open a page of the service; complaints are kept in `page.heard`, addresses in `page.asked`."""
+    """Open a page of the service; `page.messages` collects console messages and errors, `page.urls` all requests."""
     contexts = []
 
     def visit(path, width=1200, scheme="light", of=service, context=None, **more):
-        settings = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, **more}
-        context = context or browser.new_context(**settings)
+        options = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, **more}
+        context = context or browser.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.heard, page.asked = [], []
-        page.on("console", lambda message: page.heard.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: page.heard.append(f"error: {error}"))
-        page.on("request", lambda request: page.asked.append(request.url))
-        page.on("websocket", lambda line: page.asked.append(line.url))
+        page.messages, page.urls = [], []
+        page.on("console", lambda message: page.messages.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: page.messages.append(f"error: {error}"))
+        page.on("request", lambda request: page.urls.append(request.url))
+        page.on("websocket", lambda socket: page.urls.append(socket.url))
         page.goto(of.url + path)
         return page
 

@@ -1,4 +1,4 @@
-"""The live page as its visitors meet it: a desk and a phone, a kill in between; and what both pages owe everybody."""
+"""The live page in a browser, on a desktop and a phone, across a kill of the service; and rules for both pages."""
 
 from __future__ import annotations
 
@@ -10,43 +10,45 @@ from itertools import pairwise
 
 import pytest
 
-from tests.serve.pages.visits import Life, Service, expect, until, windows_shown
+from tests.serve.pages.page_helpers import PageService, SyntheticWearer, expect, wait_for, windows_shown
 
 
-def test_it_connects_streams_and_tells(opened, anna, bela):
+def assert_all_shown(page, wearer: SyntheticWearer) -> None:
+    assert wait_for(lambda: windows_shown(page), wearer.windows) == wearer.windows
+
+
+def test_predictions_appear_as_they_are_made(opened, anna):
     page = opened("/#anna")
     expect(page.locator("#connection")).to_have_text("connected")
-    before = until(lambda: windows_shown(page) > 0, True) and windows_shown(page)
-    events = anna.live(20)
-    assert until(lambda: windows_shown(page), before + len(events)) == before + len(events) == anna.at // 50 - 1
-    last = events[-1]
-    expect(page.locator("#now .answer")).to_contain_text(last["label"])
-    expect(page.locator("#now .raw")).to_contain_text(last["raw"])
-    page.get_by_text("The last windows in words").click()
+    assert_all_shown(page, anna)
+    last = anna.send(20)[-1]
+    assert_all_shown(page, anna)
+    expect(page.locator("#latest .refined")).to_contain_text(last["label"])
+    expect(page.locator("#latest .raw")).to_contain_text(last["raw"])
+    page.locator("#table summary").click()
     row = page.locator("#rows tr").first.locator("td").all_inner_texts()
     assert row[1] == f"{last['label']} {round(100 * max(last['q']))} %"
     assert row[3] == f"{last['surprise']:.2f}"
     assert page.locator("#latency").inner_text().endswith("ms")
-    assert page.heard == []
+    assert page.messages == []
 
 
-def test_the_picture_is_what_the_service_says(opened, service, anna):
+def test_the_adaptation_is_that_of_the_service(opened, service, anna):
     page = opened("/#anna")
-    expect(page.locator("#habit li")).to_have_count(7)
-    facts = service.ask("/v1/wearers/anna")
-    habit = page.locator("#habit .number").all_inner_texts()
-    assert habit == [f"{int(100 * share + 0.5)} %" for share in facts["picture"]["habit"]]
+    expect(page.locator("#frequencies li")).to_have_count(7)
+    adaptation = service.request("/v1/wearers/anna")["adaptation"]
+    frequencies = page.locator("#frequencies .number").all_inner_texts()
+    assert frequencies == [f"{int(100 * share + 0.5)} %" for share in adaptation["class_frequencies"]]
     cells = page.locator("#similarity tbody tr").nth(2).locator("td").all_inner_texts()
     shown = [float(text.replace("-.", "-0.") if text.startswith("-") else text) for text in cells]
-    assert shown == pytest.approx(facts["picture"]["similarity"][2], abs=0.0051)
-    assert page.locator("#count").inner_text() == str(facts["picture"]["count"])
-    bars = page.locator("#habit .bar").evaluate_all("all => all.map((bar) => +bar.style.getPropertyValue('--share'))")
-    assert bars == pytest.approx(facts["picture"]["habit"], abs=1e-6)  # a full bar is everything
-    expect(page.locator("#habit-note")).to_contain_text("short memory")
-    expect(page.locator("#likeness-note")).to_contain_text("as this wearer has shaped them")
+    assert shown == pytest.approx(adaptation["similarity"][2], abs=0.0051)
+    assert page.locator("#count").inner_text() == str(adaptation["count"])
+    share = "bars => bars.map((bar) => +bar.style.getPropertyValue('--share'))"
+    assert page.locator("#frequencies .bar").evaluate_all(share) == pytest.approx(adaptation["class_frequencies"])
+    expect(page.locator("#similarity-note")).to_contain_text("this wearer")
 
 
-def test_arrows_switch_the_wearer_and_search_finds_one(opened, anna, bela):
+def test_arrows_and_search_select_a_wearer(opened, anna, bela):
     page = opened("/#anna")
     options = page.get_by_role("listbox", name="Wearers").get_by_role("option")
     expect(options).to_have_count(2)
@@ -54,177 +56,176 @@ def test_arrows_switch_the_wearer_and_search_finds_one(opened, anna, bela):
     options.filter(has_text="anna").focus()
     page.keyboard.press("ArrowDown")
     expect(page.locator("#name")).to_have_text("bela")
-    assert until(lambda: windows_shown(page), bela.at // 50 - 1) == bela.at // 50 - 1
+    assert_all_shown(page, bela)
     assert page.url.endswith("#bela")
     expect(page.locator("#wearers [aria-selected=true]")).to_have_count(1)
     search = page.get_by_role("searchbox", name="Find a wearer")
-    for part, key, found in (("ann", "ArrowDown", "anna"), ("bel", "Enter", "bela"), ("ann", "Enter", "anna")):
-        search.fill(part)
+    for text, key, wearer in (("ann", "ArrowDown", "anna"), ("bel", "Enter", "bela"), ("ann", "Enter", "anna")):
+        search.fill(text)
         expect(options).to_have_count(1)
         page.keyboard.press(key)
-        expect(page.locator("#name")).to_have_text(found)
-    anna.live(20)
-    assert until(lambda: windows_shown(page), anna.at // 50 - 1) == anna.at // 50 - 1
-    assert page.heard == []
+        expect(page.locator("#name")).to_have_text(wearer)
+    anna.send(20)
+    assert_all_shown(page, anna)
+    assert page.messages == []
 
 
-def test_the_list_tells_what_everybody_did_last(opened, service, anna, bela):
-    """Of those who are not watched too, and of one who has sent nothing."""
-    service.ask("/v1/wearers/cleo", {}, "PUT")
+def test_the_list_shows_the_latest_prediction_of_each_wearer(opened, service, anna, bela):
+    """Also of wearers that are not watched, and of one that has sent nothing."""
+    service.request("/v1/wearers/cleo", {}, "PUT")
     try:
         page = opened("/#anna")
         options = page.get_by_role("listbox", name="Wearers").get_by_role("option")
-        expect(options.filter(has_text="cleo")).to_have_attribute("aria-label", "cleo: nothing yet")
-        label = bela.live(20)[-1]["label"]
+        expect(options.filter(has_text="cleo")).to_have_attribute("aria-label", "cleo: no predictions yet")
+        label = bela.send(20)[-1]["label"]
         expect(options.filter(has_text="bela")).to_have_attribute("aria-label", f"bela: live, {label}")
-        assert page.heard == []
+        assert page.messages == []
     finally:
-        service.ask("/v1/wearers/cleo", method="DELETE")
+        service.request("/v1/wearers/cleo", method="DELETE")
 
 
-def test_pause_holds_the_picture_and_resume_catches_up(opened, bela):
+def test_pause_stops_the_view_and_resume_catches_up(opened, bela):
     page = opened("/#bela")
-    until(lambda: windows_shown(page) > 0, True)
+    assert_all_shown(page, bela)
     page.get_by_role("button", name="Pause").click()
-    held = windows_shown(page)
-    bela.live(20)
+    before = windows_shown(page)
+    bela.send(20)
     page.wait_for_timeout(500)
-    assert windows_shown(page) == held
+    assert windows_shown(page) == before
     page.get_by_role("button", name="Resume").click()
-    assert until(lambda: windows_shown(page), bela.at // 50 - 1) == bela.at // 50 - 1
+    assert_all_shown(page, bela)
 
 
-def test_long_spans_ask_for_what_the_greeting_left_out(opened, service):
-    cleo = Life(service, "cleo", "W06")
-    cleo.live(1000)
+def test_a_longer_span_requests_the_missing_events(opened, service):
+    cleo = SyntheticWearer(service, "cleo", "W06")
+    cleo.send(700)
     page = opened("/#cleo")
-    assert until(lambda: windows_shown(page) in range(295, 305), True)
+    assert wait_for(lambda: windows_shown(page) in range(295, 305), True)
     page.get_by_role("button", name="30 minutes").click()
-    assert until(lambda: windows_shown(page), 999) == 999
+    assert_all_shown(page, cleo)
     page.get_by_role("button", name="1 minute").click()
-    assert until(lambda: windows_shown(page) in range(57, 64), True)
-    service.ask("/v1/wearers/cleo", method="DELETE")
+    assert wait_for(lambda: windows_shown(page) in range(57, 64), True)
+    service.request("/v1/wearers/cleo", method="DELETE")
 
 
-def test_it_comes_back_after_a_kill_and_misses_nothing(opened, plain, tmp_path):
-    own = Service(tmp_path, plain).start()
+def test_the_page_reconnects_after_a_kill_and_misses_nothing(opened, exported, tmp_path):
+    service = PageService(tmp_path, exported).start()
     try:
-        dora = Life(own, "dora", "W07")
-        dora.live(20)
-        page = opened("/", of=own)
-        assert until(lambda: windows_shown(page), 19) == 19
-        assert page.heard == []
-        own.kill()
+        dora = SyntheticWearer(service, "dora", "W07")
+        dora.send(20)
+        page = opened("/", of=service)
+        assert_all_shown(page, dora)
+        assert page.messages == []
+        service.kill()
         expect(page.locator("#connection")).to_contain_text("no connection")
-        own.start()
-        dora.live(40)  # part of it before the page has found its way back
+        service.start()
+        dora.send(40)  # partly before the page is connected again
         expect(page.locator("#connection")).to_have_text("connected", timeout=20_000)
-        assert until(lambda: windows_shown(page), 59) == 59
-        dora.live(20)
-        assert until(lambda: windows_shown(page), 79) == 79
-        page.get_by_text("The last windows in words").click()
+        assert_all_shown(page, dora)
+        dora.send(20)
+        assert_all_shown(page, dora)
+        page.locator("#table summary").click()
         times = [row.locator("td").first.inner_text() for row in page.locator("#rows tr").all()]
         seconds = [int(text[-2:]) + 60 * int(text[-5:-3]) for text in times]
         assert all(later - earlier == 1 for later, earlier in pairwise(seconds))
         allowed = ("WebSocket connection", "Failed to load resource")
-        assert all(any(words in line for words in allowed) for line in page.heard)
+        assert all(any(text in message for text in allowed) for message in page.messages)
     finally:
-        own.kill()
+        service.kill()
 
 
 @pytest.mark.long
-def test_a_service_with_tokens_asks_for_one(opened, plain, tmp_path):
-    own = Service(tmp_path, plain)
+def test_a_service_with_tokens_asks_for_one(opened, exported, tmp_path):
+    service = PageService(tmp_path, exported)
     command = [sys.executable, "-m", "sight", "serve", "token", "add", "--data", str(tmp_path)]
-    said = subprocess.run([*command, "--scopes", "ingest,read,admin"], capture_output=True, text=True, check=True)
-    own.token = said.stdout.strip()
-    own.start()
+    output = subprocess.run([*command, "--scopes", "ingest,read,admin"], capture_output=True, text=True, check=True)
+    service.token = output.stdout.strip()
+    service.start()
     try:
-        Life(own, "emma", "W08").live(20)
-        page = opened("/", of=own)
+        emma = SyntheticWearer(service, "emma", "W08")
+        emma.send(20)
+        page = opened("/", of=service)
         field = page.get_by_role("textbox", name="Token")
         field.fill("wrong")
         page.get_by_role("button", name="Open").click()
-        expect(page.locator("#gate-note")).to_contain_text("does not know this token")
+        expect(page.locator("#gate-note")).to_contain_text("does not accept this token")
         weak = subprocess.run([*command, "--scopes", "ingest"], capture_output=True, text=True, check=True)
-        page.wait_for_timeout(1100)  # until the service looks at its tokens again
+        page.wait_for_timeout(1100)  # until the service checks its token file again
         field.fill(weak.stdout.strip())
         page.keyboard.press("Enter")
-        expect(page.locator("#gate-note")).to_contain_text("ask for one with the scope read")
+        expect(page.locator("#gate-note")).to_contain_text("scope read")
         assert "emma" not in page.inner_text("body")
-        field.fill(own.token)
+        field.fill(service.token)
         page.keyboard.press("Enter")
         expect(page.locator("#name")).to_have_text("emma")
-        assert until(lambda: windows_shown(page), 19) == 19
+        assert_all_shown(page, emma)
         expect(field).to_be_hidden()
     finally:
-        own.kill()
+        service.kill()
 
 
 @pytest.mark.long
-def test_nobody_there_yet_is_told_what_to_do(opened, plain, tmp_path):
-    own = Service(tmp_path, plain).start()
+def test_a_service_without_wearers_shows_how_to_create_one(opened, exported, tmp_path):
+    service = PageService(tmp_path, exported).start()
     try:
-        page = opened("/", of=own)
-        expect(page.locator("#curl")).to_contain_text(f"curl -X PUT {own.url}/v1/wearers/me")
+        page = opened("/", of=service)
+        expect(page.locator("#curl")).to_contain_text(f"curl -X PUT {service.url}/v1/wearers/me")
         expect(page.locator("#view")).to_be_hidden()
         row = json.loads(re.search(r"-d '(.*)'", page.locator("#curl").inner_text())[1])["values"][0]
-        assert own.ask("/v1/models")["models"][0]["channels"] == [f"{p}_{a}" for p in ("acc", "gyr") for a in "xyz"]
+        channels = service.request("/v1/models")["models"][0]["channels"]
+        assert channels == [f"{sensor}_{axis}" for sensor in ("acc", "gyr") for axis in "xyz"]
         assert len(row) == 6
-        Life(own, "me", "W09").live(20)
-        assert until(lambda: windows_shown(page), 19) == 19
-        assert page.heard == []
+        me = SyntheticWearer(service, "me", "W09")
+        me.send(20)
+        assert_all_shown(page, me)
+        assert page.messages == []
     finally:
-        own.kill()
+        service.kill()
 
 
 @pytest.mark.long
-def test_the_demo_moves_by_itself(opened, tmp_path):
-    own = Service(tmp_path).start("--demo")
+def test_the_demo_shows_three_live_wearers(opened, tmp_path):
+    service = PageService(tmp_path).start("--demo")
     try:
-        page = opened("/", of=own)
+        page = opened("/", of=service)
         options = page.get_by_role("listbox", name="Wearers").get_by_role("option")
         expect(options).to_have_count(3, timeout=30_000)
-        assert until(lambda: windows_shown(page) > 20, True, 30)
+        assert wait_for(lambda: windows_shown(page) > 20, True, 30)
         expect(options.first).to_have_attribute("aria-label", re.compile("live"))
         expect(page.locator("#score")).to_have_text(re.compile(r"\d+ % raw, \d+ % refined"))
-        assert page.heard == []
+        assert page.messages == []
     finally:
-        own.kill()
+        service.kill()
 
 
 # Both pages
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])
 @pytest.mark.parametrize("path", ["/#anna", "/device"])
-def test_both_pages_fit_a_desk_and_a_phone(opened, service, anna, path, width, scheme):
+def test_both_pages_fit_a_desktop_and_a_phone(opened, service, anna, path, width, scheme):
     page = opened(path, width, scheme, reduced_motion="reduce")
     expect(page.locator("#timeline canvas")).to_have_count(3, timeout=30_000)
     page.wait_for_load_state("networkidle") if path == "/device" else None
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     light = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(252, 251, 248)"
     assert light == (scheme == "light")
-    here = (service.url, service.url.replace("http", "ws"), "data:")
-    assert all(url.startswith(here) for url in page.asked)
-    assert page.heard == []
+    own = (service.url, service.url.replace("http", "ws"), "data:")
+    assert all(url.startswith(own) for url in page.urls)
+    check_names(page)
+    assert page.messages == []
 
 
-@pytest.mark.parametrize("path", ["/#anna", "/device"])
-def test_everything_has_a_name(opened, anna, path):
-    page = opened(path)
-    expect(page.locator("#timeline canvas")).to_have_count(3, timeout=30_000)
+def check_names(page):
+    """Every control and chart has a name for screen readers, and ids are unique."""
     assert page.locator("html").get_attribute("lang") == "en"
     assert page.locator("h1").count() == 1
-    controls = page.locator("button, input, select, [role=option], [role=img], summary, a").all()
-    assert len(controls) > 8
-    for control in controls:
-        name = control.evaluate(
-            "(node) => node.getAttribute('aria-label') || node.labels?.[0]?.innerText || node.textContent"
-        )
-        assert name.strip(), control
-    for chart in page.get_by_role("img").all():
-        assert chart.get_attribute("aria-label")
-    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((node) => node.id)")
+    name = "(node) => node.getAttribute('aria-label') || node.labels?.[0]?.innerText || node.textContent"
+    controls = "button, input, select, [role=option], [role=img], summary, a"
+    names = page.locator(controls).evaluate_all(f"nodes => nodes.map({name})")
+    assert len(names) > 8
+    assert all(text.strip() for text in names)
+    labels = page.locator("[role=img]").evaluate_all("nodes => nodes.map((node) => node.getAttribute('aria-label'))")
+    assert all(labels)
+    ids = page.locator("[id]").evaluate_all("nodes => nodes.map((node) => node.id)")
     assert len(ids) == len(set(ids))

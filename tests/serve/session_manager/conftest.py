@@ -1,27 +1,24 @@
-"""One keeper of toy models for the tests of a module."""
+"""Toy models and session managers."""
 
 from __future__ import annotations
 
 import pytest
 
-from sight.serve.session_manager import (
-    Keeper,
-)
+from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
-from sight.sources.onnx_export import export_onnx
-from sight.testing import toy_network
-from tests.helpers.keeping import toy_models
+from tests.helpers.services import write_onnx
+from tests.helpers.sessions import toy_models
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def models():
     return toy_models()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def exported(tmp_path_factory):
-    """A real network in a file."""
-    return export_onnx(toy_network("cnn"), tmp_path_factory.mktemp("models") / "toy@1.onnx")
+    """Path of a network in a file."""
+    return write_onnx(tmp_path_factory.mktemp("models") / "toy@1.onnx")
 
 
 @pytest.fixture
@@ -30,8 +27,8 @@ def model(models):
 
 
 @pytest.fixture
-def keeper(models, tmp_path):
-    """Takes no snapshot for so long that all samples are in the log."""
-    keeper = Keeper(models, SqliteStore(tmp_path / "store.db"), snapshot_every=10**6)
-    yield keeper
-    keeper.close()
+def manager(models, tmp_path):
+    """A manager that takes no snapshot, so that all samples stay in the log."""
+    manager = SessionManager(models, SqliteStore(tmp_path / "store.db"), snapshot_every=10**6)
+    yield manager
+    manager.close()

@@ -1,303 +1,235 @@
-// The live page: one wearer at a time, everything about it moving.
+// The live page: the predictions of one wearer at a time, as the service makes them.
 
-import { byId, calm, make, quantile, throttled } from "./dom.js";
-import { Feed, REFUSALS, Unauthorised, ask, token } from "./feed.js";
-import { Past, truthAt } from "./past.js";
-import { showPicture } from "./picture.js";
-import { Timeline, transitions } from "./timeline.js";
-import { Wearers } from "./wearers.js";
-import * as words from "./words.js";
+import { showAdaptation } from "./adaptation_view.js";
+import { LiveSocket, REFUSALS, Unauthorised, get, token } from "./api.js";
+import { byId, formatQuantile, make, reducedMotion, throttle } from "./dom.js";
+import { History, truthAt } from "./history.js";
+import { PredictionView, formatAccuracy } from "./prediction_view.js";
+import { WearerList } from "./wearer_list.js";
 
-const LIST_MS = 3000,
-  LATENCIES = 120;
-const lanes = [
-  { name: "raw", pick: (event) => event.raw },
-  { name: "refined", pick: (event) => event.label },
-];
+const LIST_MS = 3000;
+const MAX_LATENCIES = 120;
+const MAX_REQUEST = 1000;
 
-const truth = { name: "truth", pick: (event) => event.truth };
+// `info` is the first message about the wearer; `pausedAt` the time at which the view is paused, or null.
+const page = { wearer: null, info: null, history: new History(), pausedAt: null, span: 300, latencies: [] };
+const view = new PredictionView();
+const wearerList = new WearerList(byId("wearers"), byId("search"), watch);
+const socket = new LiveSocket(onMessage, onConnection);
+const drawSoon = throttle(draw, reducedMotion.matches ? 1000 : 100);
+let loadingHistory = false;
 
-const page = {
-  wearer: null,
-  facts: null,
-  past: new Past(),
-  paused: null,
-  span: 300,
-  latencies: [],
-  filling: false,
-  heardMs: null,
-};
-const timeline = new Timeline(byId("timeline"), lanes, { onPoint: (event) => point(event) });
-const wearers = new Wearers(byId("wearers"), byId("search"), watch);
-const feed = new Feed(hear, connection);
-
-// Who is there
+// The list of wearers
 
 async function refresh() {
   try {
-    const answer = await ask("/v1/wearers"),
-      all = answer.wearers ?? answer;
+    const { wearers } = await get("/v1/wearers");
     byId("gate").hidden = true;
-    wearers.show(all.map((row) => (row.wearer === page.wearer ? { ...row, ...own() } : row)));
-    await empty(!all.length);
-    const asked = decodeURIComponent(location.hash.slice(1));
-    const first = all.find(({ wearer }) => wearer === asked) ?? all[0];
+    wearerList.show(wearers.map((row) => (row.wearer === page.wearer ? { ...row, ...latestOfWatched() } : row)));
+    await showEmpty(!wearers.length);
+    const requested = decodeURIComponent(location.hash.slice(1));
+    const first = wearers.find(({ wearer }) => wearer === requested) ?? wearers[0];
     if (first && page.wearer === null) watch(first.wearer);
   } catch (error) {
-    if (error instanceof Unauthorised) locked(error.message);
+    if (error instanceof Unauthorised) showGate(error.message);
   }
 }
 
-async function refreshForEver() {
+async function refreshRepeatedly() {
   await refresh();
-  setTimeout(refreshForEver, LIST_MS);
+  setTimeout(refreshRepeatedly, LIST_MS);
 }
 
-// Of the one we watch we know more than the last list.
-function own() {
-  const last = page.past.events.at(-1);
-  return last && page.heardMs
-    ? { label: last.label, count: last.window + 1, idle_s: (Date.now() - page.heardMs) / 1000 }
-    : {};
+// The watched wearer's latest event may be newer than the list.
+function latestOfWatched() {
+  const last = page.history.events.at(-1);
+  if (!last || !page.receivedMs) return {};
+  return { label: last.label, count: last.window + 1, idle_s: (Date.now() - page.receivedMs) / 1000 };
 }
 
-async function empty(yes) {
-  byId("empty").hidden = !yes;
-  byId("view").hidden = yes;
-  if (!yes || byId("curl").textContent) return;
-  const known = await ask("/v1/models"),
-    model = known.models.find(({ id }) => id === known.default);
-  byId("curl").textContent = advice(model).join("\n");
+async function showEmpty(empty) {
+  byId("empty").hidden = !empty;
+  byId("view").hidden = empty;
+  if (!empty || byId("curl").textContent) return;
+  const { models, default: id } = await get("/v1/models");
+  byId("curl").textContent = exampleCommands(models.find((model) => model.id === id));
 }
 
-// Commands that a new wearer's model takes as they stand.
-function advice({ channels, units, rate_hz: rate }) {
-  const me = `${location.origin}/v1/wearers/me`,
-    key = token.get() ? ["  -H 'authorization: Bearer TOKEN'"] : [],
-    row = `[${channels.map(() => "0.0").join(", ")}]`,
-    json = "  -H 'content-type: application/json'";
+// Commands that create a wearer of a model and send two samples.
+function exampleCommands({ channels, units, rate_hz: rate }) {
+  const url = `${location.origin}/v1/wearers/me`;
+  const auth = token.get() ? ["  -H 'authorization: Bearer TOKEN'"] : [];
+  const row = `[${channels.map(() => "0.0").join(", ")}]`;
+  const json = ["  -H 'content-type: application/json'", `  -d '{"values": [${row}, ${row}]}'`];
+  const columns = channels.map((name, c) => `${name} (${units[c]})`).join(", ");
   const command = (...lines) => lines.join(" \\\n");
   return [
-    command(`curl -X PUT ${me}`, ...key),
-    command(`curl ${me}/samples`, ...key, json, `  -d '{"values": [${row}, ${row}]}'`),
-    `# one row a sample, ${rate} a second: ${channels.map((name, c) => `${name} (${units[c]})`).join(", ")}`,
-  ];
+    command(`curl -X PUT ${url}`, ...auth),
+    command(`curl ${url}/samples`, ...auth, ...json),
+    `# one row per sample, ${rate} per second: ${columns}`,
+  ].join("\n");
 }
 
-function locked(reason) {
+function showGate(reason) {
   byId("gate").hidden = false;
-  byId("view").hidden = true;
-  byId("empty").hidden = true;
+  byId("view").hidden = byId("empty").hidden = true;
   byId("gate-note").textContent = token.get() ? reason : "";
 }
 
-// One of them
+// The watched wearer
 
 function watch(wearer) {
-  Object.assign(page, { wearer, facts: null, past: new Past(), latencies: [], heardMs: null });
-  if (page.paused) pause();
+  Object.assign(page, { wearer, info: null, history: new History(), latencies: [], receivedMs: null });
+  if (page.pausedAt !== null) togglePause();
   location.replace(`#${encodeURIComponent(wearer)}`);
-  wearers.show(wearers.all, wearer);
+  wearerList.show(wearerList.wearers, wearer);
   byId("name").textContent = wearer;
   document.title = `${wearer} · sight`;
   byId("about").textContent = "";
-  showPicture(null, []);
-  feed.watch(wearer);
+  showAdaptation(null, []);
+  socket.watch(wearer);
 }
 
-const heard = {
+const handlers = {
   hello(message) {
-    page.facts = message;
-    page.past.add(message.history.map(withTruth));
-    lanesFor(message);
-    words.legend(byId("legend"), message.classes);
-    byId("about").textContent = about(message);
-    byId("habit-note").textContent = words.habitNote(message.method);
-    byId("likeness-note").textContent = words.likenessNote(message.method);
-    groups();
-    signalLegend();
-    picture(message.wearer);
-    fill();
+    page.info = message;
+    page.history.events = message.history.map(withTruth);
+    const { method, channels, rate_hz: rate, window_s: windowS, stride_s: strideS, truth } = message;
+    byId("about").textContent =
+      `${method} · ${channels.length} channels at ${rate} Hz · windows of ${windowS} s every ${strideS} s`;
+    for (const node of document.querySelectorAll(".with-truth")) node.hidden = !truth;
+    showUnits(message.units);
+    setModel();
+    byId("model").textContent = message.model;
+    handlers.adaptation(message.adaptation);
+    loadHistory();
   },
   event(message) {
-    page.heardMs = Date.now();
-    page.past.add([withTruth(message)]);
-    if (message.latency_ms !== null) page.latencies.push(message.latency_ms);
-    if (page.latencies.length > LATENCIES) page.latencies.shift();
+    page.receivedMs = Date.now();
+    page.history.add(withTruth(message));
+    page.latencies = [...page.latencies, message.latency_ms].slice(-MAX_LATENCIES);
   },
-  signal: ({ time_s: times, values }) => page.past.hear(times, values),
-  picture: (message) => showPicture(message, page.facts.classes),
-  error: (message) => notice(message.error),
+  signal: ({ time_s: times, values }) => page.history.addSamples(times, values),
+  adaptation: (message) => showAdaptation(message.count ? message : null, page.info.classes),
 };
 
-// Of the demo's wearers the service knows what they really do, round after round.
-function withTruth(event) {
-  const { truth: known, window_s: windowS } = page.facts;
-  return known ? { ...event, truth: truthAt(known.starts, (event.time_s + windowS / 2) % known.round_s) } : event;
-}
-
-function lanesFor({ truth: known }) {
-  const wanted = known ? [truth, ...lanes] : lanes;
-  if (timeline.lanes.length !== wanted.length) timeline.setLanes(wanted);
-  for (const node of document.querySelectorAll(".with-truth")) node.hidden = !known;
-}
-
-const about = ({ method, channels, rate_hz: rate, window_s: windowS, stride_s: strideS }) =>
-  `${method} · ${channels.length} channels at ${rate} Hz · windows of ${windowS} s every ${strideS} s`;
-
-function hear(message) {
-  if (message.type !== "error" && message.wearer !== undefined && message.wearer !== page.wearer) return;
-  if (message.type !== "hello" && message.type !== "error" && !page.facts) return;
-  heard[message.type]?.(message);
-  if (message.type !== "error") notice("");
+function onMessage(message) {
+  if (message.type === "error") showNotice(message.error);
+  else if (message.wearer === page.wearer && (page.info || message.type === "hello")) {
+    handlers[message.type]?.(message);
+    showNotice("");
+  }
   drawSoon();
 }
 
-// A wearer who is quiet now sends no picture; ask for the last one.
-async function picture(wearer) {
-  try {
-    const facts = await ask(`/v1/wearers/${encodeURIComponent(wearer)}`);
-    if (wearer !== page.wearer || !page.facts) return;
-    byId("model").textContent = facts.model;
-    showPicture(facts.picture?.count ? facts.picture : null, page.facts.classes);
-  } catch (error) {
-    notice(error.message);
-  }
+// The true activities of the demo's wearers, which repeat every `round_s` seconds.
+function withTruth(event) {
+  const { truth, window_s: windowS } = page.info;
+  return truth ? { ...event, truth: truthAt(truth.starts, (event.time_s + windowS / 2) % truth.round_s) } : event;
 }
 
-// Ask for the answers that the span shows and we do not have, newest first.
-async function fill() {
-  if (page.filling) return;
-  page.filling = true;
+const setModel = () =>
+  view.setModel(page.info, { truth: Boolean(page.info.truth), unit: byId("unit").value || undefined });
+
+function showUnits(units) {
+  const distinct = [...new Set(units)];
+  if (String(distinct) === byId("unit").dataset.units) return;
+  byId("unit").dataset.units = distinct;
+  byId("unit").replaceChildren(...distinct.map((unit) => make("option", "", unit)));
+  byId("unit-field").hidden = distinct.length < 2;
+}
+
+const missingRange = () => page.info && page.history.missing(page.span, page.info.stride_s);
+
+// Request the events of the time span that are older than those of the first message, latest first.
+async function loadHistory() {
+  if (loadingHistory) return;
+  loadingHistory = true;
   try {
-    for (let wanted, { wearer } = page, before = null; wearer === page.wearer; before = String(wanted)) {
-      wanted = page.past.missing(page.span);
-      if (!wanted || String(wanted) === before) break;
-      const [after, limit] = wanted,
-        path = `/v1/wearers/${encodeURIComponent(wearer)}/events`;
-      const from = Math.max(after, after + limit - 1000);
-      const { events } = await ask(`${path}?after=${from}&limit=${after + limit - from}`);
-      if (wearer === page.wearer) page.past.fill(events.map(withTruth));
+    for (let range, previous; (range = missingRange()) && String(range) !== previous; ) {
+      previous = String(range);
+      const { wearer, history } = page;
+      const [after, limit] = range;
+      const from = Math.max(after, after + limit - MAX_REQUEST);
+      const path = `/v1/wearers/${encodeURIComponent(wearer)}/events`;
+      const { events } = await get(`${path}?after=${from}&limit=${after + limit - from}`);
+      const stillMissing = history === page.history && history.events[0]?.window === after + limit + 1;
+      if (stillMissing) history.events.unshift(...events.map(withTruth));
     }
   } catch (error) {
-    notice(error.message);
+    showNotice(error.message);
   } finally {
-    page.filling = false;
+    loadingHistory = false;
     drawSoon();
   }
 }
 
-function connection(state, seconds, reason) {
-  const said = {
+function onConnection(state, seconds, reason) {
+  const text = {
     connected: "connected",
     connecting: "connecting …",
-    refused: "the token was refused",
-    waiting: `no connection; next try in ${Math.max(1, Math.round(seconds))} s`,
+    refused: "token refused",
+    waiting: `no connection; next attempt in ${Math.max(1, Math.round(seconds))} s`,
   }[state];
-  if (byId("connection").textContent !== said) byId("connection").textContent = said;
+  if (byId("connection").textContent !== text) byId("connection").textContent = text;
   byId("connection").dataset.state = state;
-  if (state === "refused") locked(REFUSALS[401]);
-  if (reason) notice(reason);
+  if (state === "refused") showGate(REFUSALS[401]);
+  if (reason) showNotice(reason);
 }
 
-// Show
-
-const notice = (text) => {
+function showNotice(text) {
   byId("notice").textContent = text;
   byId("notice").hidden = !text;
-};
-const tell = throttled(() => (byId("spoken").textContent = words.sentence(page.past.events.at(-1))), 10_000);
-const drawSoon = throttled(() => draw(), calm.matches ? 1000 : 100);
-
-function draw() {
-  const { facts, past, span } = page;
-  if (!facts) return words.now(byId("now"), null, []);
-  const [from, to] = range();
-  const { window_s: windowS, stride_s: strideS, classes } = facts;
-  const last = page.paused ?? to;
-  const shown = past.events.filter(({ time_s: at }) => at >= from - windowS && at + windowS <= last + 1e-6);
-  timeline.show({ from, to, events: shown, classes, windowS, strideS, signal: signal(from, last) });
-  byId("timeline").setAttribute("aria-label", words.summary(shown, transitions(shown).length));
-  words.now(byId("now"), shown.at(-1) ?? past.events.at(-1), classes);
-  if (byId("table").open) words.rows(byId("rows"), shown);
-  const [typical, slow] = [0.5, 0.95].map((share) => quantile(page.latencies, share));
-  byId("latency").textContent = typical === null ? "–" : `${typical.toFixed(1)} ms`;
-  byId("latency-slow").textContent = slow === null ? "–" : `${slow.toFixed(1)} ms`;
-  byId("score").textContent = words.right(shown);
-  byId("quiet").hidden = past.events.length > 0;
-  tell();
 }
 
-// A stream younger than the span fills it from the left.
-function range() {
-  const to = page.paused ?? end(),
-    first = page.past.events[0];
-  const from = first && first.window === 0 ? Math.max(to - page.span, first.time_s) : to - page.span;
+// Drawing
+
+function draw() {
+  if (!page.info) return view.showLatest(null);
+  const [from, to] = timeRange();
+  const events = view.draw(page.history, from, to, page.pausedAt ?? to);
+  byId("latency").textContent = formatQuantile(page.latencies, 0.5);
+  byId("latency-slow").textContent = formatQuantile(page.latencies, 0.95);
+  byId("score").textContent = formatAccuracy(events);
+  byId("quiet").hidden = page.history.events.length > 0;
+  view.announce();
+}
+
+// The time span up to now; a stream that is shorter than the span starts at the left.
+function timeRange() {
+  const to = page.pausedAt ?? latestTime();
+  const first = page.history.events[0];
+  const from = first?.window === 0 ? Math.max(to - page.span, first.time_s) : to - page.span;
   return [from, from + page.span];
 }
 
-// The newest moment that anything is known of.
-function end() {
-  const last = page.past.events.at(-1),
-    window = page.facts.window_s;
-  return Math.max(last ? last.time_s + window : window, page.past.times.at(-1) ?? 0);
+function latestTime() {
+  const last = page.history.events.at(-1);
+  return Math.max((last?.time_s ?? 0) + page.info.window_s, page.history.times.at(-1) ?? 0);
 }
 
-// Channels of one unit share an axis.
-function groups() {
-  const units = [...new Set(page.facts.units)],
-    chooser = byId("unit");
-  if (String(units) === chooser.dataset.units) return;
-  chooser.dataset.units = units;
-  chooser.replaceChildren(...units.map((unit) => make("option", "", unit)));
-  byId("unit-field").hidden = units.length < 2;
-}
-
-function drawn() {
-  const { units } = page.facts,
-    unit = byId("unit").value || units[0];
-  return units.flatMap((one, c) => (one === unit ? [c] : []));
-}
-
-function signalLegend() {
-  const { channels, units } = page.facts;
-  words.signalLegend(
-    byId("signal-legend"),
-    drawn().map((c) => `${channels[c]} (${units[c]})`),
-  );
-}
-
-function signal(from, to) {
-  const chosen = drawn();
-  return { names: chosen.map((c) => page.facts.channels[c]), ...page.past.signal(chosen, from, to) };
-}
-
-function point(event) {
-  byId("readout").textContent = event ? words.sentence(event) : "";
-}
-
-function pause() {
-  page.paused = page.paused === null && page.facts ? end() : null;
-  byId("pause").textContent = page.paused === null ? "Pause" : "Resume";
-  byId("pause").setAttribute("aria-pressed", String(page.paused !== null));
+function togglePause() {
+  page.pausedAt = page.pausedAt === null && page.info ? latestTime() : null;
+  byId("pause").textContent = page.pausedAt === null ? "Pause" : "Resume";
+  byId("pause").setAttribute("aria-pressed", String(page.pausedAt !== null));
   draw();
 }
 
-byId("pause").addEventListener("click", pause);
-byId("unit").addEventListener("change", () => (signalLegend(), draw()));
+byId("pause").addEventListener("click", togglePause);
+byId("unit").addEventListener("change", () => (setModel(), draw()));
 byId("table").addEventListener("toggle", draw);
 byId("spans").addEventListener("click", ({ target }) => {
   if (!target.dataset.span) return;
   for (const button of byId("spans").children) button.setAttribute("aria-pressed", String(button === target));
   page.span = Number(target.dataset.span);
   draw();
-  fill();
+  loadHistory();
 });
 byId("gate-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   token.set(byId("token").value.trim());
   byId("token").value = "";
   await refresh();
-  feed.now();
+  socket.connect();
 });
-refreshForEver();
+refreshRepeatedly();

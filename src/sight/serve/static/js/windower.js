@@ -1,8 +1,8 @@
-// From samples of one sensor to windows on the model's regular clock, as sight.signal.live_windows does it for a sensor that
-// ticks at the model's rate. Between uneven samples lies a straight line; nothing is filtered, for the motion sensor of
-// a phone (50 to 60 Hz) has little to fold back.
+// Cuts the samples of one sensor into windows on the model's regular clock, like sight.signal.live_windows for a sensor
+// at the model's rate. Uneven samples are interpolated linearly, without a filter, because the motion sensor of a phone
+// (50 to 60 Hz) causes little aliasing.
 
-// Part of a period by which rounding may move a timestamp.
+// Share of a sampling period by which rounding may shift a timestamp.
 const ROUNDING = 1e-3;
 
 export class Windower {
@@ -15,7 +15,7 @@ export class Windower {
     this.rows = new Float32Array(length * channels);
   }
 
-  // Take one sample and its time; return the windows that are now complete.
+  // Push one sample and its time; return the windows that are now complete.
   push(values, timeS) {
     if (!Number.isFinite(timeS) || timeS <= this.lastS || !values.every(Number.isFinite)) return [];
     if (timeS - this.lastS > this.limitS) this.#begin(timeS);
@@ -29,14 +29,13 @@ export class Windower {
     return windows;
   }
 
-  // Everything needed to go on later, half-filled window included.
+  // The complete state, including the incomplete window.
   state() {
-    const { rows, ...rest } = this;
-    return { ...rest, rows: rows.slice() };
+    return { ...this, rows: this.rows.slice() };
   }
 
   restore(state) {
-    if (state.rows?.length !== this.rows.length) throw new Error("The stored window does not fit; press Forget.");
+    if (state.rows?.length !== this.rows.length) throw new Error("The stored window does not fit; press Delete data.");
     Object.assign(this, state, { rows: state.rows.slice() });
   }
 

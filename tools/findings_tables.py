@@ -1,0 +1,487 @@
+"""Tables of docs/findings.md and of the README, computed from the committed benchmark rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sight.bench import leaderboard, paper_values
+from sight.bench.aggregate import MACRO_F1, grids
+from sight.bench.analyses import EDGES
+from sight.bench.feature_tables import persistence
+from sight.bench.multi_setting import MultiSettingSummary
+from sight.bench.plan import ORDERS
+from sight.bench.report import ORDER_NAMES
+from sight.bench.result_rows import arrays, matrices
+from sight.bench.settings import setting_group
+from sight.bench.stats import Difference
+from sight.bench.table_format import DASH, Cell, Table, delta_cells, number, points
+from tools.findings_data import (
+    AUTHORS,
+    EMA,
+    FILTERS,
+    KEEL,
+    SIGHT,
+    SOURCE_ONLY,
+    STICKY,
+    all_rows,
+    by_subject,
+    names,
+    paper_pairs,
+    rows_of,
+    speed,
+    summary,
+)
+
+#: Datasets of the paper's smaller tables.
+PAPER_DATASETS = {"harth": "HARTH", "capture24": "CAPTURE-24"}
+
+
+def markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table of texts."""
+    cells = [[Cell(text) for text in row] for row in rows]
+    return Table(name="", title="", heads=heads, rows=cells).markdown_body()
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Format a share in percent."""
+    return number(100 * share, digits)
+
+
+def lists(differences: Mapping[str, Difference]) -> list[str]:
+    """Return the settings on which a difference is better, worse and open, as three texts."""
+    found = []
+    for verdict in ("better", "worse", "open"):
+        own = [setting for setting, difference in differences.items() if difference.verdict == verdict]
+        found.append(f"all {len(own)}" if len(own) == len(differences) else ", ".join(own) or DASH)
+    return found
+
+
+def counts(differences: Mapping[str, Difference]) -> str:
+    """Return on how many settings a difference is better, open and worse."""
+    verdicts = [difference.verdict for difference in differences.values()]
+    return "/".join(str(verdicts.count(verdict)) for verdict in ("better", "open", "worse"))
+
+
+# --- what was run --------------------------------------------------------------------------------------------------
+
+
+def runs() -> str:
+    """Return the size of each setting."""
+    rows = all_rows()
+    lines = []
+    for setting, short in names().items():
+        own = rows[rows["setting"] == setting]
+        main = own[own["experiment"] == "table-main"]
+        link = f"[{short}](../benchmarks/results/{setting}/report.md)"
+        sizes = (main["target"].nunique(), main["sources"].nunique(), main["seed"].nunique(), len(own))
+        lines.append([link, own["dataset"].iloc[0], *(f"{size:,}" for size in sizes)])
+    subjects = len(rows.drop_duplicates(["dataset", "target"]))
+    datasets, seeds = rows["dataset"].nunique(), rows["seed"].nunique()
+    lines.append(["**all**", f"{datasets} datasets", f"{subjects} different", "", str(seeds), f"{len(rows):,}"])
+    return markdown(["Setting", "Dataset", "Target subjects", "Sources", "Seeds", "Rows"], lines)
+
+
+def seeds() -> str:
+    """Return the range of means over the seeds of source training, by setting."""
+    lines = []
+    for found in (paper_pairs(), summary("table-main")):
+        for short, own in found.summaries.items():
+            values = {SOURCE_ONLY: own.runs[SOURCE_ONLY]}
+            values |= {label: own.runs[label] - own.runs[SOURCE_ONLY] for label in (SIGHT, KEEL)}
+            cells = []
+            for label, scores in values.items():
+                means = scores.groupby(["seed", "target"]).mean().groupby("seed").mean()
+                cells.append(" to ".join(number(end, sign=label != SOURCE_ONLY) for end in (means.min(), means.max())))
+            lines.append([short, *cells])
+    return markdown(["Setting", "Source-only, points", "gain of SIGHT", "gain of Keel"], lines)
+
+
+# --- SIGHT ---------------------------------------------------------------------------------------------------------
+
+
+def sight() -> str:
+    """Return the gains of SIGHT and of simple filters on each setting."""
+    lines = []
+    for found in (paper_pairs(), summary("table-main")):
+        for short, own in found.summaries.items():
+            table = own.table
+            gains = dict(zip(table.index, delta_cells(table), strict=True))
+            wins, ties, losses, harmed, runs_ = table.loc[SIGHT, ["wins", "ties", "losses", "harmed", "runs"]]
+            cells = [f"{gains[label].text} {gains[label].below}" for label in (SIGHT, AUTHORS, EMA, STICKY)]
+            level = number(table.at[SOURCE_ONLY, "subject_mean"])
+            record = f"{wins:.0f}/{ties:.0f}/{losses:.0f}"
+            lines.append([short, level, cells[0], record, percent(harmed / runs_), *cells[1:]])
+    nine = summary("table-main")
+    means = [points(nine.gain(label)) for label in (SIGHT, AUTHORS, EMA, STICKY)]
+    level = number(nine.column("subject_mean").loc[SOURCE_ONLY].mean())
+    lines.append(["**Mean of the nine**", level, means[0], "", percent(nine.harmed(SIGHT)), *means[1:]])
+    heads = ["Setting", SOURCE_ONLY, SIGHT, "won/tied/lost", "harmed, %", AUTHORS, EMA, STICKY]
+    return markdown(heads, lines)
+
+
+def paper() -> str:
+    """Return the paper's values for SIGHT beside ours, on the pairs of the paper."""
+    lines = []
+    for short, own in paper_pairs().summaries.items():
+        table = own.table
+        gain = points(own.difference(SIGHT, SOURCE_ONLY))
+        levels = [number(table.at[SOURCE_ONLY, column]) for column in ("paper", "mean")]
+        lines.append([short, *levels, number(table.at[SIGHT, "paper_delta"], sign=True), gain])
+    for dataset, name in PAPER_DATASETS.items():
+        level = paper_values.values()["main", dataset, "average", SOURCE_ONLY].value
+        gains = dict(zip(PAPER_DATASETS, _paper("main", SIGHT, base=SOURCE_ONLY), strict=True))
+        lines.append([name, number(level), "not run", gains[dataset], "not run"])
+    return markdown(["Pairs", "Source-only, paper", "Source-only, here", "SIGHT, paper", "SIGHT, here"], lines)
+
+
+def filters() -> str:
+    """Return simple filters against SIGHT."""
+    nine = summary("table-main")
+    lines = [
+        [label, points(nine.difference(label, SIGHT)), *lists(nine.by_setting(label, SIGHT))]
+        for label in FILTERS
+        if label in nine.methods
+    ]
+    return markdown(["Filter against SIGHT", "mean", "better on", "worse on", "no difference shown on"], lines)
+
+
+def macro_f1() -> str:
+    """Return the gains of SIGHT and Keel under three definitions of macro-F1, and the best method."""
+    labels = (SOURCE_ONLY, SIGHT, KEEL)
+    found = [summary("table-main", metric=metric, labels=labels) for metric in MACRO_F1]
+    gains = [own.by_setting(label) | {"**Mean**": own.gain(label)} for label in (SIGHT, KEEL) for own in found]
+    columns = [metric.replace("macro_f1", "gain") for metric in MACRO_F1]
+    lines = []
+    for short, own in summary("table-main").summaries.items():
+        best = dict.fromkeys(str(own.table[column].idxmax()) for column in columns)
+        lines.append([short, *(points(gain[short]) for gain in gains), ", ".join(best)])
+    lines.append(["**Mean**", *(points(gain["**Mean**"]) for gain in gains), ""])
+    kinds = ("union", "truth", "all")
+    return markdown(["Setting", *(f"{label}, {kind}" for label in (SIGHT, KEEL) for kind in kinds), "best"], lines)
+
+
+def order() -> str:
+    """Return the gains over source-only by stream order, and the differences that order makes."""
+    found = {name: summary("order", order=name) for name in ORDERS}
+    first, *others = found.values()
+    lines = []
+    for label in (SIGHT, STICKY, "OATTA", KEEL):
+        gains = [points(own.gain(label)) for own in found.values()]
+        lines.append([first.marked[label], *gains, *(points(first.difference(label, label, own)) for own in others)])
+    for short, own in first.summaries.items():
+        gains = [points(each.summaries[short].difference(SIGHT, SOURCE_ONLY)) for each in found.values()]
+        against = [points(own.difference(SIGHT, SIGHT, other.summaries[short])) for other in others]
+        lines.append([f"SIGHT on {short}", *gains, *against])
+    heads = ["Method", *ORDER_NAMES.values(), "chronological less blocks", "chronological less shuffled"]
+    return markdown(heads, lines)
+
+
+def geometry() -> str:
+    """Return the separability of changes and the accuracy of routing, by setting."""
+    rows = rows_of("geometry")
+    columns = ["auc", "auc_true", "routing_top1", "chance", "raw_top1"]
+    means = rows.groupby("setting")[columns].mean()
+    gates = {kind: _gates(rows, kind) for kind in ("inside", "change")}
+    against = by_subject(rows, 100 * (rows["routing_top1"] - rows["raw_top1"]))
+    lines = []
+    for setting, short in setting_group().items():
+        if setting in means.index:
+            own = means.loc[setting]
+            gate = [number(gates[kind][setting], 2) for kind in gates]
+            shares = [percent(own[name], 0) for name in ("routing_top1", "chance", "raw_top1")]
+            aucs = [number(own[name], 2) for name in ("auc", "auc_true")]
+            lines.append([short, *aucs, *gate, *shares, points(against[short])])
+    overall = means.mean()
+    gate = [number(float(np.mean(list(own.values()))), 2) for own in gates.values()]
+    shares = [percent(overall[name], 0) for name in ("routing_top1", "chance", "raw_top1")]
+    lines.append(["**Mean**", *(number(overall[name], 2) for name in ("auc", "auc_true")), *gate, *shares, ""])
+    heads = ["Setting", "AUC", "AUC, true class", "gate inside", "gate at a change", "routing, %", "chance, %"]
+    return markdown([*heads, "source-only, %", "routing less source-only"], lines)
+
+
+def _gates(rows: Any, kind: str) -> dict[str, float]:
+    """Return SIGHT's mean gate at beta = 1 from the histograms of similarity, by setting."""
+    middle = (EDGES[1:] + EDGES[:-1]) / 2
+    surprise, found = 1 - np.exp(-((1 - middle) ** 2)), {}
+    for setting, own in rows.groupby("setting"):
+        histogram = arrays(own, f"histogram_{kind}").sum(axis=0)
+        found[str(setting)] = float((histogram * surprise).sum() / max(histogram.sum(), 1))
+    return found
+
+
+def prototypes() -> str:
+    """Return persistence, and the cosine of prototypes and class centroids, by setting."""
+    rows, repeats = rows_of("prototypes"), rows_of("motivation")
+    ends = {name: rows[f"prototype_{name}"].map(_finite_mean) for name in ("first", "last")}
+    moved = by_subject(rows, ends["last"] - ends["first"])
+    lines = []
+    for setting, short in setting_group().items():
+        own = repeats[repeats["setting"] == setting]
+        if len(own):
+            stays = [number(persistence(own, f"transitions_{kind}"), 2) for kind in ("true", "raw")]
+            here = rows["setting"] == setting
+            cosines = [number(ends[name][here].mean(), 2) for name in ends]
+            change = moved.get(short)
+            text = DASH if change is None else f"{change.mean:+.2f} [{change.low:+.2f}, {change.high:+.2f}]"
+            lines.append([short, *stays, *cosines, text])
+    heads = ["Setting", "persistence, truth", "persistence, source-only", "cosine, first segment", "last segment"]
+    return markdown([*heads, "change"], lines)
+
+
+def _finite_mean(values: Any) -> float:
+    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+def ablation() -> str:
+    """Return SIGHT without each mechanism."""
+    return _variants("ablation")
+
+
+def design() -> str:
+    """Return SIGHT with simpler design choices."""
+    return _variants("design")
+
+
+def _variants(experiment: str) -> str:
+    found = summary(experiment)
+    lines = [
+        [
+            label,
+            points(found.difference(label, SIGHT)),
+            *lists(found.by_setting(label, SIGHT)),
+            *_paper(experiment, label),
+        ]
+        for label in found.complete
+        if label not in (SOURCE_ONLY, SIGHT)
+    ]
+    heads = ["Variant against SIGHT", "mean", "better on", "worse on", "no difference shown on"]
+    return markdown([*heads, *(f"paper, {name}" for name in PAPER_DATASETS.values())], lines)
+
+
+def _paper(table: str, label: str, condition: str = "average", base: str = SIGHT) -> list[str]:
+    """Return the differences to another method that the paper prints on its datasets."""
+    found = []
+    for dataset in PAPER_DATASETS:
+        values = [paper_values.average(table, dataset, condition, method) for method in (label, base)]
+        known = [value for value in values if value is not None]
+        found.append(number(known[0] - known[1], sign=True) if len(known) == 2 else DASH)
+    return found
+
+
+def sensitivity() -> str:
+    """Return how far each hyper-parameter of SIGHT moves the mean over its grid."""
+    found = summary("sensitivity")
+    means = found.column("subject_mean").mean(axis=1)
+    lines = []
+    for name, labels in grids(means.index).items():
+        best = max(labels.values(), key=lambda label: means[label])
+        spread = float(np.ptp(means[list(labels.values())]))
+        values = ", ".join(f"{value:g}" for value in labels)
+        lines.append([f"`{name}`", values, number(spread), best, points(found.difference(best, SIGHT))])
+    heads = ["Hyper-parameter", "grid", "range of the mean", "best value", "best value against SIGHT"]
+    return markdown(heads, lines)
+
+
+def networks() -> str:
+    """Return the gains of SIGHT and the sticky filter by network."""
+    lines = []
+    for encoder in ("cnn", "resnet", "transformer"):
+        found, name = summary("backbones", encoder=encoder), paper_values.CONDITIONS[encoder]
+        gains = [points(found.gain(label)) for label in (SIGHT, STICKY)]
+        lines.append([name, *gains, *_paper("backbone", SIGHT, name, SOURCE_ONLY)])
+    return markdown(
+        ["Network", "SIGHT", "Sticky", *(f"SIGHT, paper, {name}" for name in PAPER_DATASETS.values())], lines
+    )
+
+
+def segments() -> str:
+    """Return accuracy and segment errors, averaged over settings."""
+    labels = (SOURCE_ONLY, EMA, STICKY, SIGHT, AUTHORS, KEEL)
+    heads = ("Accuracy", "Fragmented (%)", "Events inserted", "Changes missed (%)", "Delay (windows)")
+    return leaderboard.mean_scores(summary("table-main"), "", "", labels=labels, heads=heads).markdown_body()
+
+
+def cost() -> str:
+    """Return the time per window of some methods, and the range of the encoder's own time."""
+    lines = []
+    for name, shape in speed()["shapes"].items():
+        methods = {row["method"]: row for row in shape["methods"]}
+        alone = [row["source_ms_per_window"] for row in shape["methods"] if row["source"] == "onnx"]
+        cells = []
+        for method in ("none", "sticky", "sight", "keel", "tent", "rotta"):
+            printed = methods[method]["paper_ms_per_window"]
+            cells.append(f"{methods[method]['ms_per_window']:.2f}" + (f" ({printed:g})" if printed else ""))
+        update, span = f"{shape['update_us']['replay']:.1f}", f"{min(alone):.2f} to {max(alone):.2f}"
+        lines.append([PAPER_DATASETS[name], *cells, update, span])
+    heads = ["Shape", "none", "sticky", "sight", "keel", "tent", "rotta", "SIGHT's update, µs", "encoder alone"]
+    return markdown(heads, lines)
+
+
+# --- Keel ----------------------------------------------------------------------------------------------------------
+
+
+def errors() -> str:
+    """Return how concentrated the errors of source-only are, by setting."""
+    rows = rows_of("table-main", label=SOURCE_ONLY)
+    lines = []
+    for setting, short in setting_group().items():
+        confusions = matrices(rows[rows["setting"] == setting], "confusion")
+        lines.append([short, *(number(_mean(confusions, share), 0) for share in (_to_one_class, _in_missed_classes))])
+    for kind, name in (("-single", "**Single sources**"), ("-pooled", "**Pooled sources**")):
+        own = rows[rows["setting"].str.endswith(kind)]
+        parts = [matrices(part, "confusion") for _, part in own.groupby("setting")]
+        shares = [
+            [_share(one, share) for part in parts for one in part] for share in (_to_one_class, _in_missed_classes)
+        ]
+        lines.append([name, *(number(float(np.nanmean(values)), 0) for values in shares)])
+    return markdown(["Setting", "errors in one wrong class, %", "errors in classes never recognised, %"], lines)
+
+
+def _mean(confusions: Any, share: Callable[[Any], tuple[float, float]]) -> float:
+    return float(np.nanmean([_share(one, share) for one in confusions]))
+
+
+def _share(confusion: Any, share: Callable[[Any], tuple[float, float]]) -> float:
+    part, total = share(confusion)
+    return 100 * part / total if total else float("nan")
+
+
+def _to_one_class(confusion: Any) -> tuple[float, float]:
+    """Return the wrong windows with the most frequent wrong class of their class, and all wrong windows."""
+    wrong = confusion * (1 - np.eye(len(confusion)))
+    return wrong.max(axis=1).sum(), wrong.sum()
+
+
+def _in_missed_classes(confusion: Any) -> tuple[float, float]:
+    """Return the wrong windows in classes without a single right window, and all wrong windows."""
+    right = np.diag(confusion)
+    wrong = confusion.sum(axis=1) - right
+    return wrong[right == 0].sum(), wrong.sum()
+
+
+def results() -> str:
+    """Return the table of the README: source-only, best filter, SIGHT, best baseline and Keel on each setting."""
+    return overview(summary("table-main"))
+
+
+def overview(found: MultiSettingSummary) -> str:
+    """Return levels and gains of the methods that a reader asks for first; the best of a group by hindsight."""
+    levels, gains = found.column("subject_mean").loc[SOURCE_ONLY], found.column("delta")
+    baselines = [label for label in found.methods if label not in (SOURCE_ONLY, KEEL)]
+    groups = {
+        "Best filter": [label for label in FILTERS if label in found.methods],
+        SIGHT: [SIGHT],
+        AUTHORS: [AUTHORS],
+        "Best baseline": baselines,
+        KEEL: [KEEL],
+    }
+    lines, kept = [], []
+    for short, level in levels.items():
+        best = {head: gains[short].reindex(labels).dropna() for head, labels in groups.items()}
+        kept.append([own.max() for own in best.values()])
+        cells = [
+            _level(level, own.max(), found.marked[own.idxmax()] if "Best" in head else "") for head, own in best.items()
+        ]
+        lines.append([str(short), number(level), *cells])
+    mean = float(levels.mean())
+    lines.append(["**Mean**", number(mean), *(_level(mean, gain) for gain in np.mean(kept, axis=0))])
+    return markdown(["Setting", SOURCE_ONLY, *groups], lines)
+
+
+def _level(level: float, gain: float, name: str = "") -> str:
+    return f"{number(level + gain)} ({number(gain, sign=True)}) {name}".strip()
+
+
+def baselines() -> str:
+    """Return Keel against every other method."""
+    nine = summary("table-main")
+    others = [label for label in nine.methods if label not in (KEEL, SOURCE_ONLY)]
+    lines = []
+    for label in (SOURCE_ONLY, *sorted(others, key=lambda label: nine.difference(KEEL, label).mean)):
+        by_setting = nine.by_setting(KEEL, label)
+        better = sum(difference.verdict == "better" for difference in by_setting.values())
+        where = [f"{better} of {len(by_setting)}", *lists(by_setting)[1:]]
+        lines.append([nine.marked[label], points(nine.difference(KEEL, label)), *where, percent(nine.harmed(label))])
+    heads = ["Keel against", "mean", "better on", "worse on", "no difference shown on", "harmed by that method, %"]
+    return markdown(heads, lines)
+
+
+def keel_parts() -> str:
+    """Return what Keel loses without each part, and the gains of its variants."""
+    found = summary("keel-parts")
+    labels = [label for label in found.complete if found.methods[label] == "keel"]
+    lines = []
+    for label in sorted(labels, key=lambda label: found.difference(label, KEEL).mean):
+        apart = (
+            ["", ""]
+            if label == KEEL
+            else [points(found.difference(label, KEEL)), counts(found.by_setting(label, KEEL))]
+        )
+        lines.append([label, *apart, points(found.gain(label)), percent(found.harmed(label))])
+    return markdown(["Variant", "against Keel", "better/open/worse", "against source-only", "harmed, %"], lines)
+
+
+def stress() -> str:
+    """Return the gains on shuffled streams and on streams of one class."""
+    lines = []
+    for name, found in (("shuffled", summary("order", order="shuffled")), ("one class", summary("stress"))):
+        for short, own in found.summaries.items():
+            gains = [points(own.difference(label, SOURCE_ONLY)) for label in (SIGHT, STICKY, KEEL)]
+            harmed, total = own.table.loc[KEEL, ["harmed", "runs"]]
+            lines.append([f"{name}, {short}", *gains, percent(harmed / total)])
+        means = [points(found.gain(label)) for label in (SIGHT, STICKY, KEEL)]
+        lines.append([f"**{name}, mean**", *means, percent(found.harmed(KEEL))])
+    return markdown(["Stream", SIGHT, STICKY, KEEL, "harmed by Keel, %"], lines)
+
+
+def losses() -> str:
+    """Return where Keel loses: harmed runs, subjects with a loss, and a better method, by setting."""
+    nine = summary("table-main")
+    lines = []
+    for short, own in nine.summaries.items():
+        table = own.table
+        harmed = [percent(table.at[label, "harmed"] / table.at[label, "runs"]) for label in (KEEL, SIGHT)]
+        lost = f"{table.at[KEEL, 'losses']:.0f} of {own.subjects}"
+        best = str(table["delta"].idxmax())
+        against = "" if best == KEEL else f"{best}: {points(own.difference(KEEL, best))}"
+        lines.append([short, *harmed, lost, against])
+    count = sum(own.table.at[KEEL, "losses"] for own in nine.summaries.values())
+    total = sum(own.subjects for own in nine.summaries.values())
+    harmed = [percent(nine.harmed(label)) for label in (KEEL, SIGHT)]
+    lines.append(["**All**", *harmed, f"{count:.0f} of {total}", ""])
+    heads = [
+        "Setting",
+        "harmed by Keel, %",
+        "harmed by SIGHT, %",
+        "subjects with a loss",
+        "Keel against a better method",
+    ]
+    return markdown(heads, lines)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "results": results,
+    "findings-runs": runs,
+    "findings-seeds": seeds,
+    "findings-sight": sight,
+    "findings-paper": paper,
+    "findings-filters": filters,
+    "findings-macro-f1": macro_f1,
+    "findings-order": order,
+    "findings-geometry": geometry,
+    "findings-prototypes": prototypes,
+    "findings-ablation": ablation,
+    "findings-design": design,
+    "findings-sensitivity": sensitivity,
+    "findings-networks": networks,
+    "findings-segments": segments,
+    "findings-cost": cost,
+    "findings-errors": errors,
+    "findings-baselines": baselines,
+    "findings-keel-parts": keel_parts,
+    "findings-stress": stress,
+    "findings-losses": losses,
+}

@@ -1,0 +1,184 @@
+"""Tables of docs/keel.md, computed from the files in benchmarks/results/keel."""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sight.bench.table_format import interval, number
+from tools.findings_tables import markdown
+
+FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "keel"
+#: Names of the settings in the files, and their short names.
+SETTINGS = {
+    "extrasensory_P": "ExtraSensory P",
+    "hugadb_P": "HuGaDB P",
+    "hugadb_S": "HuGaDB S",
+    "hapt-total_P": "HAPT P",
+    "hapt-total_S": "HAPT S",
+    "hapt-body_P": "HAPT body P",
+    "hapt-body_S": "HAPT body S",
+    "wisdm_P": "WISDM P",
+    "wisdm_S": "WISDM S",
+}
+METHODS = ("ema", "sticky", "sticky-learned", "oatta", "lame", "t3a", "sight", "sight-authors", "composite A", "keel")
+#: Names of Keel's variants in the files, and in the table.
+PARTS = {
+    "keel": "Keel",
+    "keel-without-prototypes": "without `prototypes` (class-mean evidence)",
+    "keel-without-align": "without `align`",
+    "keel-without-debias": "without `debias`",
+    "keel-without-guard": "without `guard` (coverage guard)",
+    "keel-without-doubt": "without `doubt` (confidence guard)",
+    "keel-without-surprise": "without `surprise`",
+    "keel-without-temper": "without `temper`",
+    "keel-without-learned-hazard": "hazard not learned",
+    "keel-filter-only": "filter only",
+    "keel-without-filter": "without the filter",
+    "keel-without-stats": "without `SourceStats`",
+}
+#: Scores for unknown classes in the file, and in the table.
+SCORES = {
+    "max p": "highest probability of the source model",
+    "max q": "highest probability of Keel",
+    "energy": "energy of the logits",
+    "distance": "distance to the nearest class mean",
+    "cosine": "highest cosine to a class mean",
+    "agreement": "agreement of head and class means",
+}
+
+
+@functools.cache
+def read(name: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV file."""
+    with (FOLDER / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _by_setting(rows: Iterable[Sequence[str]], *more: str) -> str:
+    return markdown(["", *SETTINGS.values(), *more], rows)
+
+
+def _figures(method: str, half: str = "all", column: str = "gain", harmed: str = "harmed") -> list[str]:
+    """Return a figure of a method on each setting, its mean, and the share of harmed runs."""
+    own = {row["setting"]: row for row in read("summary") if row["method"] == method and row["half"] == half}
+    values = [float(own[setting][column]) for setting in SETTINGS]
+    runs = [sum(int(own[setting][name]) for setting in SETTINGS) for name in (harmed, "runs")]
+    cells = [number(value, sign=column != "macro_f1") for value in (*values, float(np.mean(values)))]
+    return [*cells, "" if column == "macro_f1" else f"{100 * runs[0] / runs[1]:.1f} %"]
+
+
+def gains() -> str:
+    """Return the gain of each method over source-only, and Keel's intervals."""
+    rows = [["source-only, points", *_figures("none", column="macro_f1")]]
+    rows += [[method, *_figures(method)] for method in METHODS]
+    own = {row["setting"]: row for row in read("summary") if row["method"] == "keel" and row["half"] == "all"}
+    ends = [[float(own[setting][name]) for name in ("gain_low", "gain_high")] for setting in SETTINGS]
+    rows.append(["keel, 95 % interval", *(interval(low, high) for low, high in ends), "", ""])
+    return _by_setting(rows, "mean", "harmed")
+
+
+def halves() -> str:
+    """Return the gains on development and held-out subjects."""
+    rows = []
+    for half in ("development", "held out"):
+        rows.append([f"source-only, {half}", *_figures("none", half, "macro_f1")])
+        rows += [
+            [f"{method}, {half}", *_figures(method, half)] for method in ("sticky", "sight", "composite A", "keel")
+        ]
+    return _by_setting(rows, "mean", "harmed")
+
+
+def accuracy() -> str:
+    """Return the gains in accuracy."""
+    methods = ("sticky", "sight", "keel")
+    rows = [[method, *_figures(method, column="accuracy_gain", harmed="harmed_accuracy")] for method in methods]
+    return _by_setting(rows, "mean", "harmed")
+
+
+def changes() -> str:
+    """Return the figures of activity changes."""
+    names = {
+        "fragmentation": ("predicted changes per true change", 1),
+        "delay": ("windows to the new class", 1),
+        "missed": ("share missed", 2),
+    }
+    own = {(row["setting"], row["method"]): row for row in read("changes")}
+    rows = [
+        [f"{method}, {text}", *(f"{float(own[setting, method][name]):.{digits}f}" for setting in SETTINGS)]
+        for name, (text, digits) in names.items()
+        for method in ("none", "sticky", "sight", "keel")
+    ]
+    return _by_setting(rows)
+
+
+def network_baselines() -> str:
+    """Return the gains of baselines that adapt the network."""
+    scores: dict[str, dict[tuple[str, str, str], float]] = {}
+    for row in read("network_baselines"):
+        run = (row["setting"], row["source"], row["target"])
+        scores.setdefault(row["method"], {})[run] = float(row["macro_f1"])
+    base, rows = scores.pop("none"), []
+    for method in (*(name for name in scores if name != "keel"), "keel"):
+        apart = {run: value - base[run] for run, value in scores[method].items()}
+        means = [float(np.mean([gain for run, gain in apart.items() if run[0] == setting])) for setting in SETTINGS]
+        harmed = 100 * float(np.mean([gain < -3 for gain in apart.values()]))
+        rows.append([method, *(number(mean, sign=True) for mean in (*means, float(np.mean(means)))), f"{harmed:.1f} %"])
+    return _by_setting(rows, "mean", "harmed")
+
+
+def parts() -> str:
+    """Return the gains of Keel without each part."""
+    return _by_setting([[name, *_figures(method)] for method, name in PARTS.items()], "mean", "harmed")
+
+
+def stress() -> str:
+    """Return the gains on shuffled streams and on streams of one class."""
+    methods = ("sticky", "sight", "keel")
+    rows = [[f"{method}, shuffled, macro-F1", *_figures(f"{method}@shuffled")] for method in methods]
+    figures = {"column": "accuracy_gain", "harmed": "harmed_accuracy"}
+    rows += [[f"{method}, one class, accuracy", *_figures(f"{method}@alone", **figures)] for method in methods]
+    return _by_setting(rows, "mean", "harmed")
+
+
+def fixed_lag() -> str:
+    """Return the gains of predictions that wait for later windows."""
+    texts = {"0": "no delay", "1": "1 window", "all": "whole recording"}
+    rows = [
+        [
+            texts.get(row["lag"], f"{row['lag']} windows"),
+            *(number(float(row[name]), sign=True) for name in (*SETTINGS, "mean")),
+        ]
+        for row in read("fixed_lag")
+        if row["figure"] == "macro_f1_gain" and row["lag"] != "10"
+    ]
+    return _by_setting(rows, "mean")
+
+
+def unknown_classes() -> str:
+    """Return how well scores detect windows of a class that the source model does not know."""
+    own = {(row["dataset"], row["score"]): row for row in read("unknown_classes") if row["left_out"] == "mean"}
+    rows = []
+    for score, text in SCORES.items():
+        found = [own[dataset, score] for dataset in ("hapt-total", "wisdm")]
+        areas = [f"{float(row['auroc']):.2f}" for row in found]
+        detected = [f"{100 * float(row['unknown_detected_at_5_percent_false_alarms']):.0f} %" for row in found]
+        rows.append([text, *areas, *detected])
+    return markdown(["score", "AUROC, HAPT", "AUROC, WISDM", "detected, HAPT", "detected, WISDM"], rows)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "keel-gains": gains,
+    "keel-halves": halves,
+    "keel-accuracy": accuracy,
+    "keel-changes": changes,
+    "keel-network-baselines": network_baselines,
+    "keel-parts": parts,
+    "keel-stress": stress,
+    "keel-fixed-lag": fixed_lag,
+    "keel-unknown-classes": unknown_classes,
+}

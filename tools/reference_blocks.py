@@ -1,0 +1,139 @@
+"""Generated parts of the reference pages: commands, methods, memory and speed."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator
+
+import typer.main
+from typer.testing import CliRunner
+
+from sight import registry
+from sight.bench import paper_values
+from sight.bench.speed_tables import speed_tables
+from sight.bench.timing_models import SHAPES, Shape
+from sight.card import ModelCard
+from sight.cli import app
+from sight.encoders.cnn import CNN
+from sight.methods import presets
+from sight.sources.torch import TorchSource
+from tools.findings_data import speed
+from tools.findings_tables import markdown
+
+#: Reasons for figures that differ from the paper's by more than one percent.
+MEMORY_NOTES = {
+    "rotta": "full memory counted; the paper's HARTH value is a mean over memories that are not always full",
+    "oftta": "every support counted; the paper's HARTH value is a mean over sets that are not always full",
+    "accup": "every support counted; the paper's HARTH value is a mean over sets that are not always full",
+    "oatta": "counts, belief and gate; what the paper counts is unknown",
+}
+
+
+def commands() -> str:
+    """Return every command with its help text."""
+    parts = []
+    for words in _command_paths(typer.main.get_command(app)):
+        shown = CliRunner().invoke(
+            app, [*words, "--help"], prog_name="sight", env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+        )
+        text = "\n".join(line.rstrip() for line in shown.output.strip().splitlines())
+        parts.append(f"## sight {' '.join(words)}\n\n```text\n{text}\n```")
+    return "\n\n".join(parts)
+
+
+def _command_paths(command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if hasattr(command, "commands"):
+        if words and command.invoke_without_command:
+            yield words
+        for name, inner in command.commands.items():
+            yield from _command_paths(inner, (*words, name))
+    else:
+        yield words
+
+
+def method_needs() -> str:
+    """Return what each method needs."""
+    rows = []
+    for name in registry.names("methods"):
+        needs = registry.get("methods", name).needs
+        flags = ["yes" if flag else "-" for flag in (needs.gradient, needs.batch, needs.raw_windows)]
+        link = f"[{name}](#{name}){' *' if needs.completed else ''}"
+        rows.append([link, *flags[:2], needs.source_stats, flags[2], needs.gap])
+    heads = ["method", "gradient", "depends on the batch", "source statistics", "keeps windows", "at a gap"]
+    return markdown(heads, rows)
+
+
+def method_presets() -> str:
+    """Return the fields in which the presets differ."""
+    rows = []
+    for method, changed in presets.PRESETS["sight-paper"].items():
+        defaults = {field.name: field.default for field in dataclasses.fields(registry.get("methods", method))}
+        different = {name: value for name, value in changed.items() if value != defaults[name]}
+        rows += [[method, f"`{name}`", str(defaults[name]), str(value)] for name, value in different.items()]
+    return markdown(["method", "field", "authors", "sight-paper"], rows)
+
+
+def method_reference() -> str:
+    """Return fields and docstring of each method."""
+    parts = []
+    for name in registry.names("methods"):
+        cls = registry.get("methods", name)
+        fields = ", ".join(f"{field.name}={field.default!r}" for field in dataclasses.fields(cls)) or "none"
+        parts.append(f"## {name}\n\nFields: `{fields}`\n\n```text\n{inspect.getdoc(cls) or ''}\n```")
+    return "\n\n".join(parts)
+
+
+def memory() -> str:
+    """Return the memory of each method at both shapes, as the sum of the kinds that the paper counts."""
+    rows = []
+    for name in registry.names("methods"):
+        printed = [_paper_memory(name, shape.name) for shape in SHAPES]
+        if None in printed:
+            continue
+        counted = [_memory(name, shape) for shape in SHAPES]
+        cells = [
+            text for (_, size), value in zip(counted, printed, strict=True) for text in (f"{size:.1f}", f"{value:g}")
+        ]
+        off = any(abs(size - value) > 0.01 * value for (_, size), value in zip(counted, printed, strict=True))
+        rows.append([name, " + ".join(counted[0][0]) or "-", *cells, MEMORY_NOTES[name] if off else ""])
+    heads = ["method", "counted", "HARTH shape", "paper", "CAPTURE-24 shape", "paper", "remark"]
+    return markdown(heads, rows)
+
+
+def _paper_memory(name: str, dataset: str) -> float | None:
+    printed = {key[3].lower(): own.value for key, own in paper_values.values("state_kib").items() if key[1] == dataset}
+    return printed.get(name)
+
+
+def _memory(name: str, shape: Shape) -> tuple[list[str], float]:
+    """Return the kinds that count, and their sum in KB."""
+    network = CNN(channels=shape.channels, classes=shape.classes)
+    card = ModelCard(
+        encoder="cnn", encoder_args=network.encoder_args, classes=tuple(f"class {k}" for k in range(shape.classes)),
+        channels=("x", "y", "z"), units=("g",) * 3, rate_hz=shape.rate_hz, window_s=shape.length / shape.rate_hz,
+        stride_s=shape.stride_s, mean=(0.0,) * 3, std=(1.0,) * 3,
+    )  # fmt: skip
+    adapter = registry.method(name, preset="sight-paper").bind(TorchSource(network, classes=card.classes, card=card))
+    kinds = {kind: size for kind, size in adapter.state_bytes().items() if size}
+    counted = [kind for kind in getattr(adapter, "MEMORY_SUM", kinds) if kind in kinds]
+    return counted, sum(kinds[kind] for kind in counted) / 1024
+
+
+def speed_machine() -> str:
+    """Return the machine behind the figures of speed."""
+    machine = speed()["machine"]
+    names = ("processor", "cores", "load_average_at_start", "python", "torch", "onnxruntime", "numba")
+    values = {name: machine[name] for name in names} | {"kernel": speed()["kernel"]}
+    return markdown(["machine", ""], [[name.replace("_", " "), str(value)] for name, value in values.items()])
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "method-needs": method_needs,
+    "method-presets": method_presets,
+    "method-reference": method_reference,
+    "memory": memory,
+    "speed-machine": speed_machine,
+    **{f"speed-{table.name}": table.markdown_body for table in speed_tables(speed())},
+}
