@@ -74,8 +74,8 @@ def test_a_folder_lists_its_recordings_by_relative_path_and_suffix_if_needed(tmp
 def test_what_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no file or folder"):
         sight.read(tmp_path / "none.csv", toy_source())
-    with pytest.raises(TypeError, match="colums"):
-        sight.read(write_csv(tmp_path / "walk.csv"), toy_source(), colums={})
+    with pytest.raises(TypeError, match="unknown_option"):
+        sight.read(write_csv(tmp_path / "walk.csv"), toy_source(), unknown_option={})
     with pytest.raises(ValueError, match="no card"):
         sight.read(tmp_path / "walk.csv", ToySource())
 
