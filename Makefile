@@ -1,4 +1,5 @@
-# Everything a fresh machine needs: each target makes its own environment first.
+# Every target creates the environment it needs first. Missing Debian packages are installed if that is possible (root);
+# otherwise a message names them, and the tests that need them are skipped by name (with CI=true they fail).
 PYTHON ?= python3
 BIN := .venv/bin
 BARE := .venv-bare/bin
@@ -11,11 +12,11 @@ export OMP_NUM_THREADS ?= 1
 demo: .venv/.ready ## train on synthetic wearers, adapt to an unseen one, write a report
 	$(BIN)/sight demo
 
-test: .venv/.ready .venv-bare/.ready browser servers lint ## everything that should hold, in minutes
-	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile
+test: .venv/.ready .venv-bare/.ready browser servers lint ## run all tests but the long ones, and lint
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile -rs
 
-test-long: .venv/.ready .venv-spark/.ready browser servers java ## engines, kills and soaks
-	$(BIN)/python -m pytest -m long tests
+test-long: .venv/.ready .venv-spark/.ready browser servers java ## run the long tests: engines, kills, soaks
+	$(BIN)/python -m pytest -m long tests -rs
 
 lint: .venv/.ready ## style, types, direction of imports, spelling
 	$(BIN)/ruff check src tests tools benchmarks
@@ -24,18 +25,18 @@ lint: .venv/.ready ## style, types, direction of imports, spelling
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests tools docs benchmarks/keel *.md
 
-bench: .venv/.ready ## speed of every method, beside the paper's
+bench: .venv/.ready ## measure the speed of every method
 	$(BIN)/sight bench speed
 
-docs: .venv/.ready ## write generated pages and tables anew
+docs: .venv/.ready ## regenerate tables and pages of the docs
 	$(BIN)/python -m tools.build_docs write
 
-# Chromium opens reports and pages in the tests.
+# Chromium for tests of reports and pages.
 browser:
 	@command -v chromium >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends chromium fonts-dejavu-core; } \
 		|| echo "Chromium is missing; install it (Debian: apt-get install chromium) to run the page tests."
 
-# Redis and Mosquitto, for the tests that start real ones; packages that start theirs at once are told not to.
+# Redis and Mosquitto for tests that start them; RUNLEVEL=1 keeps their packages from starting a service.
 servers:
 	@{ command -v redis-server && PATH=$$PATH:/usr/sbin command -v mosquitto; } >/dev/null \
 		|| { apt-get update -q && RUNLEVEL=1 apt-get install -q -y --no-install-recommends redis-server mosquitto; } \
@@ -52,13 +53,13 @@ fleet-env: java .venv-spark/.ready ## Spark in an environment of its own, for si
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[$(EXTRAS)]"
 	@touch $@
 
-# The base install alone, to prove that what is optional is optional.
+# The base install alone, for tests without the optional packages.
 .venv-bare/.ready: pyproject.toml constraints.txt
 	test -x $(BARE)/python || $(PYTHON) -m venv .venv-bare
 	$(BARE)/python -m pip install -q -c constraints.txt -e .
 	@touch $@
 
-# pyspark wants pandas before 3, so Spark does not share the environment of the rest; all other pins hold.
+# pyspark needs pandas before 3, so Spark has its own environment; all other pins are the same.
 .venv-spark/.ready: pyproject.toml constraints.txt
 	test -x $(SPARK)/python || $(PYTHON) -m venv .venv-spark
 	grep -v '^pandas==' constraints.txt > .venv-spark/constraints.txt
