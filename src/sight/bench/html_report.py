@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
-from string import Template
 
 from sight._version import __version__
 from sight.bench import paper_values
 from sight.bench.table_format import Table
+from sight.report.document import html_document
 from sight.report.html import Html, join, tag
 
 STYLE = """
@@ -80,8 +78,6 @@ def _figure(text: str, label: str) -> Html:
 
 def page(sections: Sequence[Section], counts: Sequence[str]) -> str:
     """Return the whole document, which needs no network, with counts of its content in the header."""
-    assets = files("sight.report") / "assets"
-    script = (assets / "page.js").read_text("utf-8")
     links = [tag("li", tag("a", section.title, href=f"#{section.name}")) for section in sections]
     header = tag(
         "header",
@@ -93,10 +89,4 @@ def page(sections: Sequence[Section], counts: Sequence[str]) -> str:
     )
     body = [header, tag("nav", tag("ul", *links, class_="contents"), aria_label="Contents")]
     body += [*(section.html() for section in sections), tag("footer", f"Written by sight {__version__}.")]
-    return Template((assets / "page.html").read_text("utf-8")).substitute(
-        title="Benchmark of sight",
-        style=(assets / "page.css").read_text("utf-8") + STYLE,
-        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        body=join(body),
-        script=script,
-    )
+    return html_document("Benchmark of sight", join(body), style=STYLE)
