@@ -41,6 +41,7 @@ def test_entry_points_add_names_and_cannot_replace_built_in_ones(monkeypatch):
         EntryPoint("sight", "sight.methods.sticky:Sticky", "sight.methods"),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda group: entries if group == "sight.methods" else [])
+    monkeypatch.setattr(registry, "_installed", registry._installed.__wrapped__)
     assert "mine" in registry.names("methods")
     assert registry.get("methods", "Mine") is Sticky
     assert registry.get("methods", "sight") is SIGHT

@@ -327,7 +327,7 @@ def third_party(tmp_path, monkeypatch):
     """A registered method in another package; call the fixture with the body of its hook."""
     monkeypatch.syspath_prepend(str(tmp_path))
     entry = EntryPoint(name="mine", value="third_party_method:Mine", group="sight.methods")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] if group == "sight.methods" else [])
+    monkeypatch.setattr(registry, "_installed", lambda kind: {entry.name: entry.value} if kind == "methods" else {})
 
     def write_method(body: str) -> None:
         sys.modules.pop("third_party_method", None)
