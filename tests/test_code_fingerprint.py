@@ -22,7 +22,7 @@ RECIPE = Recipe(classes=("a", "b"), encoder="cnn", epochs=1, batch=8, seed=0, de
         ("ema", "base.py"),
         ("ema", "ops.py"),
         ("ema", "params.py"),
-        ("ema", "state.py"),
+        ("ema", "stateful.py"),
         *(("keel", f"methods/keel/{file}.py") for file in ("method", "reference", "compiled", "fused", "state")),
         ("sight", "methods/sight/compiled.py"),
         ("keel", "methods/_numba.py"),
@@ -56,7 +56,7 @@ def test_the_hash_of_a_method_covers_nothing_else(edit, file):
 def test_methods_import_only_lower_layers(name):
     files = code_fingerprint.imported_files(Path(inspect.getsourcefile(get("methods", name))))
     layers = {file.relative_to(code_fingerprint.HOME).parts[0] for file in files}
-    assert layers <= {"base.py", "methods", "ops.py", "params.py", "state.py", "types.py"}
+    assert layers <= {"base.py", "methods", "ops.py", "params.py", "stateful.py", "types.py"}
 
 
 def test_the_hash_of_an_external_method_covers_its_file_and_ours(edit, tmp_path):
