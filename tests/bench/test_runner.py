@@ -65,7 +65,7 @@ def default_sigint():
 def test_every_experiment_runs_and_is_reported(tiny, name, tmp_path):
     where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(tiny / "runs"), "--engine", "serial"]
     # The main table runs every method once; other experiments run a few.
-    few = ["--methods", "none,sticky,sight"] if name in ("table-detailed", "backbones", "order") else []
+    few = ["--methods", "none,sticky,sight"] if name in ("table-detailed", "backbones", "order", "days") else []
     shown = bench("run", name, *where, *few, "--seeds", "0", "--limit", "1")
     assert shown.exit_code == 0, shown.output
     experiment = narrow(load_experiment(name), methods=few[1].split(",") if few else None)

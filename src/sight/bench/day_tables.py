@@ -13,7 +13,7 @@ import numpy as np
 from sight.bench import day_streams, figures
 from sight.bench.aggregate import HARM, METRIC, RUN, SOURCE_ONLY, by_run
 from sight.bench.html_report import Section
-from sight.bench.settings import short_name
+from sight.bench.settings import settings, short_name
 from sight.bench.stats import Difference
 from sight.bench.table_format import Cell, Table, mark_best, number
 from sight.bench.tables import COMPLETED
@@ -79,8 +79,8 @@ def fill(section: Section, rows: Any) -> None:
     accuracy = gains["Accuracy"]
     section.tables.append(_risks(_by_kind(accuracy), f"{name}_harm", f"{title}: harmed and worst runs"))
     if rows["setting"].nunique() > 1:
-        parts = {short_name(str(setting)): own for setting, own in accuracy.groupby("setting", sort=False)}
-        parts[ALL] = accuracy
+        found = dict(list(accuracy.groupby("setting")))
+        parts = {short_name(setting): found[setting] for setting in settings() if setting in found} | {ALL: accuracy}
         section.tables += [
             _gains(parts, f"{name}_settings", f"{title}: accuracy by setting", "Accuracy"),
             _risks(parts, f"{name}_settings_harm", f"{title}: harmed and worst runs by setting"),
