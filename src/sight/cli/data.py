@@ -45,12 +45,15 @@ def list_() -> None:
 def fetch(
     name: Name,
     folder: Annotated[
-        Path | None, typer.Option(help="Folder to download to; SIGHT_DATA, or ../shared/data from here, by default.")
+        Path | None,
+        typer.Option(
+            help="Folder to download to; SIGHT_DATA, or ../shared/data seen from the current folder, by default."
+        ),
     ] = None,
 ) -> None:
     """Download a dataset from its official site; an interrupted download is resumed.
 
-    The sites publish no hashes, so the files are not verified.
+    No hashes of the files are known, so they are not verified.
 
     [bold]Example[/]
 

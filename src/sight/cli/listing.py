@@ -53,6 +53,8 @@ def datasets(name: Name = None) -> None:
         facts = {key: getattr(cls, key) for key in (*names, "official_files", "licence", "citation", "homepage")}
         if not cls.channels:
             facts |= dict.fromkeys(("classes", "channels", "units", "rate_hz"), FROM_FILES)
+        if not cls.window_s:
+            facts |= dict.fromkeys(("window_s", "stride_s"), FROM_FILES)
         folders = [f"{folder}/ or {folder}.zip" for folder in getattr(cls, "folder_names", ())]
         if getattr(cls, "downloads", ()):
             facts["in the data folder as"] = tuple(folders)
