@@ -229,7 +229,8 @@ def test_a_second_recording_of_the_same_name_is_a_failure(cohort, tmp_path):
     write_recording(tmp_path / "in" / "a-b.csv", "W04")
     printed = run_cohort(tmp_path / "in", cohort / "model.onnx", tmp_path / "out", code=1)
     assert "same name" in printed
-    assert "1 recordings" in printed
+    assert "1 recording in" in printed
+    assert "1 recording could not be read" in printed
 
 
 def test_a_folder_is_locked_during_a_run(copied, model):
