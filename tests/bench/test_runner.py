@@ -219,7 +219,7 @@ def test_progress_counts_trainings_and_trials(tiny):
     assert steps == [(1, "training"), (2, "training"), (3, "adapting"), (4, "adapting"), (5, "adapting")]
     steps.clear()
     run(experiment, setting, tiny / "runs", only_finished=True, **where)
-    assert steps == [(1, "adapting"), (2, "adapting"), (3, "adapting")]
+    assert steps == [(1, "collecting"), (2, "collecting"), (3, "collecting")]
     assert count_steps(experiment, setting, only_finished=True) == 3
 
 

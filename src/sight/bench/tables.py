@@ -30,8 +30,8 @@ SCORES_NOTE = (
     "Wilcoxon test over subjects with Holm correction. Won/tied/lost: subjects. Rank: mean over subjects, 1 is best. "
     "F1 truth averages over classes in truth, F1 all over every class. Needs: G back-propagation at test time, B "
     "predictions depend on how the stream is divided into chunks, S statistics of the source (s if available), W "
-    "windows of the wearer kept. Paper: the paper's mean over the same pairs if it prints all of them, else the average "
-    "of its table. "
+    "windows of the wearer kept. Paper: the paper's mean over the same pairs if it prints all of them, else the "
+    "average of its table. "
     f"{COMPLETED} {RUNS} {FEW}"
 )
 SEGMENTS_NOTE = (
