@@ -115,6 +115,14 @@ def test_methods_with_fewer_runs_are_never_best():
     assert best == {"Keel": False, "SIGHT": True, "EMA": False}
 
 
+def test_few_subjects_have_no_best_method():
+    gains = {"week": {"Keel": (1,) * 6, "SIGHT": (2,) * 6, "EMA": (0,) * 6}}
+    made = [row for row in day_rows("hapt-body-single", gains) if row["target"] not in ("16", "26")]
+    assert not any(
+        cell.best for part in compose(frame(made)) for table in part.tables for row in table.rows for cell in row
+    )
+
+
 def test_networks_are_runs_of_their_own():
     made = day_rows("hapt-body-single", FIRST) + day_rows("hapt-body-single", FIRST, encoder="transformer")
     assert tables_of(made)["days_hapt-body-single"]["Keel"]["Runs"][0] == "36"

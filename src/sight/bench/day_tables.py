@@ -14,9 +14,9 @@ from sight.bench import day_streams, figures
 from sight.bench.aggregate import HARM, METRIC, RUN, SOURCE_ONLY, by_run
 from sight.bench.html_report import Section
 from sight.bench.settings import settings, short_name
-from sight.bench.stats import Difference
+from sight.bench.stats import MIN_SUBJECTS, Difference
 from sight.bench.table_format import Cell, Table, mark_best, number
-from sight.bench.tables import COMPLETED
+from sight.bench.tables import COMPLETED, FEW
 
 #: Kinds of streams, with their names in tables.
 KIND_NAMES = {
@@ -31,15 +31,16 @@ ALL = "all streams"
 WORST = 0.01
 GAINS_NOTE = (
     "Difference of {score} to source-only in {unit}, on the same runs; mean over runs, then over settings. A run is "
-    f"one source model, target subject, seed and stream. {COMPLETED}"
+    f"one source model, target subject, seed and stream. {COMPLETED} {FEW}"
 )
 RISK_NOTE = (
     f"Share of runs, over all settings, that lose more than {HARM:g} points of accuracy to source-only, in percent; in "
-    f"brackets the worst 1 % (quantile {WORST:g} of the differences) and the worst run, in points. {COMPLETED}"
+    f"brackets the worst 1 % (quantile {WORST:g} of the differences) and the worst run, in points. {COMPLETED} {FEW}"
 )
 SCORES_NOTE = (
     "Accuracy and macro-F1 in points, time use as mean error per class in minutes per day: mean over all runs, then "
-    f"over settings. Δ: difference to source-only on the same runs. Runs: number of runs with the method. {COMPLETED}"
+    "over settings. Δ: difference to source-only on the same runs. Runs: number of runs with the method. "
+    f"{COMPLETED} {FEW}"
 )
 
 
@@ -123,8 +124,9 @@ def _mean(runs: Any) -> Any:
 
 
 def _full(runs: Any) -> Any:
-    """Return which methods have every run; means over fewer are not comparable."""
-    return runs.notna().all()
+    """Return which methods have every run, as means over fewer are not comparable; none with too few subjects."""
+    subjects = runs.index.to_frame(index=False).groupby("setting")["target"].nunique().min()
+    return runs.notna().all() & bool(subjects >= MIN_SUBJECTS)
 
 
 def _levels(runs: Mapping[str, Any], gains: Mapping[str, Any], name: str, title: str) -> Table:

@@ -58,7 +58,7 @@ def run(
         if result.absent and on_absent:
             on_absent(planned[index])
         if on_done:
-            on_done(next(done), "adapting")
+            on_done(next(done), "collecting" if only_finished else "adapting")
     ordered = sorted(found.items())
     rows = [{"trial": index} | row for index, result in ordered for row in result.rows]
     return rows, [failure for _, result in ordered for failure in result.failures]
