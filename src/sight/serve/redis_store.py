@@ -169,6 +169,15 @@ class RedisStore:
         with self._errors():
             self._rewrite()
 
+    def check(self) -> None:
+        """Raise `StoreFailed` if the next write would fail: no connection, another owner, or a failing disk."""
+        with self._transaction() as pipe:
+            pipe.get(self._key("owner"))
+        with self._errors():
+            status = self._redis.info("persistence").get("aof_last_write_status", "ok")
+        if status != "ok":
+            raise StoreFailed(f"Redis at {self._address} cannot write its append-only file; check its disk.")
+
     def close(self) -> None:
         """Release the connection."""
         self._redis.close()
