@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import signal
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from sight.cli._shared import console, errors
@@ -19,6 +22,9 @@ from sight.cli._shared import console, errors
 if TYPE_CHECKING:
     from sight.serve.service import Service
     from sight.serve.tokens import TokenFile
+
+#: Space that is held back for deletions on a full disk: more than the write-ahead log of the store.
+RESERVE_BYTES = 24 << 20
 
 Data = Annotated[Path, typer.Option("--data", help="Folder of the service: store, tokens, demo model.")]
 
@@ -69,6 +75,7 @@ def serve(
     if ctx.invoked_subcommand is not None:
         return
     from sight import params
+    from sight.serve.backup import DATABASE
     from sight.serve.limits import Limits
     from sight.serve.model_catalog import ModelCatalog
     from sight.serve.service import Service
@@ -84,20 +91,39 @@ def serve(
     if (tls_cert is None) != (tls_key is None):
         raise ValueError("Expected both --tls-cert and --tls-key, got one; give the other, or neither.")
     listener = _listen(host, port)
-    paths = list(model or []) + ([_demo_model(data)] if demo else [])
-    data.mkdir(parents=True, exist_ok=True)
-    manager = SessionManager(
-        ModelCatalog.load(paths),
-        open_store(store or str(data / "sight.sqlite"), fsync=fsync),
-        snapshot_every=snapshot_every,
-        keep=keep,
-        resident=resident,
-        limits=limits,
-    )
-    scheme = "https" if tls_cert else "http"
-    console.print(f"[bold]sight[/] serves at [bold]{_address(scheme, listener)}[/]", highlight=False, soft_wrap=True)
-    tls = {"ssl_certfile": tls_cert, "ssl_keyfile": tls_key} if tls_cert else {}
-    _run(Service(manager, tokens, require_token=not local), listener, demo=demo, **tls)
+    with _private_files(data):
+        paths = list(model or []) + ([_demo_model(data)] if demo else [])
+        manager = SessionManager(
+            ModelCatalog.load(paths),
+            open_store(store or str(data / DATABASE), fsync=fsync, reserve_bytes=RESERVE_BYTES),
+            snapshot_every=snapshot_every,
+            keep=keep,
+            resident=resident,
+            limits=limits,
+        )
+        address = _address("https" if tls_cert else "http", listener)
+        console.print(f"[bold]sight[/] serves at [bold]{address}[/]", highlight=False, soft_wrap=True)
+        tls = {"ssl_certfile": tls_cert, "ssl_keyfile": tls_key} if tls_cert else {}
+        _run(Service(manager, tokens, require_token=not local), listener, demo=demo, **tls)
+
+
+@contextmanager
+def _private_files(data: Path) -> Iterator[None]:
+    """Create the data folder, and everything in it, so that only this user can read it."""
+    from sight.atomic import make_folder
+
+    previous = os.umask(0o077)
+    try:
+        make_folder(data, 0o700)
+        if os.name != "nt" and data.stat().st_mode & 0o077:
+            errors.print(
+                f"[yellow]{escape(str(data))}:[/] other users can open this folder; restrict it with: chmod 700",
+                highlight=False,
+                soft_wrap=True,
+            )
+        yield
+    finally:
+        os.umask(previous)
 
 
 def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -> None:
@@ -172,6 +198,51 @@ def _listen(host: str, port: int) -> socket.socket:
 def _address(scheme: str, listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
+# --- backup -----------------------------------------------------------------------------------------------------------
+
+
+@app.command("backup")
+def backup_data(
+    data: Annotated[Path, typer.Argument(help="Data folder of the service, which may run.")],
+    out: Annotated[Path, typer.Argument(help="Folder to create.")],
+) -> None:
+    """Copy store, tokens and models of a data folder, also while the service runs.
+
+    Models outside of the data folder are not copied. A Redis store is backed up with the tools of Redis.
+
+    [bold]Example[/]
+
+      sight serve backup /srv/sight /backup/sight-monday
+    """
+    from sight.serve.backup import backup
+
+    manifest = backup(data, out)
+    _print_backup(f"Copied to {out}", manifest)
+    if not any(name.startswith("models/") for name in manifest["files"]):
+        console.print("There are no models in the data folder; keep the files given with --model too.")
+
+
+@app.command("restore")
+def restore_data(
+    folder: Annotated[Path, typer.Argument(metavar="BACKUP", help="Folder written by sight serve backup.")],
+    data: Annotated[Path, typer.Argument(help="New or empty data folder.")],
+) -> None:
+    """Check a backup and copy it to a new data folder.
+
+    [bold]Example[/]
+
+      sight serve restore /backup/sight-monday /srv/sight-restored
+    """
+    from sight.serve.backup import restore
+
+    _print_backup(f"Restored to {data}", restore(folder, data))
+
+
+def _print_backup(text: str, manifest: dict[str, Any]) -> None:
+    wearers, files = manifest["wearers"], ", ".join(manifest["files"])
+    console.print(f"{text}: {wearers} wearers of {manifest['created']}; {files}.", highlight=False, soft_wrap=True)
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------

@@ -117,9 +117,8 @@ async def healthz() -> schemas.Health:
 
 @operations.get("/readyz", summary="Check that the service accepts chunks", responses=_errors(503))
 async def readyz(service: ServiceOf) -> schemas.Health:
-    """Respond with 200, or with 503 while the service stops; needs no token."""
-    if not service.ready:
-        raise Refused("busy", "The service is stopping.", 503)
+    """Respond with 200, or with 503 while the service stops or its store cannot write; needs no token."""
+    await service.check_ready()
     return schemas.Health()
 
 

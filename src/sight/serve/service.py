@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sight.serve.chunks import Chunk
-from sight.serve.errors import DENIED, Refused, ServiceError
+from sight.serve.errors import DENIED, Refused, ServiceError, StoreFailed
 from sight.serve.ingest_queue import IngestQueue
 from sight.serve.limits import RateLimiter
 from sight.serve.monitoring import Metrics, log
@@ -22,6 +23,8 @@ from sight.types import Event
 if TYPE_CHECKING:
     from sight.serve.sockets import Connection
 
+#: Seconds between two checks of the store, and for which the result of one is used by ``/readyz``.
+CHECK_S, CHECK_VALID_S = 10.0, 1.0
 #: Seconds that open sockets get to send their last messages when the service stops.
 DRAIN_S = 10.0
 
@@ -56,6 +59,7 @@ class Service:
         self._require_token = require_token
         self._sockets: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._store_checked, self._store_error = -math.inf, ""
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
@@ -63,6 +67,7 @@ class Service:
         """Start on the running event loop."""
         self.queue.start()
         self.ready = True
+        self._start_task(self._check_store_regularly())
         log.info("ready", extra={"models": [model.id for model in self.manager.models], **self.manager.store.info})
 
     async def drain(self) -> None:
@@ -81,9 +86,44 @@ class Service:
     async def close(self) -> None:
         """Drain, save all sessions, and release the store."""
         await self.drain()
+        for task in tuple(self._tasks):
+            task.cancel()
         await self.queue.call(self.manager.close)
         await self.queue.stop()
         log.info("closed")
+
+    async def check_ready(self) -> None:
+        """Raise an error with status 503 unless the service accepts chunks and its store can write them."""
+        if not self.ready:
+            raise Refused("busy", "The service is stopping.", 503)
+        if time.monotonic() - self._store_checked > CHECK_VALID_S:
+            self._store_checked = time.monotonic()
+            self._store_error = await self.queue.call(self._check_store)
+        if self._store_error:
+            raise Refused("store", self._store_error, 503)
+
+    def _check_store(self) -> str:
+        """Return why the store cannot write, or an empty text; log a change."""
+        try:
+            self.manager.store.check()
+        except StoreFailed as error:
+            if not self._store_error:
+                log.error("store unusable", exc_info=error.__cause__ or error)
+            return "The store cannot write; see the log of the service."
+        if self._store_error:
+            log.info("store usable")
+        return ""
+
+    async def _check_store_regularly(self) -> None:
+        while self.ready:
+            await asyncio.sleep(CHECK_S)
+            with suppress(Refused):
+                await self.check_ready()
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     @contextmanager
     def track(self, connection: Connection, path: str) -> Iterator[bool]:
@@ -152,6 +192,4 @@ class Service:
                 return
             self.subscriptions.send(wearer, {"type": "adaptation", **summary})
 
-        task = asyncio.get_running_loop().create_task(send())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start_task(send())
