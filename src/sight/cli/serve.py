@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from sight.cli._shared import console, errors
 
 if TYPE_CHECKING:
     from sight.serve.service import Service
-    from sight.serve.tokens import TokenFile
+    from sight.serve.tokens import Token, TokenFile
 
 #: Space that is held back for deletions on a full disk: more than the write-ahead log of the store.
 RESERVE_BYTES = 24 << 20
@@ -29,7 +30,7 @@ RESERVE_BYTES = 24 << 20
 Data = Annotated[Path, typer.Option("--data", help="Folder of the service: store, tokens, demo model.")]
 
 app = typer.Typer(no_args_is_help=False, help="Serve models to many wearers live: WebSocket, HTTP and a live web page.")
-token = typer.Typer(no_args_is_help=True, help="Add, list and remove access tokens.")
+token = typer.Typer(no_args_is_help=True, help="Add, list, rotate and remove access tokens.")
 app.add_typer(token, name="token")
 
 
@@ -258,25 +259,63 @@ def _tokens(data: Path) -> TokenFile:
 def add_token(
     scopes: Annotated[str, typer.Option(help="Any of ingest, read, admin; comma-separated.")] = "ingest,read",
     wearers: Annotated[str, typer.Option(help="Patterns of wearers, comma-separated, for example 'lab-*'.")] = "*",
+    expires: Annotated[
+        str | None, typer.Option(help="Lifetime, for example 90d, 12h or 30m; unlimited if not given.")
+    ] = None,
+    max_wearers: Annotated[
+        int | None, typer.Option(min=1, help="Create no wearer if so many match the patterns already.")
+    ] = None,
     data: Data = Path("sight-data"),
 ) -> None:
     """Create a token and print it once; only its hash is stored.
 
     [bold]Example[/]
 
-      sight serve token add --scopes ingest --wearers 'lab-*'
+      sight serve token add --scopes ingest --wearers 'lab-*' --expires 90d
     """
-    text, created = _tokens(data).add(_split(scopes), _split(wearers))
+    lifetime = _duration(expires)
+    added = _tokens(data).add(_split(scopes), _split(wearers), lifetime=lifetime, max_wearers=max_wearers)
+    _print_token(*added)
+
+
+@token.command("rotate")
+def rotate_token(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the token, as listed.")],
+    expires: Annotated[str | None, typer.Option(help="Lifetime of the new token; unlimited if not given.")] = None,
+    overlap: Annotated[str, typer.Option(help="How long the old token stays valid.")] = "1d",
+    data: Data = Path("sight-data"),
+) -> None:
+    """Replace a token by a new one that permits the same, and print it once.
+
+    [bold]Example[/]
+
+      sight serve token rotate 1f0c9a2b --expires 90d --overlap 12h
+    """
+    from sight.serve.tokens import parse_duration
+
+    _print_token(*_tokens(data).rotate(token_id, lifetime=_duration(expires), overlap=parse_duration(overlap)))
+
+
+def _duration(text: str | None) -> timedelta | None:
+    from sight.serve.tokens import parse_duration
+
+    return None if text is None else parse_duration(text)
+
+
+def _print_token(text: str, created: Token) -> None:
     console.print(f"{text}", highlight=False, soft_wrap=True)
-    errors.print(f"Token {created.id}. It is not shown again.", style="dim", highlight=False)
+    until = f", valid until {created.expires}" if created.expires else ""
+    errors.print(f"Token {created.id}{until}. It is not shown again.", style="dim", highlight=False)
 
 
 @token.command("list")
 def list_tokens(data: Data = Path("sight-data")) -> None:
-    """List the ids, scopes and wearers of all tokens."""
-    table = Table("id", "scopes", "wearers", "created", box=None)
+    """List the ids, scopes, wearers and times of all tokens."""
+    table = Table("id", "scopes", "wearers", "most wearers", "created", "expires", box=None)
     for entry in _tokens(data).tokens():
-        table.add_row(entry.id, ", ".join(entry.scopes), ", ".join(entry.wearers), entry.created)
+        expires = f"{entry.expires}{' (expired)' if entry.expired else ''}"
+        most = "" if entry.max_wearers is None else str(entry.max_wearers)
+        table.add_row(entry.id, ", ".join(entry.scopes), ", ".join(entry.wearers), most, entry.created, expires)
     console.print(table)
 
 

@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 from sight.serve import schemas
 from sight.serve.chunk_format import ack_json, chunk_from_json, dumps, parse
 from sight.serve.chunks import LAST_SEQ, Chunk, check_limits
-from sight.serve.errors import DENIED, Refused
+from sight.serve.errors import Refused
 from sight.serve.limits import WEARER
-from sight.serve.monitoring import log
+from sight.serve.monitoring import log, token_id
 from sight.serve.service import Service
 from sight.serve.tokens import Token
 from sight.stream.event_json import as_json
@@ -60,7 +60,9 @@ def permits(scope: str | None) -> Any:
     ) -> Token:
         token = service.token_of(request.headers.get("authorization"))
         if token is None or not token.permits(scope, request.path_params.get("wearer")):
-            raise Refused("token", DENIED, 401 if token is None else 403)
+            client = request.client.host if request.client else None
+            raise service.deny(token, f"{request.method} {request.url.path}", client)
+        token_id.set(token.id)
         return token
 
     return Depends(check)
@@ -161,12 +163,13 @@ async def wearers(service: ServiceOf, token: Annotated[Token, permits("read")]) 
     summary="Create a wearer",
     responses=_errors(408, 413, 415),
     openapi_extra=_body(schemas.Create, {"method": "keel", "rate_hz": 50.0}),
-    dependencies=[permits("ingest")],
 )
-async def create(request: Request, service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
+async def create(
+    request: Request, service: ServiceOf, wearer: Wearer, token: Annotated[Token, permits("ingest")]
+) -> schemas.WearerInfoOut:
     """Create a wearer. Repeating the request changes nothing; other arguments for an existing wearer are a conflict."""
     options: schemas.Create = await _read_json(request, _CREATE)
-    info = await service.queue.call(service.manager.create, wearer, **options.model_dump())
+    info = await service.queue.call(service.create, token, wearer, **options.model_dump())
     log.info("created", extra={"wearer": wearer, "model": info["model"], "method": info["method"]})
     return schemas.WearerInfoOut(**info)
 

@@ -23,6 +23,8 @@ from sight.types import Event
 if TYPE_CHECKING:
     from sight.serve.sockets import Connection
 
+#: Refusals of one token that are logged per second, on average; ten times as many at once.
+REFUSALS_PER_S = 1.0
 #: Seconds between two checks of the store, and for which the result of one is used by ``/readyz``.
 CHECK_S, CHECK_VALID_S = 10.0, 1.0
 #: Seconds that open sockets get to send their last messages when the service stops.
@@ -55,6 +57,7 @@ class Service:
         self.ground_truth: dict[str, dict[str, Any]] = {}
         self.wearer_rate = RateLimiter(self.limits.chunks_per_s)
         self.connection_rate = RateLimiter(self.limits.connection_chunks_per_s, burst_s=1.0)
+        self._refusal_rate = RateLimiter(REFUSALS_PER_S)
         self.ready = False
         self._require_token = require_token
         self._sockets: set[Connection] = set()
@@ -142,25 +145,59 @@ class Service:
 
     @property
     def requires_token(self) -> bool:
-        """Whether a token is needed; once one was added, this stays True."""
-        self._require_token = self._require_token or bool(self.tokens)
+        """Whether a token is needed; once one was added, this stays True. Also True while tokens cannot be read."""
+        if not self._require_token:
+            try:
+                self._require_token = bool(self.tokens)
+            except ValueError:
+                return True
         return self._require_token
 
     def token_of(self, header: str | None) -> Token | None:
-        """Return the token of an Authorization header, or None; `LOCAL` if no token is needed."""
+        """Return the token of an Authorization header, or None; `LOCAL` if no token is needed.
+
+        Raises `Refused` with status 503 while the tokens cannot be read.
+        """
         if not self.requires_token:
             return LOCAL
         scheme, _, text = (header or "").partition(" ")
-        return self.tokens.find(text.strip()) if scheme.lower() == "bearer" and text else None
+        with self._readable_tokens():
+            return self.tokens.find(text.strip()) if scheme.lower() == "bearer" and text else None
 
     def is_valid(self, token: Token) -> bool:
-        """Return whether a token found earlier is still valid."""
-        return not self.requires_token if token is LOCAL else token in self.tokens
+        """Return whether a token found earlier is still valid; raise as `token_of` does."""
+        with self._readable_tokens():
+            return not self.requires_token if token is LOCAL else token in self.tokens
+
+    @contextmanager
+    def _readable_tokens(self) -> Iterator[None]:
+        """Raise `Refused` without the path of the file while the tokens cannot be read."""
+        try:
+            yield
+        except ValueError:
+            if self._refusal_rate.delay_s("tokens") == 0:
+                log.error("tokens unreadable", exc_info=True)
+            raise Refused("tokens", "The service cannot read its tokens; see its log.", 503) from None
+
+    def deny(self, token: Token | None, action: str, client: str | None = None) -> Refused:
+        """Return the error of an action that a token does not permit, and log it; repeated refusals are thinned."""
+        if self._refusal_rate.delay_s(token.id if token else "") == 0:
+            log.warning("refused", extra={"token": token and token.id, "action": action[:200], "client": client})
+        return Refused("token", DENIED, 401 if token is None else 403)
+
+    def create(self, token: Token, wearer: str, **options: Any) -> dict[str, Any]:
+        """Create a wearer with `SessionManager.create`; raise `Refused` if the token may not create any more."""
+        if token.max_wearers is not None:
+            names = self.manager.names()
+            if wearer not in names and sum(token.permits(None, name) for name in names) >= token.max_wearers:
+                text = f"Expected at most {token.max_wearers} wearers of this token; delete one, or use another token."
+                raise Refused("wearers", text, 409)
+        return self.manager.create(wearer, **options)
 
     def admit(self, token: Token, chunk: Chunk) -> None:
         """Raise `Refused` if the token does not permit the chunk, or the wearer's chunks come too fast."""
         if not token.permits("ingest", chunk.wearer):
-            raise Refused("token", DENIED, 403)
+            raise self.deny(token, f"samples {chunk.wearer}")
         if not self.ready:
             raise Refused("busy", "The service is stopping; send the same chunk again later.", 503)
         if delay_s := self.wearer_rate.delay_s(chunk.wearer):
