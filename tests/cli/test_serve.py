@@ -16,8 +16,8 @@ import websockets
 
 from sight.datasets.synthetic import Synthetic
 from sight.registry import method
-from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
+from sight.serve.message_format import pack
 from sight.serve.tokens import TokenFile
 from sight.sources import load
 from sight.stream import Session

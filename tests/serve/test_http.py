@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from sight.serve import static_files
-from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
 from sight.serve.errors import INTERNAL
 from sight.serve.limits import Limits
-from sight.serve.monitoring import JsonLines
+from sight.serve.message_format import pack
+from sight.serve.metrics_and_logs import JsonLines
 from tests.helpers.services import BINARY, equal_events, post, put_wearers, read_until_closed, running
 from tests.helpers.sessions import RATE_HZ, make_stream, split_randomly, toy_model, uninterrupted
 

@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
 from sight.serve.errors import DENIED
+from sight.serve.message_format import pack
 from sight.serve.tokens import SCOPES, TokenFile
 from tests.helpers.services import read_until, read_until_closed, running, serve_command
 from tests.helpers.sessions import make_stream

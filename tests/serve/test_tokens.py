@@ -12,7 +12,7 @@ from io import StringIO
 import pytest
 
 from sight.serve.errors import DENIED
-from sight.serve.monitoring import JsonLines
+from sight.serve.metrics_and_logs import JsonLines
 from sight.serve.tokens import SCOPES, TokenFile, parse_duration
 from tests.helpers.services import read_until_closed, running, serve_command
 from tests.helpers.sessions import make_stream

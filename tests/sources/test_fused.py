@@ -21,9 +21,9 @@ from sight.sources.fused import FUSED, FusedSession  # noqa: E402
 from sight.sources.fused_export import export_fused  # noqa: E402
 from sight.sources.onnx import OnnxSource  # noqa: E402
 from sight.sources.onnx_export import export_onnx  # noqa: E402
-from sight.sources.onnx_graph import prepare_network, to_graph  # noqa: E402
 from sight.sources.quantise import quantise  # noqa: E402
 from sight.sources.torch import TorchSource  # noqa: E402
+from sight.sources.torch_to_onnx import prepare_network, to_graph  # noqa: E402
 from sight.testing import ToySource, toy_stream  # noqa: E402
 from sight.train import train  # noqa: E402
 
@@ -301,7 +301,7 @@ def test_files_hold_no_metadata_of_the_exporter(tmp_path, source, form, monkeypa
     assert not any(len(node.metadata_props) for node in graph.node)
     assert not any(len(value.metadata_props) for value in (graph, *graph.input, *graph.output, *graph.value_info))
     assert b"site-packages" not in path.read_bytes()
-    monkeypatch.setattr("sight.sources.onnx_graph.strip_metadata", lambda model: model)
+    monkeypatch.setattr("sight.sources.torch_to_onnx.strip_metadata", lambda model: model)
     noted = EXPORTS[form](source, tmp_path / "noted.onnx", shape=SHAPE)
     assert any(len(node.metadata_props) for node in onnx.load(noted).graph.node)
     assert path.stat().st_size < noted.stat().st_size - 20_000

@@ -133,7 +133,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
 
     from sight.serve.app import create_app
     from sight.serve.demo import demo_recordings, replay
-    from sight.serve.monitoring import log_config
+    from sight.serve.metrics_and_logs import log_config
 
     class Server(uvicorn.Server):
         """Drains the service before connections are closed."""

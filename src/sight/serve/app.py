@@ -19,7 +19,7 @@ from starlette.websockets import WebSocketClose
 from sight._version import __version__
 from sight.serve import routes, static_files
 from sight.serve.errors import Refused, StoreFailed, WrongSequence, describe
-from sight.serve.monitoring import log_failure
+from sight.serve.metrics_and_logs import log_failure
 from sight.serve.service import Service
 from sight.serve.sockets import IngestConnection, WatchConnection
 

@@ -11,11 +11,11 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import TypeAdapter
 
 from sight.serve import schemas
-from sight.serve.chunk_format import ack_json, chunk_from_json, dumps, parse
 from sight.serve.chunks import LAST_SEQ, Chunk, check_limits
 from sight.serve.errors import Refused
 from sight.serve.limits import WEARER
-from sight.serve.monitoring import log, token_id
+from sight.serve.message_format import ack_json, chunk_from_json, dumps, parse
+from sight.serve.metrics_and_logs import log, token_id
 from sight.serve.service import Service
 from sight.serve.tokens import Token
 from sight.stream.event_json import as_json

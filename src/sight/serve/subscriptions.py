@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sight.serve.chunk_format import ack_json, dumps
 from sight.serve.chunks import Ack
+from sight.serve.message_format import ack_json, dumps
 from sight.types import Array
 
 #: Samples per second sent to a page, events in the first message, and seconds between two adaptation summaries.
