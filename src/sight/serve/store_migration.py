@@ -10,6 +10,7 @@ import json
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from sight import tensorfile
 from sight.atomic import staged_file
@@ -85,5 +86,9 @@ def _from_2(db: sqlite3.Connection) -> None:
                 db.execute(f"UPDATE events_{key} SET events = ? WHERE window = ?", (sealed, window))
 
 
-def _renamed(values: dict[str, object]) -> dict[str, object]:
-    return {"params" if name == "settings" else name: value for name, value in values.items()}
+def _renamed(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration or the header of a state with the present names of version 3."""
+    present = {"params" if name == "settings" else name: value for name, value in values.items()}
+    if present["method"] == "oatta" and present["params"].get("carry") == "answer":
+        present["params"] |= {"carry": "output"}
+    return present
