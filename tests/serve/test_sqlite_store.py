@@ -147,6 +147,8 @@ FULL_DISK = """
         raise AssertionError("a full disk is not reported")
     except StoreFailed:
         pass
+    store.close()
+    store = SqliteStore(folder / "store.db", reserve_bytes=24 << 20)  # opens on a full disk, too
     store.delete("ben")
     assert not reserve.exists()
     assert store.load("ben") is None

@@ -6,9 +6,9 @@ Beside ``NAME`` are ``NAME-wal`` (the write-ahead log) and ``NAME-shm`` (its ind
 
 from __future__ import annotations
 
+import math
 import os
 import re
-import shutil
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -17,14 +17,15 @@ from pathlib import Path
 
 from sight.atomic import make_folder
 from sight.serve import locks, store_migration
+from sight.serve.disk_reserve import MIN_FREE, DiskReserve, free_bytes
 from sight.serve.store import Snapshot, StoredChunk, StoredWearer, store_errors
 
 #: Raised by one whenever an older `sight` could not use the tables of a newer one; `store_migration` has the steps.
 SCHEMA = 3
 #: Seconds after which the write-ahead log is emptied, so that removed samples do not stay in it.
 CHECKPOINT_S = 30.0
-#: Free bytes below which the store counts as full, and bytes that one step of a deletion on a full disk removes.
-MIN_FREE, STEP_BYTES = 1 << 20, 1 << 22
+#: Bytes that one step of a deletion on a full disk removes.
+STEP_BYTES = 1 << 22
 _WEARERS = (
     "CREATE TABLE IF NOT EXISTS wearers (id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, config BLOB NOT NULL)"
 )
@@ -69,7 +70,8 @@ class SqliteStore:
     def __init__(
         self, path: str | Path, *, fsync: bool = False, timeout_s: float = 5.0, reserve_bytes: int = 0
     ) -> None:
-        self.path, self.fsync, self.timeout_s, self.reserve_bytes = Path(path), fsync, timeout_s, reserve_bytes
+        self.path, self.fsync, self.timeout_s = Path(path), fsync, timeout_s
+        self._reserve = DiskReserve(self._beside(".reserve"), reserve_bytes)
         make_folder(self.path.parent, 0o700)
         try:
             self._lock = locks.acquire(self._beside(".lock"), timeout_s)
@@ -79,9 +81,7 @@ class SqliteStore:
             self._open()
         except sqlite3.DatabaseError as error:
             self._lock.close()
-            hint = (
-                "stop the program that uses it" if "locked" in str(error) else "restore a backup, or use another file"
-            )
+            hint = "stop what uses it" if "locked" in str(error) else "restore a backup, or use another file"
             raise ValueError(f"{self.path} cannot be used as a store ({error}); {hint}.") from None
         except BaseException:
             self._lock.close()
@@ -101,7 +101,12 @@ class SqliteStore:
             cached_statements=_STATEMENTS,
         )
         try:
-            self._prepare()
+            try:
+                self._prepare()
+            except sqlite3.OperationalError as error:
+                if not _is_full(error) or not self._reserve.release():
+                    raise
+                self._prepare()
         except BaseException:
             self._db.close()
             raise
@@ -117,8 +122,9 @@ class SqliteStore:
         self._files = self._identity()
         with self._transaction():
             self._drop_orphans()  # of a deletion that was interrupted
-        self._checkpoint()
-        self._reserve()
+        self._checkpointed = -math.inf
+        self._checkpoint_if_due()
+        self._reserve.allocate()
 
     @property
     def info(self) -> dict[str, str]:
@@ -211,7 +217,7 @@ class SqliteStore:
                     self._drop_orphans(wearer)
                 self._checkpoint()
             except sqlite3.OperationalError as error:
-                if not _is_full(error) or not self._release():
+                if not _is_full(error) or not self._reserve.release():
                     raise
                 self._delete_in_steps(wearer)
             self._ids.pop(wearer, None)
@@ -219,13 +225,12 @@ class SqliteStore:
     def check(self) -> None:
         """Raise `StoreFailed` if the next write would fail; empty the log and restore the reserve if that is due."""
         with self._errors():
-            free = shutil.disk_usage(self.path.parent).free
-            if free < MIN_FREE:
+            if (free := free_bytes(self.path.parent)) < MIN_FREE:
                 raise sqlite3.OperationalError(f"{free} bytes are free on its disk")
             with self._transaction():
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")  # writes a page
             self._checkpoint_if_due()
-            self._reserve()
+            self._reserve.allocate()
 
     def close(self) -> None:
         """Release the file."""
@@ -270,27 +275,6 @@ class SqliteStore:
         with self._transaction():
             self._drop_orphans(wearer)
         self._checkpoint()
-
-    def _reserve(self) -> None:
-        """Allocate the reserve if it is missing and there is space for it."""
-        file = self._beside(".reserve")
-        if not self.reserve_bytes or (file.exists() and file.stat().st_size == self.reserve_bytes):
-            return
-        if shutil.disk_usage(self.path.parent).free > self.reserve_bytes + MIN_FREE:
-            locks.create_private(file)
-            with suppress(OSError), file.open("r+b") as reserve:  # a smaller reserve is replaced the next time
-                if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(reserve.fileno(), 0, self.reserve_bytes)
-                else:
-                    reserve.write(bytes(self.reserve_bytes))
-
-    def _release(self) -> bool:
-        """Remove the reserve; return whether there was one."""
-        try:
-            self._beside(".reserve").unlink()
-        except FileNotFoundError:
-            return False
-        return True
 
     # --- transactions and log -------------------------------------------------------------------------------------
 
