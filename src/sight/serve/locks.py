@@ -23,6 +23,7 @@ def acquire(path: Path, timeout_s: float) -> sqlite3.Connection:
     create_private(path)
     connection = sqlite3.connect(path, timeout=timeout_s, isolation_level=None, check_same_thread=False)
     try:
+        connection.execute("PRAGMA journal_mode = MEMORY")  # no file beside it
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         connection.close()
