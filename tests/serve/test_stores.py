@@ -140,6 +140,17 @@ def test_deleting_removes_every_byte_of_the_wearer(location):
     store.close()
 
 
+def test_resetting_removes_every_sample_of_the_wearer(location):
+    store = open_store(location[0])
+    fill(store, "anna", 20)
+    store.commit([StoredChunk("anna", 21, b"<anna:inputs>" * 99, 21, b"<anna:events>")])
+    store.put(b"config", Snapshot("anna", 21, b"new"), clear=True)
+    raw = b"".join(file.read_bytes() for file in location[1].rglob("*") if file.is_file())
+    assert b"new" in raw
+    assert b"<anna:" not in raw
+    store.close()
+
+
 def test_a_deleted_name_can_be_used_again(store):
     fill(store, "anna", 4)
     store.delete("anna")

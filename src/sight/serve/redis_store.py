@@ -43,7 +43,7 @@ class RedisStore:
     Notes
     -----
     The service that opened the store last owns it. An earlier one is refused at its next write, so that no two
-    services serve the same wearers. Deleting a wearer rewrites the append-only file.
+    services serve the same wearers. Deleting or resetting a wearer rewrites the append-only file.
     """
 
     def __init__(self, url: str, *, fsync: bool = False, prefix: str = "sight:", timeout_s: float = 10.0) -> None:
@@ -124,6 +124,9 @@ class RedisStore:
             self._save(pipe, snapshot)
             if clear:
                 pipe.delete(self._key("events", snapshot.wearer))
+        if clear:
+            with self._errors():
+                self._rewrite()
 
     def commit(self, chunks: Sequence[StoredChunk], snapshots: Sequence[Snapshot] = ()) -> None:
         """Append chunks, then apply snapshots, in one transaction."""
@@ -211,7 +214,7 @@ class RedisStore:
                 started = True
             time.sleep(0.01)
         raise StoreFailed(
-            f"The wearer is deleted, but Redis at {self._address} is still rewriting its file after "
+            f"The data are deleted, but Redis at {self._address} is still rewriting its file after "
             f"{self.timeout_s:g} s; see its log."
         )
 

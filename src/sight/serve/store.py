@@ -78,7 +78,10 @@ class Store(Protocol):
         """Return the configuration of each wearer, sorted by name."""
 
     def put(self, config: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
-        """Create a wearer, or replace its configuration and state and drop its inputs; `clear` drops its events too."""
+        """Create a wearer, or replace its configuration and state and drop its inputs.
+
+        `clear` drops its events too, and removes inputs, events and the previous state from the files of the store.
+        """
 
     def commit(self, chunks: Sequence[StoredChunk], snapshots: Sequence[Snapshot] = ()) -> None:
         """Append chunks, then apply snapshots, in one transaction."""
