@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from sight.serve import schemas
 from sight.serve.chunks import LAST_SEQ, Chunk, check_limits
-from sight.serve.errors import Refused
+from sight.serve.errors import DENIED, Refused
 from sight.serve.limits import WEARER
 from sight.serve.message_format import ack_json, chunk_from_json, dumps, parse
 from sight.serve.metrics_and_logs import log, token_id
@@ -61,7 +61,8 @@ def permits(scope: str | None) -> Any:
         token = service.token_of(request.headers.get("authorization"))
         if token is None or not token.permits(scope, request.path_params.get("wearer")):
             client = request.client.host if request.client else None
-            raise service.deny(token, f"{request.method} {request.url.path}", client)
+            text = DENIED if token is None else token.denial(scope)
+            raise service.deny(token, f"{request.method} {request.url.path}", client, text)
         token_id.set(token.id)
         return token
 
@@ -169,8 +170,9 @@ async def create(
 ) -> schemas.WearerInfoOut:
     """Create a wearer. Repeating the request changes nothing; other arguments for an existing wearer are a conflict."""
     options: schemas.Create = await _read_json(request, _CREATE)
-    info = await service.queue.call(service.create, token, wearer, **options.model_dump())
-    log.info("created", extra={"wearer": wearer, "model": info["model"], "method": info["method"]})
+    created, info = await service.queue.call(service.create, token, wearer, **options.model_dump())
+    if created:
+        log.info("created", extra={"wearer": wearer, "model": info["model"], "method": info["method"]})
     return schemas.WearerInfoOut(**info)
 
 

@@ -179,20 +179,22 @@ class Service:
                 log.error("tokens unreadable", exc_info=True)
             raise Refused("tokens", "The service cannot read its tokens; see its log.", 503) from None
 
-    def deny(self, token: Token | None, action: str, client: str | None = None) -> Refused:
+    def deny(self, token: Token | None, action: str, client: str | None = None, text: str = DENIED) -> Refused:
         """Return the error of an action that a token does not permit, and log it; repeated refusals are thinned."""
         if self._refusal_rate.delay_s(token.id if token else "") == 0:
             log.warning("refused", extra={"token": token and token.id, "action": action[:200], "client": client})
-        return Refused("token", DENIED, 401 if token is None else 403)
+        return Refused("token", text, 401 if token is None else 403)
 
-    def create(self, token: Token, wearer: str, **options: Any) -> dict[str, Any]:
-        """Create a wearer with `SessionManager.create`; raise `Refused` if the token may not create any more."""
-        if token.max_wearers is not None:
-            names = self.manager.names()
-            if wearer not in names and sum(token.permits(None, name) for name in names) >= token.max_wearers:
-                text = f"Expected at most {token.max_wearers} wearers of this token; delete one, or use another token."
-                raise Refused("wearers", text, 409)
-        return self.manager.create(wearer, **options)
+    def create(self, token: Token, wearer: str, **options: Any) -> tuple[bool, dict[str, Any]]:
+        """Create a wearer with `SessionManager.create`; return whether it is new, and its description.
+
+        Raises `Refused` if the token may not create any more.
+        """
+        is_new, most = wearer not in self.manager, token.max_wearers
+        if is_new and most is not None and sum(token.permits(None, name) for name in self.manager.names()) >= most:
+            text = f"Expected at most {most} wearers of this token; delete one, or use another token."
+            raise Refused("wearers", text, 409)
+        return is_new, self.manager.create(wearer, **options)
 
     def admit(self, token: Token, chunk: Chunk) -> None:
         """Raise `Refused` if the token does not permit the chunk, or the wearer's chunks come too fast."""

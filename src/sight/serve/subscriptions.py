@@ -1,4 +1,4 @@
-"""Subscriptions to live wearers: predictions and a thinned signal for pages, without slowing down the service."""
+"""Subscriptions to live wearers: predictions and a downsampled signal for pages, without slowing down the service."""
 
 from __future__ import annotations
 
