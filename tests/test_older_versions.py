@@ -74,7 +74,7 @@ def test_a_state_file_of_0_1_continues(name, model, expected, agree, tmp_path):
 
 
 def test_a_state_file_of_0_1_still_has_to_fit(model):
-    with pytest.raises(ValueError, match="another sensor_rate_hz"):
+    with pytest.raises(ValueError, match="saved at 40 Hz"):
         state_file.load(FILES / "keel.state", Session(model, method("keel"), rate_in_hz=50.0))
 
 
