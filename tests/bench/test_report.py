@@ -68,6 +68,27 @@ def test_fewer_than_five_subjects_have_no_interval():
     assert few.loc["SIGHT", "delta"] == pytest.approx(-1.0)
 
 
+def test_fewer_than_five_subjects_have_no_rank_and_no_best_method(tmp_path):
+    few = [row for row in rows() if row["target"] in ("16", "26")]
+    table = tables.scores(summarise(frame(few)), "t", "T")
+    assert "Rank" not in table.heads
+    assert not any(cell.best for row in table.rows for cell in row)
+    write(tmp_path / "few.parquet", few)
+    write_report([tmp_path], tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text("utf-8")
+    assert "| Rank" not in text
+    assert "**5" not in text
+
+
+def test_a_partial_run_is_named_on_top(tmp_path):
+    kept = [row | {"experiment": "table-main", "setting": "hapt"} for row in rows(seeds=(0,))]
+    write(tmp_path / "some.parquet", kept)
+    write_report([tmp_path], tmp_path / "out")
+    line = "Partial: 6 of 16 pairs, 1 of 3 seeds (table-main on hapt)."
+    assert (tmp_path / "out" / "report.md").read_text("utf-8").split("\n\n")[1] == line
+    assert line in (tmp_path / "out" / "index.html").read_text("utf-8")
+
+
 def test_markdown_latex_and_html_have_the_same_numbers(summary):
     table = tables.scores(summary, "t", "Main comparison")
     numbers = re.findall(r"\d+\.\d", " ".join(cell.text + cell.below for row in table.rows for cell in row))

@@ -189,7 +189,7 @@ def fused_keel(toy, tmp_path_factory):
     "fields",
     [
         {},
-        {"surprise": 0.0, "rate": 0.0, "guard": False, "prototypes": 0.0},
+        {"surprise": 0.0, "rate": 0.0, "guard": False, "prototypes": 0.0, "penalty": 0.2},
         {"doubt": 0.0, "temper": 1.0, "align": 0.0, "debias": 0.0, "patience": 3.0, "gap_half_life_s": None},
     ],
     ids=str,
@@ -219,7 +219,10 @@ def test_fused_keel_stays_exact_on_a_long_stream(fused_keel, toy, windows):
     q = run(FusedSession(fused_keel), x)[0]
     expected = Keel().bind(trained).step(x)
     np.testing.assert_allclose(q, expected, rtol=0, atol=1e-4)
-    np.testing.assert_array_equal(q.argmax(axis=1), expected.argmax(axis=1))
+    other = q.argmax(axis=1) != expected.argmax(axis=1)  # float32 may resolve a tie differently
+    tied = np.diff(np.sort(expected, axis=1)[:, -2:], axis=1)[:, 0] < 2e-4
+    assert not (other & ~tied).any()
+    assert other.sum() <= 1
 
 
 def test_fused_keel_without_statistics(tmp_path, source, windows):

@@ -59,6 +59,7 @@ class HAPT(Dataset):
     version = "2.1"
     official_files = ("RawData/acc_exp01_user01.txt", "RawData/gyro_exp01_user01.txt", "...", LABELS)
     folder_names = ("hapt", "HAPT Data Set")
+    subject_count = 30
     subject_pattern = r"(^|/)RawData/acc_exp(?P<experiment>\d+)_user0*(?P<subject>\d+)\.txt$"
     downloads = (
         Download(

@@ -59,6 +59,7 @@ class UCIHAR(Dataset):
         "UCI HAR Dataset/test/y_test.txt",
     )
     folder_names = ("ucihar", "UCI HAR Dataset")
+    subject_count = 30
     subject_pattern = r"(^|/)(?P<subject>train|test)/subject_(train|test)\.txt$"
     downloads = (
         Download(
