@@ -15,6 +15,8 @@ import numpy as np
 
 SENSOR_HZ, RATE_HZ, SECONDS, CLASSES = 40.0, 25.0, 60, ("rest", "walk", "run")
 METHODS = {"anna": "keel", "ben": "sight"}
+#: Hyper-parameters with which later versions of Keel are the same; its corrections of class frequencies have changed.
+PARAMS = {"keel": {"align": 0.6, "debias": 0.0, "guard": False}, "sight": {}}
 
 
 def make_signal(rng: np.random.Generator, rate_hz: float, labels: np.ndarray) -> np.ndarray:
@@ -64,13 +66,13 @@ def main(folder: Path) -> None:
         expected[f"{name}.time_s"] = np.array([e.time_s for e in events])
 
     for name in METHODS.values():
-        session = Session(model, method(name), rate_in_hz=SENSOR_HZ)
+        session = Session(model, method(name, **PARAMS[name]), rate_in_hz=SENSOR_HZ)
         record(f"{name}.before", session.push(np.concatenate(parts[: SECONDS // 2])))
         saved.save(folder / f"{name}.state", session)
         record(f"{name}.after", session.push(np.concatenate(parts[SECONDS // 2 :])))
     keeper = Keeper(Models.load([folder / "model@1.onnx"]), SqliteStore(folder / "sight.sqlite"), snapshot_every=7)
     for wearer, name in METHODS.items():
-        keeper.create(wearer, method=name, rate_hz=SENSOR_HZ)
+        keeper.create(wearer, method=name, settings=PARAMS[name], rate_hz=SENSOR_HZ)
     for seq in range(1, SECONDS // 2 + 1):
         keeper.ingest([Chunk(wearer, seq, parts[seq - 1]) for wearer in METHODS])
     keeper.store.close()  # without saving the sessions, so that the log has chunks to replay
