@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -160,3 +162,16 @@ def test_labels_are_nowhere_in_the_contract():
         for name, function in inspect.getmembers(owner, inspect.isfunction):
             parameters = inspect.signature(function).parameters
             assert not {"y", "label", "labels", "truth"} & set(parameters), f"{owner.__name__}.{name}"
+
+
+def test_adapters_of_one_source_can_run_in_several_threads():
+    source, stream = ToySource(), toy_stream(n=200)
+    names = ["keel", "sight", "keel", "sight"]
+
+    def run(name):
+        adapter = sight.method(name).bind(source)
+        return np.concatenate([adapter.step(stream.x[i : i + 1]) for i in range(len(stream.x))])
+
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(run, names))
+    assert all(np.array_equal(q, run(name)) for q, name in zip(together, names, strict=True))

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from sight.atomic import write_json
+from sight.atomic import sync, write_json
 from sight.datasets.window_cache import SETTLED_NS
 
 #: Recording, file and error of a recording that could not be read.
@@ -85,7 +85,9 @@ class ResultsFolder:
         draft = self._drafts / f"{uuid.uuid4().hex}{path.suffix}"
         try:
             write(draft)
+            sync(draft)
             draft.replace(path)
+            sync(path.parent)
         finally:
             draft.unlink(missing_ok=True)
 

@@ -74,6 +74,7 @@ class GradientAdapter(Adapter):
     """
 
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("snapshot", "optimiser")
+    renamed: ClassVar[Mapping[str, str]] = {"dice": "random"}
     lr: NonNegative = 1e-3
     rule: Rule = "chunk"
     batch: PositiveInt = 32
