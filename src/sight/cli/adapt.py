@@ -25,7 +25,9 @@ def adapt(
     lag: opt.Lag = 0.0,
     columns: opt.Columns = None,
     unit: opt.Unit = "g",
+    gyro_unit: opt.GyroUnit = None,
     tz: opt.TimeZone = None,
+    time_unit: opt.TimeUnit = None,
     rate: opt.Rate = None,
     max_gap: opt.MaxGap = 0.5,
     calibrate: opt.Calibrate = False,
@@ -50,7 +52,7 @@ def adapt(
     source: Any = load(model)
     adapter = make_adapter(method, params, preset).bind(source)
     refs = find_recordings(target)
-    options = opt.read_options(columns, unit, tz, rate, max_gap, calibrate, option)
+    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option)
     failed = 0
     for ref in refs:
         try:

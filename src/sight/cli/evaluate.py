@@ -43,7 +43,9 @@ def evaluate(
     compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
     columns: opt.Columns = None,
     unit: opt.Unit = "g",
+    gyro_unit: opt.GyroUnit = None,
     tz: opt.TimeZone = None,
+    time_unit: opt.TimeUnit = None,
     rate: opt.Rate = None,
     max_gap: opt.MaxGap = 0.5,
     calibrate: opt.Calibrate = False,
@@ -69,7 +71,7 @@ def evaluate(
     compared = [name for name in map(str.strip, compare.split(",")) if name and (name != method or lag)]
     others = [make_adapter(name).bind(source) for name in compared]
     ref = find_recording(target)
-    options = opt.read_options(columns, unit, tz, rate, max_gap, calibrate, option, label_column)
+    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option, label_column)
     windows = read_recording(ref, source, options)
     if labels is not None:
         from sight.annotations import label_windows, read_label_map

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from sight.datasets._dataset_files import BROKEN, first_words
+from sight.types import Array
 
 #: Bytes of text, or rows of Parquet, in memory at once.
 BLOCK_BYTES, BLOCK_ROWS = 1 << 22, 1 << 17
@@ -37,6 +40,11 @@ class Table:
             raise self._broken(error) from None
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise ValueError(f"{self.path}: {self._first_bad_line(numeric) or first_words(error)}") from None
+
+    def head(self, column: str) -> Array:
+        """Return the first values of a column of numbers."""
+        block = next(self.blocks([column], [column]), None)
+        return np.empty(0) if block is None else np.asarray(block[column].to_numpy(zero_copy_only=False))
 
     def _batches(self, columns: list[str], numeric: Sequence[str]) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
