@@ -120,7 +120,8 @@ def to_nanoseconds(values: Any, form: TimeFormat, where: str) -> Array:
     except (pa.ArrowInvalid, ValueError) as error:
         raise ValueError(
             f"{where}: a timestamp cannot be read ({first_words(error)}); expected numbers or "
-            f"times such as 2024-05-01 12:00:00.25, or give time_format."
+            f"times such as 2024-05-01 12:00:00.25; set the unit of numbers with time_unit (--time-unit), or the "
+            f"layout of text with time_format."
         ) from None
     return np.asarray(moments.to_numpy(zero_copy_only=False)).astype("M8[ns]").view(np.int64)
 
@@ -229,7 +230,10 @@ def offset_fact(minutes: float) -> str:
 
 def _scaled(numbers: Array, unit_ns: int) -> Array:
     missing = ~np.isfinite(numbers)
-    scaled = np.rint(np.where(missing, 0.0, numbers) * unit_ns).astype(np.int64)
+    exact = np.rint(np.where(missing, 0.0, numbers) * unit_ns)
+    if len(exact) and np.abs(exact).max() >= 2.0**63:
+        raise ValueError(f"{np.abs(exact).max() / 1e9:.3g} s is more than 292 years")
+    scaled = exact.astype(np.int64)
     scaled[missing] = MISSING
     return np.asarray(scaled)
 
