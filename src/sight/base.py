@@ -138,6 +138,17 @@ class Adapter(Stateful, ABC):
                 f"{self.name}: expected finite rows with a direction in the head's weights, got a row of zeros or "
                 f"non-finite values for class {source.classes[bad]!r}; retrain the head or remove that class."
             )
+        bias, stats = np.asarray(source.bias), source.stats
+        if bias.shape != weight.shape[:1] or not np.isfinite(bias).all() or len(source.classes) != len(weight):
+            raise ValueError(
+                f"{self.name}: expected {len(weight)} finite biases and class names, one per row of the head, got "
+                f"{bias.shape} {'' if np.isfinite(bias).all() else 'with NaN or infinity '}and {len(source.classes)}."
+            )
+        if stats is not None and np.shape(stats.class_means) != weight.shape:
+            raise ValueError(
+                f"{self.name}: expected statistics of {weight.shape[0]} classes and {weight.shape[1]} features, as the "
+                f"head has them, got {np.shape(stats.class_means)}; compute them with this model."
+            )
         self._source = source
         self._bind()
         return self.reset()

@@ -39,7 +39,10 @@ def run_isolated(commands, folder):
     log = folder / "strace.log"
     tracer = ["strace", "-f", "-qq", "--seccomp-bpf", "-e", "trace=connect,sendto,sendmsg", "-o", log]
     line = [*(tracer if shutil.which("strace") else []), sys.executable, folder / "run.py", folder / "commands.json"]
-    if shutil.which("unshare") and subprocess.run(["unshare", "-rn", "true"], capture_output=True).returncode == 0:
+    if (
+        shutil.which("unshare")
+        and subprocess.run(["unshare", "-rn", "true"], capture_output=True, check=False).returncode == 0
+    ):
         line = ["unshare", "-rn", *line]
     environment = {key: value for key, value in os.environ.items() if key != "ORT_DISABLE_TELEMETRY"}
     environment |= {"HOME": str(folder / "home"), "XDG_CACHE_HOME": str(folder / "home" / ".cache")}
