@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from sight import registry
 from sight.card import ModelCard
@@ -64,12 +65,12 @@ def adapt(
             if len(refs) == 1:
                 raise
             failed += 1
-            errors.print(f"[yellow]{ref.name} was skipped:[/] {error_message(error)}", highlight=False)
+            errors.print(f"[yellow]{escape(ref.name)} was skipped:[/] {escape(error_message(error))}", highlight=False)
             continue
         changed = float((result.p.argmax(axis=1) != result.q.argmax(axis=1)).mean())
         console.print(
-            f"[bold]{ref.name}[/]: {len(windows)} windows, {changed:.1%} of predictions differ from the model alone; "
-            f"report: {written['report.html']}",
+            f"[bold]{escape(ref.name)}[/]: {len(windows)} windows, {changed:.1%} of predictions differ from the model "
+            f"alone; report: {escape(str(written['report.html']))}",
             soft_wrap=True,
         )
     if failed:

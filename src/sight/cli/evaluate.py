@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from sight import registry
@@ -105,7 +106,9 @@ def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any
 
 def print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str, str]) -> None:
     """Print one row for each method; the best value of each column is bold."""
-    table = Table(title=title, caption="higher is better up to balanced accuracy, lower after; min/day: time-use error")
+    table = Table(
+        title=escape(title), caption="higher is better up to balanced accuracy, lower after; min/day: time-use error"
+    )
     table.add_column("method", no_wrap=True)
     for _, heading, _ in METRICS:
         table.add_column(heading, justify="right")

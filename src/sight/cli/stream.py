@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from sight import registry
 from sight.card import require_card
@@ -137,9 +138,10 @@ class EventPrinter:
     def _line(self, event: Event) -> str:
         classes, refined, raw = self.classes, int(event.q.argmax()), int(event.p.argmax())
         width = max(map(len, classes))
+        predicted, alone = (escape(f"{classes[k]:{width}}") for k in (refined, raw))
         minutes, seconds = divmod(event.time_s, 60)
-        line = f"[dim]{minutes:4.0f}:{seconds:04.1f}[/]  [bold]{classes[refined]:{width}}[/] {event.q[refined]:4.0%}"
-        line += f"  [{'dim' if raw == refined else 'yellow'}]raw {classes[raw]:{width}} {event.p[raw]:4.0%}[/]"
+        line = f"[dim]{minutes:4.0f}:{seconds:04.1f}[/]  [bold]{predicted}[/] {event.q[refined]:4.0%}"
+        line += f"  [{'dim' if raw == refined else 'yellow'}]raw {alone} {event.p[raw]:4.0%}[/]"
         if "surprise" in event.diagnostics:
             line += f"  surprise {event.diagnostics['surprise']:.2f}"
         return line + (f"  [cyan]after a gap of {event.gap_s:.1f} s[/]" if event.gap_s else "")
