@@ -8,7 +8,6 @@ import json
 import pytest
 from rich.table import Table
 
-from sight.cli._shared import PlainConsole
 from tests.helpers.commands import run_sight
 from tests.helpers.onnx_files import small_card, write_model
 
@@ -43,6 +42,8 @@ def test_files_cannot_send_commands_to_the_terminal(hostile, tmp_path):
 
 
 def test_every_text_of_a_console_is_plain(capsys):
+    from sight.cli._shared import PlainConsole
+
     console = PlainConsole(force_terminal=False)
     table = Table(title="a\x1b[2J")
     table.add_column("b\x9b")
@@ -57,7 +58,7 @@ def test_names_are_not_formulas_in_written_tables(hostile, tmp_path):
     run_sight("cohort", "run", folder, "-m", model, "-o", tmp_path / "all", "--engine", "serial", code=1)
     query = ("FROM recordings", "--csv", tmp_path / "query.csv")
     run_sight("cohort", "query", tmp_path / "all", *query)
-    tables = [path for path in tmp_path.rglob("*.csv")]
+    tables = list(tmp_path.rglob("*.csv"))
     assert len(tables) == 2 + 1 + 4 + 1
     for path in tables:
         with path.open(encoding="utf-8", newline="") as file:

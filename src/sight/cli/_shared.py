@@ -27,7 +27,7 @@ CONTROL |= {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, *range(0x202A, 0
 class PlainConsole(Console):
     """Console that prints control characters visibly: text from files cannot send commands to the terminal."""
 
-    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+    def render_str(self, text: str, **options: Any) -> Text:
         """Return text without control characters; every text that is printed passes here."""
         return super().render_str(text.translate(CONTROL), **options)
 
@@ -109,9 +109,11 @@ def progress(label: str, total: int) -> Iterator[Any]:
     )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(label, total=total)
-        yield lambda done, note="": bar.update(
-            task, completed=done, description=f"{label} {escape(note.translate(CONTROL))}".rstrip()
-        )
+
+        def show(done: int, note: str = "") -> None:
+            bar.update(task, completed=done, description=f"{label} {escape(note.translate(CONTROL))}".rstrip())
+
+        yield show
 
 
 def _quarterly_lines(label: str, total: int) -> Any:
