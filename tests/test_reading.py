@@ -160,6 +160,14 @@ def test_recordings_of_a_subject_follow_each_other():
     assert [each.time_s[0] for each in on_one_clock([part(None), part(None, 7.0)], shared=True)] == [0, 7]
 
 
+def test_recordings_with_and_without_a_date_follow_each_other():
+    morning = datetime(2024, 5, 1, 8, tzinfo=UTC)
+    mixed = on_one_clock([part(morning), part(None), part(morning + timedelta(hours=5))])
+    assert [each.time_s[0] for each in mixed] == [0, 4 + 3600, 5 * 3600]
+    undated_first = on_one_clock([part(None), part(morning), part(None, 7.0)])
+    assert [each.time_s[0] for each in undated_first] == [0, 4 + 3600, 8 + 2 * 3600]
+
+
 def test_a_path_of_a_model_file_is_accepted(tmp_path):
     from sight.testing import toy_network
 

@@ -230,14 +230,14 @@ def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> It
 def on_one_clock(recordings: Iterable[Recording], *, shared: bool = False) -> Iterator[Recording]:
     """Shift the times of one subject's recordings so that they follow each other, as `sight.signal.join` does.
 
-    If a recording has no start time, one hour is assumed between it and the previous one, unless all times already
-    count from a `shared` moment.
+    If a recording or the first one has no start time, one hour is assumed between it and the previous one, unless all
+    times already count from a `shared` moment.
     """
     start = end_s = None
     for recording in recordings:
         if not len(recording.time_s):
             continue
-        start = start or recording.start
+        start = recording.start if end_s is None else start
         shift = 0.0
         if recording.start is not None and start is not None:
             shift = (recording.start - start).total_seconds()
