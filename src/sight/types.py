@@ -141,6 +141,20 @@ class SourceStats:
     class_means: Array
     count: int = 0
 
+    def __post_init__(self) -> None:
+        shape = np.shape(self.class_means)
+        if len(shape) != 2 or np.shape(self.prior) != shape[:1] or np.shape(self.feature_mean) != shape[1:]:
+            raise ValueError(
+                f"SourceStats: expected prior (K,), feature_mean (D,) and class_means (K, D), got "
+                f"{np.shape(self.prior)}, {np.shape(self.feature_mean)} and {shape}; compute them again."
+            )
+        for name in ("prior", "feature_mean", "class_means"):
+            values = np.asarray(getattr(self, name))
+            if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+                raise ValueError(f"SourceStats: expected finite numbers as {name}, got others; train the model again.")
+        if (np.asarray(self.prior) < 0).any():
+            raise ValueError("SourceStats: expected shares of classes as prior, got negative ones.")
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Event:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sight.bench import worker
+from sight.bench import source_models, worker
 from sight.bench.plan import Trial, Variant
 from sight.bench.source_models import Recipe
 from sight.testing import toy_network, toy_stream
@@ -107,3 +107,29 @@ def test_the_name_of_a_row_depends_on_the_order_of_windows(data):
     names = [replace(data, target=data.target) for _ in range(2)]
     names[1].__dict__["index"] = names[1].index[::-1].copy()
     assert names[0].row_path(variant) != names[1].row_path(variant)
+
+
+def test_an_altered_row_is_not_read(tmp_path):
+    path = tmp_path / "ab" / "abcd.json"
+    assert worker._read_row(path) is None
+    row = {"scores": {"macro_f1": 0.5}, "seconds": 1.25, "notes": []}
+    worker._write_row(path, row)
+    assert worker._read_row(path) == row
+    moved = tmp_path / "ab" / "other.json"
+    moved.write_bytes(path.read_bytes())
+    path.write_text(path.read_text().replace("0.5", "0.9"))
+    assert worker._read_row(path) is worker._read_row(moved) is None
+
+
+def test_an_altered_source_model_is_trained_again(data, tmp_path, monkeypatch):
+    trained = []
+    monkeypatch.setattr(source_models, "_train", lambda *_: trained.append(1) or toy_network("resnet"))
+    weight = source_models.source_model(data.recipe, data.sources, None, tmp_path).weight
+    source_models.source_model(data.recipe, data.sources, None, tmp_path)
+    assert len(trained) == 1
+    [path] = tmp_path.glob("*.safetensors")
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 64
+    path.write_bytes(content)
+    np.testing.assert_array_equal(source_models.source_model(data.recipe, data.sources, None, tmp_path).weight, weight)
+    assert len(trained) == 2

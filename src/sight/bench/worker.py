@@ -199,16 +199,32 @@ def run_trial(trial: Trial, job: Job, only_finished: bool = False) -> TrialResul
         if data.index is None:
             return TrialResult([], [], absent=True)
         paths = {variant.label: data.row_path(variant) for variant in variants}
-        missing = [] if only_finished else [v for v in variants if not paths[v.label].is_file()]
+        missing = [] if only_finished else [v for v in variants if _read_row(paths[v.label]) is None]
         failures = _compute(data, data.index, missing, paths)
     except Exception as error:  # other trials continue; the failure is reported
         return TrialResult([], [Failure(label=v.label, trial=str(trial), error=_message(error)) for v in variants])
+    stored = [_read_row(paths[variant.label]) for variant in variants]
     rows = [
-        _plan_columns(data, variant, position) | json.loads(paths[variant.label].read_text("utf-8"))
-        for position, variant in enumerate(variants)
-        if paths[variant.label].is_file()
+        _plan_columns(data, variant, position) | row
+        for position, (variant, row) in enumerate(zip(variants, stored, strict=True))
+        if row is not None
     ]
     return TrialResult(rows, failures)
+
+
+def _write_row(path: Path, row: Row) -> None:
+    plain = json.loads(json.dumps(row, default=_json))
+    write_atomic(path, json.dumps(plain | {"digest": hash_key(path.stem, plain)}).encode())
+
+
+def _read_row(path: Path) -> Row | None:
+    """Return a stored row; None if there is none, or if it was damaged or altered."""
+    try:
+        row: Row = json.loads(path.read_text("utf-8"))
+        digest = row.pop("digest")
+    except (OSError, ValueError, KeyError, AttributeError):
+        return None
+    return row if digest == hash_key(path.stem, row) else None
 
 
 def _compute(data: TrialData, index: Array, missing: list[Variant], paths: dict[str, Path]) -> list[Failure]:
@@ -223,7 +239,7 @@ def _compute(data: TrialData, index: Array, missing: list[Variant], paths: dict[
         for variant in missing:
             try:
                 row = _result_columns(data, variant, source, windows, encoded)
-                write_atomic(paths[variant.label], json.dumps(row, default=_json).encode())
+                _write_row(paths[variant.label], row)
             except Exception as error:  # third-party methods may raise anything
                 failures.append(Failure(label=variant.label, trial=str(data.trial), error=_message(error)))
     return failures
