@@ -6,6 +6,7 @@ import json
 import logging
 import subprocess
 import sys
+from base64 import urlsafe_b64decode
 from datetime import timedelta
 from io import StringIO
 
@@ -13,7 +14,7 @@ import pytest
 
 from sight.serve.errors import DENIED
 from sight.serve.metrics_and_logs import JsonLines
-from sight.serve.tokens import SCOPES, TokenFile, parse_duration
+from sight.serve.tokens import PREFIX, SCOPES, TokenFile, parse_duration
 from tests.helpers.services import read_until_closed, running, serve_command
 from tests.helpers.sessions import make_stream
 
@@ -89,6 +90,15 @@ def test_a_service_without_tokens_is_closed_by_a_damaged_file(tmp_path):
         (tmp_path / "tokens.json").write_bytes(b"{")
         assert client.get("/v1/wearers", headers=bearer("x")).status_code == 503
         assert client.get("/healthz").status_code == 200
+
+
+def test_the_secret_text_has_256_random_bits(book):
+    texts = [book.add(["read"])[0] for _ in range(3)]
+    assert len(set(texts)) == 3
+    for text in texts:
+        prefix, secret = text[: len(PREFIX)], text[len(PREFIX) :]
+        assert prefix == PREFIX
+        assert len(urlsafe_b64decode(secret + "=")) == 32
 
 
 def test_an_expired_token_permits_nothing(client, book):

@@ -1,0 +1,305 @@
+"""Mutation tests of a sample: change one expression of a target module, run the module's tests, and list the survivors.
+
+``make mutants`` runs it in copies of the repository. It is a script of its own because mutmut replaces each function by
+a trampoline, which numba cannot compile, and cosmic-ray runs one test command for all modules, which takes hours here.
+
+Mutants are chosen by a hash of seed, file, function and change, in turn from each module, so that an edit elsewhere
+keeps the choice. Changes that cannot matter are listed in ``mutants_equivalent.toml`` with the reason and are not
+counted. Tests run without real recordings and without those marked `long`; a mutant that exceeds the time limit counts
+as killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import hashlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, zip_longest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+EQUIVALENT = Path(__file__).with_name("mutants_equivalent.toml")
+COMPILED = "tests/methods/test_compiled_adapter.py"
+GOLDEN = "tests/methods/test_golden.py::test_{}_equal_the_stored_ones[{}]"
+BASELINES = ("ema", "sticky", "t3a", "lame", "oatta")
+OUTPUT = "tests/methods/test_output_baselines.py " + " ".join(
+    GOLDEN.format(part, name) for name in BASELINES for part in ("predictions", "defaults")
+)
+STORES = "tests/serve/test_sqlite_store.py tests/serve/test_stores.py tests/serve/test_tokens.py"
+SIGNAL = "tests/signal tests/stream/test_session.py"
+#: Target below src/sight to its tests; those that are missing are left out.
+TARGETS = {
+    "methods/sight/compiled.py": f"{COMPILED} tests/methods/test_sight.py",
+    "methods/sight/reference.py": f"tests/methods/test_sight.py {COMPILED}",
+    "methods/keel/compiled.py": f"{COMPILED} tests/methods/test_keel.py",
+    "methods/keel/reference.py": f"tests/methods/test_keel.py {COMPILED}",
+    **{f"methods/{name}.py": OUTPUT for name in BASELINES},
+    "methods/_many_wearers.py": COMPILED,
+    "methods/_state_layout.py": f"{COMPILED} tests/sources/test_fused.py",
+    "metrics.py": "tests/test_metrics.py",
+    "segments.py": "tests/test_segments.py",
+    "signal/calibrate.py": "tests/signal/test_calibrate.py tests/signal/test_preparation.py",
+    "signal/clock.py": SIGNAL,
+    "signal/live_windows.py": SIGNAL,
+    "signal/nonwear.py": SIGNAL,
+    "signal/preparation.py": SIGNAL,
+    "signal/quality.py": SIGNAL,
+    "signal/resample.py": SIGNAL,
+    "signal/resampling_stages.py": SIGNAL,
+    "signal/sampling_rate.py": SIGNAL,
+    "signal/windows.py": SIGNAL,
+    "serve/sqlite_store.py": STORES,
+    "serve/tokens.py": "tests/serve/test_tokens.py",
+    "stateful.py": "tests/test_base.py tests/stream/test_state_file.py tests/test_older_versions.py",
+    "params.py": "tests/test_registry.py tests/test_base.py",
+}
+SWAPS: dict[type, type] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Pow: ast.Mult, ast.Mod: ast.Mult, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
+}  # fmt: skip
+#: Nodes that are not mutated: messages, imports, and what only guards against errors of the module itself.
+SKIPPED = (ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Assert)
+SKIPPED_FIELDS = ("annotation", "returns", "decorator_list", "type_params", "bases")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: file below src/sight, line, function, kind, and the changed lines before and after."""
+
+    file: str
+    line: int
+    function: str
+    kind: str
+    before: str
+    after: str
+    start: int  # characters of the file that `text` replaces
+    end: int
+    text: str
+    result: str = ""
+    seconds: float = 0.0
+
+    def rank(self, seed: int) -> str:
+        """Return the hash by which the sample is chosen."""
+        return hashlib.sha256(repr((seed, self.file, self.function, self.before, self.after)).encode()).hexdigest()
+
+
+def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Yield kind and replacement of each mutation of one node."""
+    changed = copy.deepcopy(node)
+    match changed:
+        case ast.Compare(ops=[operator, *_]) if type(operator) in SWAPS:
+            changed.ops[0] = SWAPS[type(operator)]()
+            yield "comparison", changed
+        case ast.BinOp(op=operator) | ast.AugAssign(op=operator) if type(operator) in SWAPS:
+            changed.op = SWAPS[type(operator)]()
+            yield "arithmetic", changed
+        case ast.BoolOp(op=operator):
+            changed.op = SWAPS[type(operator)]()
+            yield "boolean", changed
+        case ast.UnaryOp(op=ast.Not() | ast.USub()):
+            yield "boolean" if isinstance(changed.op, ast.Not) else "arithmetic", changed.operand
+        case ast.IfExp():
+            yield "boolean", ast.IfExp(changed.test, changed.orelse, changed.body)
+        case ast.Constant(value=bool(value)):
+            yield "constant", ast.Constant(not value)
+        case ast.Constant(value=int(value) | float(value)):
+            yield "constant", ast.Constant(value + 1 if isinstance(value, int) else value * 2 or 1.0)
+        case ast.Return(value=ast.expr() as value) if not (isinstance(value, ast.Constant) and value.value is None):
+            yield "return", ast.Return(ast.Constant(None))
+        case ast.Slice(lower=lower, upper=upper) if lower or upper:
+            yield "slice", ast.Slice(None, upper, changed.step) if lower else ast.Slice(lower, None, changed.step)
+        case ast.Expr(value=ast.Call()):
+            yield "statement", ast.Pass()
+
+
+def walk(node: ast.AST, function: str = "", kind: str = "") -> Iterator[tuple[ast.AST, str, str]]:
+    """Yield nodes that may change, with their function and the kind that overrides theirs."""
+    if isinstance(node, SKIPPED) or (isinstance(node, ast.keyword) and node.arg == "strict"):
+        return
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        function = f"{function}.{node.name}".lstrip(".")
+    if not isinstance(node, ast.Module):
+        yield node, function, kind
+    for name, value in ast.iter_fields(node):
+        if name in SKIPPED_FIELDS:
+            continue
+        below = "default" if name in ("defaults", "kw_defaults") or isinstance(node, ast.AnnAssign) else kind
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from walk(child, function, below)
+
+
+def mutants(file: str, source: str) -> Iterator[Mutant]:
+    """Yield all mutants of a module."""
+    lines = source.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+
+    def position(line: int, byte: int) -> int:
+        return starts[line - 1] + len(lines[line - 1].encode()[:byte].decode())
+
+    for node, function, kind in walk(ast.parse(source)):
+        if not hasattr(node, "lineno"):
+            continue
+        start, end = position(node.lineno, node.col_offset), position(node.end_lineno, node.end_col_offset)
+        for usual, changed in changes(node):
+            text = ast.unparse(ast.fix_missing_locations(changed))
+            text = f"({text})" if isinstance(changed, ast.expr) and not isinstance(changed, ast.Slice) else text
+            whole = source[starts[node.lineno - 1] : starts[node.end_lineno]]
+            after = source[starts[node.lineno - 1] : start] + text + source[end : starts[node.end_lineno]]
+            before, after = (" ".join(part.split()) for part in (whole, after))
+            yield Mutant(file, node.lineno, function, kind or usual, before, after, start, end, text)
+
+
+def sample(targets: dict[str, str], number: int, seed: int) -> list[Mutant]:
+    """Return `number` mutants, in turn from each target, in the order of their hashes."""
+    columns = [
+        sorted(mutants(file, (ROOT / "src/sight" / file).read_text()), key=lambda mutant: mutant.rank(seed))
+        for file in targets
+    ]
+    return [mutant for mutant in chain.from_iterable(zip_longest(*columns)) if mutant][:number]
+
+
+def run_tests(tree: Path, file: str, limit_s: float) -> tuple[str, float]:
+    """Run the tests of a target in a copy of the repository; return passed, failed or timeout, and the seconds."""
+    tests = [name for name in TARGETS[file].split() if (tree / name.split("::")[0]).exists()]
+    plugins = ["-p", "pytest_timeout", "-p", "anyio", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider"]
+    plugins += ["--hypothesis-seed=0"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not long and not real", *plugins, *tests]
+    settings = {"PYTHONPATH": f"{tree}/src", "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": f"{tree}/.numba"}
+    settings |= {"OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    began = time.monotonic()
+    with (tree / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            [*command, f"src/sight/{file}"],
+            cwd=tree,
+            env={**os.environ, **settings},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            result = "passed" if process.wait(limit_s) == 0 else "failed"
+        except subprocess.TimeoutExpired:
+            result = "timeout"
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+    return result, round(time.monotonic() - began, 1)
+
+
+def judge(mutant: Mutant, trees: queue.Queue[Path], limits: dict[str, float]) -> Mutant:
+    """Apply a mutant to a free copy, run the tests, and undo it; return it with its result."""
+    tree = trees.get()
+    place = tree / "src/sight" / mutant.file
+    source = place.read_text()
+    try:
+        place.write_text(source[: mutant.start] + mutant.text + source[mutant.end :])
+        result, seconds = run_tests(tree, mutant.file, limits[mutant.file])
+    finally:
+        place.write_text(source)
+        trees.put(tree)
+    result = {"passed": "survived", "failed": "killed"}.get(result, result)
+    print(f"{result:9} {seconds:6.1f} s  {mutant.file}:{mutant.line} {mutant.kind}", flush=True)
+    return replace(mutant, result=result, seconds=seconds)
+
+
+def time_limits(files: list[str], trees: queue.Queue[Path], pool: ThreadPoolExecutor) -> dict[str, float]:
+    """Run the tests of each target unchanged; return five times their seconds, and at least two minutes."""
+
+    def unchanged(file: str) -> float:
+        tree = trees.get()
+        try:
+            result, seconds = run_tests(tree, file, 900)
+        finally:
+            trees.put(tree)
+        if result != "passed":
+            sys.exit(f"The tests of {file} do not pass unchanged; see {tree}/log.txt.")
+        print(f"unchanged {seconds:6.1f} s  {file}", flush=True)
+        return max(5 * seconds, 120)
+
+    groups = {TARGETS[file]: file for file in files}
+    limits = dict(zip(groups, pool.map(unchanged, groups.values()), strict=True))
+    return {file: limits[TARGETS[file]] for file in files}
+
+
+def known_equivalent() -> set[tuple[str, str, str]]:
+    """Return file, line before and line after of each mutant that is known to be equivalent."""
+    entries = tomllib.loads(EQUIVALENT.read_text())["equivalent"] if EQUIVALENT.exists() else []
+    return {(entry["file"], entry["before"], entry["after"]) for entry in entries}
+
+
+def copies(number: int, folder: Path) -> queue.Queue[Path]:
+    """Return a queue of copies of the repository's code and tests."""
+    trees: queue.Queue[Path] = queue.Queue()
+    for i in range(number):
+        for part in ("src", "tests", "tools", "docs", "benchmarks", "pyproject.toml", "README.md"):
+            copy_part = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+            (folder / str(i)).mkdir(parents=True, exist_ok=True)
+            copy_part(ROOT / part, folder / str(i) / part)
+        trees.put(folder / str(i))
+    return trees
+
+
+def main() -> None:
+    """Run a sample and write the results as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-n", type=int, default=120, help="size of the sample")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="part of a target's path")
+    parser.add_argument("--again", type=Path, help="results of an earlier run, of which only survivors run again")
+    parser.add_argument("-o", type=Path, default=ROOT / "out" / "mutants.json")
+    options = parser.parse_args()
+    chosen = sample({file: tests for file, tests in TARGETS.items() if options.only in file}, options.n, options.seed)
+    known, results = known_equivalent(), []
+    earlier = {}
+    if options.again:
+        rows = json.loads(options.again.read_text())["mutants"]
+        earlier = {(row["file"], row["before"], row["after"], row["start"]): row for row in rows}
+    waiting = []
+    for mutant in chosen:
+        row = earlier.get((mutant.file, mutant.before, mutant.after, mutant.start), {"result": "survived"})
+        if (mutant.file, mutant.before, mutant.after) in known:
+            results.append(replace(mutant, result="equivalent"))
+        elif row["result"] in ("killed", "timeout"):
+            results.append(replace(mutant, result=row["result"], seconds=row["seconds"]))
+        else:
+            waiting.append(mutant)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        trees = copies(options.jobs, Path(folder))
+        limits = time_limits(list(dict.fromkeys(mutant.file for mutant in waiting)), trees, pool)
+        results += pool.map(lambda mutant: judge(mutant, trees, limits), waiting)
+    counts = Counter(mutant.result for mutant in results)
+    killed = counts["killed"] + counts["timeout"]
+    summary = {"seed": options.seed, "sample": len(results), **counts}
+    summary["killed_share"] = round(killed / max(killed + counts["survived"], 1), 3)
+    options.o.parent.mkdir(parents=True, exist_ok=True)
+    options.o.write_text(json.dumps({**summary, "mutants": [asdict(mutant) for mutant in results]}, indent=1) + "\n")
+    for mutant in results:
+        if mutant.result == "survived":
+            print(f"\n{mutant.file}:{mutant.line} {mutant.kind}\n- {mutant.before}\n+ {mutant.after}")
+    print("\n" + ", ".join(f"{name} {value}" for name, value in summary.items()))
+
+
+if __name__ == "__main__":
+    main()
