@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sight.signal import Calibration, Windower, prepare
-from tests.helpers.signals import irregular_recording
+from sight.signal.live_windows import FeatureWindower
+from tests.helpers.signals import irregular_recording, recording
 
 RATES = [(50, 50), (100, 50), (100, 30), (20, 50), (58.8, 50)]
 
@@ -41,6 +42,29 @@ def test_live_calibration_equals_prepare():
     live = Windower(rate_in_hz=100, channels=3, calibration=calibration, **windowing)
     pieces = [live.push(whole.values, whole.time_s).x, live.flush().x]
     np.testing.assert_array_equal(np.concatenate(pieces), prepare(whole, calibration=calibration, **windowing).x)
+
+
+def test_live_feature_vectors_equal_prepare():
+    time_s = np.array([0, 60, 120, 420, 420, 480, 5000.0, 5060.0, 4000.0])
+    values = np.arange(18.0, dtype=np.float32).reshape(9, 2)
+    values[2, 1] = np.nan
+    expected = prepare(recording(values, time_s, 1 / 60), rate_hz=1 / 60, window_s=60, stride_s=60, max_gap_s=600)
+    for chunk in (1, 4, 9):
+        live = FeatureWindower(rate_hz=1 / 60, channels=2, max_gap_s=600)
+        parts = [live.push(values[i : i + chunk], time_s[i : i + chunk]) for i in range(0, 9, chunk)]
+        parts.append(live.flush())
+        for name in ("x", "time_s", "gap_before_s"):
+            joined = np.concatenate([getattr(part, name) for part in parts])
+            np.testing.assert_array_equal(joined, getattr(expected, name))
+    assert expected.gap_before_s.tolist() == [0, 0, 0, 0, 0, 5000 - 540, 0]
+
+
+def test_a_state_of_other_channels_is_refused():
+    options = {"rate_in_hz": 10, "rate_hz": 10, "window_s": 1, "stride_s": 1}
+    live = Windower(channels=3, **options)
+    live.push(np.zeros((5, 3)), np.arange(5) / 10)
+    with pytest.raises(ValueError, match="channels"):
+        Windower(channels=2, **options).restore(live.state())
 
 
 def test_samples_of_wrong_shape_are_rejected():
