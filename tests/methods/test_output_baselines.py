@@ -314,6 +314,20 @@ def test_invalid_fields_are_refused(name, fields):
         method(name, **fields)
 
 
+def test_the_count_in_a_state_is_the_number_of_windows():
+    source, z, p = stream(n=7)
+    counted = {}
+    for name in ("ema", "sticky", "sticky-learned", "oatta", "sight", "keel"):
+        adapter = method(name).bind(source)
+        adapter.refine(z, p)
+        counted[name] = int(adapter.state()["count"])
+    assert set(counted.values()) == {7}, counted
+
+
+def test_methods_without_public_code_are_marked():
+    assert {name for name in names("methods") if get("methods", name).needs.completed} == {"coa-har", "oatta"}
+
+
 def test_methods_on_features_and_the_checks_do_not_import_torch():
     on_features = [name for name in names("methods") if issubclass(get("methods", name), OutputAdapter)]
     assert {"keel", "sight", *OUTPUT_BASELINES} <= set(on_features)

@@ -101,6 +101,13 @@ def test_the_secret_text_has_256_random_bits(book):
         assert len(urlsafe_b64decode(secret + "=")) == 32
 
 
+@pytest.mark.parametrize(("scopes", "wearers"), [([], ["*"]), (["read"], []), (["read"], [""]), (["write"], ["*"])])
+def test_a_token_needs_known_scopes_and_a_pattern(book, scopes, wearers):
+    with pytest.raises(ValueError, match="scope"):
+        book.add(scopes, wearers)
+    assert not book.path.exists()
+
+
 def test_an_expired_token_permits_nothing(client, book):
     gone, _ = book.add(["read"], lifetime=timedelta(seconds=-1))
     assert client.get("/v1/wearers", headers=bearer(gone)).json() == {"error": DENIED}

@@ -35,6 +35,17 @@ def test_windows_do_not_depend_on_the_chunks(rate_in, rate, chunk):
     assert live.facts["nan_samples"] == expected.facts["nan_samples"] == 3
 
 
+@pytest.mark.parametrize("chunk", [1, 4, 100])
+def test_a_stride_longer_than_the_window_skips_as_prepare_does(chunk):
+    whole = recording(np.arange(100.0), np.arange(100) / 10, 10)
+    windowing = {"window_s": 0.3, "stride_s": 1.1, "rate_hz": 10}
+    live, expected = Windower(rate_in_hz=10, channels=1, **windowing), prepare(whole, **windowing)
+    parts = [live.push(whole.values[i : i + chunk], whole.time_s[i : i + chunk]) for i in range(0, 100, chunk)]
+    parts.append(live.flush())
+    np.testing.assert_array_equal(np.concatenate([part.x for part in parts]), expected.x)
+    np.testing.assert_array_equal(np.concatenate([part.time_s for part in parts]), expected.time_s)
+
+
 def test_live_calibration_equals_prepare():
     whole = irregular_recording(100)
     calibration = Calibration(scale=(1.02, 0.98, 1.01), offset=(0.05, -0.02, 0.01))
