@@ -65,7 +65,7 @@ TARGETS = {
     "signal/windows.py": SIGNAL,
     "serve/sqlite_store.py": STORES,
     "serve/tokens.py": "tests/serve/test_tokens.py",
-    "stateful.py": "tests/test_base.py tests/stream/test_state_file.py tests/test_older_versions.py",
+    "stateful.py": "tests/test_stateful.py tests/test_base.py tests/stream/test_state_file.py",
     "params.py": "tests/test_registry.py tests/test_base.py",
 }
 SWAPS: dict[type, type] = {

@@ -7,7 +7,7 @@ import logging
 import subprocess
 import sys
 from base64 import urlsafe_b64decode
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import StringIO
 
 import pytest
@@ -128,6 +128,17 @@ def test_rotation_keeps_the_old_token_for_the_overlap_only(client, book):
     assert client.get("/v1/wearers", headers=bearer(third)).status_code == 200
     with pytest.raises(ValueError, match="no token"):
         book.rotate("absent", overlap=timedelta(0))
+
+
+def test_rotation_ends_the_old_token_after_the_overlap_and_never_later_than_before(book):
+    hour, week = timedelta(hours=1), timedelta(days=7)
+    _, unlimited = book.add(["read"])
+    _, short = book.add(["read"], lifetime=hour)
+    for token in (unlimited, short):
+        book.rotate(token.id, overlap=week)
+    ends = {token.id: token.expires for token in book.tokens()}
+    assert datetime.fromisoformat(ends[unlimited.id]) - datetime.fromisoformat(unlimited.created) >= week
+    assert ends[short.id] == short.expires
 
 
 def test_the_commands_for_lifetimes(book):
