@@ -257,8 +257,9 @@ def test_many_wearers_refuse_bad_input_before_any_change(what, wearer, value, me
     {"z": z, "p": p}[what][wearer, 0] = value
     with pytest.raises(ValueError, match=rf"(feature|probabilities|window) {wearer}\b"):
         many.refine(z, p)
-    with pytest.raises(ValueError, match="distinct rows"):
-        many.refine(z, p, rows=[0, 0])
+    for rows in ([0, 0], [0, 2], [-1, 0], [[0, 1]]):
+        with pytest.raises(ValueError, match="distinct rows"):
+            many.refine(z, p, rows=rows)
     with pytest.raises(ValueError, match="belief"):
         many.restore(0, many.state(0) | {"belief": np.ones(2)})
     for name, array in many.state(slice(None)).items():

@@ -14,6 +14,8 @@ from sight.base import OutputAdapter
 from sight.evaluate import run
 from sight.sources import FeatureSource, checkpoint
 from sight.sources.fused import FORMAT, FUSED, FusedSession
+from sight.sources.onnx import OnnxSource
+from sight.sources.quantise import quantise
 from sight.testing import ToySource, toy_network, toy_stream
 from sight.types import SourceStats
 from tests.helpers.commands import run_sight
@@ -104,8 +106,16 @@ def test_a_fused_graph_with_damaged_or_other_metadata_is_refused(tmp_path, facts
 
 
 def test_a_missing_model_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"absent\.onnx"):
-        sight.load(tmp_path / "absent.onnx")
+    for read in (sight.load, OnnxSource):
+        with pytest.raises(FileNotFoundError, match=r"absent\.onnx"):
+            read(tmp_path / "absent.onnx")
+
+
+@pytest.mark.parametrize("windows", [np.zeros((0, 3, 20)), np.zeros((4, 20)), np.full((4, 3, 20), np.nan)])
+def test_quantisation_needs_finite_windows(tmp_path, windows):
+    with pytest.raises(ValueError, match="calibration windows"):
+        quantise(write_model(tmp_path / "m.onnx"), tmp_path / "int8.onnx", windows)
+    assert not (tmp_path / "int8.onnx").exists()
 
 
 def test_a_feature_source_returns_its_input_and_checks_it():
