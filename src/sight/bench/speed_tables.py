@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sight.bench.experiments import SPELLING
 from sight.bench.table_format import Cell, Table
 
 
@@ -25,14 +24,24 @@ def speed_tables(found: dict[str, Any]) -> Iterator[Table]:
         yield _table(f"{name}-updates", f"{size}: update alone", ("update alone", "µs"), updates)
         yield _table(f"{name}-methods", f"{size}: every method", METHOD_HEADS, map(_method, shape["methods"]))
     if found["int8"]:
-        int8 = found["int8"]
-        rows = [
-            [SPELLING[method], *(f"{100 * int8[f'{method} {kind} macro_f1']:.1f}" for kind in ("float32", "int8"))]
-            for method in ("none", "sight")
+        yield _int8(found["int8"])
+
+
+def _int8(int8: dict[str, Any]) -> Table:
+    """Return the scores of both encoders for each pair of subjects, then size and time."""
+    rows = []
+    for pair in int8["pairs"]:
+        scores = [
+            f"{100 * pair[f'{score} {kind}']:.1f}"
+            for score in ("accuracy", "macro_f1", "sight macro_f1")
+            for kind in ("float32", "int8")
         ]
-        rows.append(["file, KB", *(f"{int8['file_kb'][kind]:.0f}" for kind in ("float32", "int8"))])
-        subjects = f"{int8['dataset']}, subject {int8['source']} to {int8['target']}, {int8['windows']} windows"
-        yield _table("int8", f"int8 on {subjects}: macro-F1", ("", "float32", "int8"), rows)
+        rows.append([f"subject {pair['source']} to {pair['target']}", *scores, f"{100 * pair['agreement']:.1f}"])
+    sizes, times = ([int8[key][kind] for kind in ("float32", "int8")] for key in ("file_kb", "ms_per_window"))
+    heads = ("", "accuracy", "int8", "macro-F1", "int8", "with SIGHT", "int8", "same class, %")
+    rows.append(["file, KB", f"{sizes[0]:.0f}", f"{sizes[1]:.0f}", *[""] * 5])
+    rows.append(["ms a window", f"{times[0]:.3f}", f"{times[1]:.3f}", *[""] * 5])
+    return _table("int8", f"int8 on {int8['dataset']}", heads, rows)
 
 
 METHOD_HEADS = (
