@@ -120,7 +120,7 @@ def run(
             "rule": adapter.rule,
             "state_bytes": adapter.state_bytes(),
             "notes": list(adapter.notes()),
-            "completed": adapter.needs.completed,
+            "parts_are_ours": adapter.needs.completed,
         },
     )
     return smoothed(result, lag) if lag else result

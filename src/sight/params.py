@@ -79,6 +79,15 @@ def validate(instance: Any, name: str) -> None:
     _raise_if_wrong(cls, {key: getattr(instance, key) for key in field_annotations(cls)}, name)
 
 
+def check(cls: type, values: Mapping[str, Any]) -> None:
+    """Raise ValueError unless all values are fields of the dataclass `cls` and their annotations allow them."""
+    fields, title = field_annotations(cls), _title(cls)
+    for key in values:
+        if key not in fields:
+            raise ValueError(f"{title} has no parameter {key!r}; {choices(key, fields)}")
+    _raise_if_wrong(cls, values, title)
+
+
 def parse(cls: type, assignments: Iterable[str]) -> dict[str, Any]:
     """Read ``key=value`` texts into keyword arguments of the dataclass `cls`.
 
@@ -88,19 +97,17 @@ def parse(cls: type, assignments: Iterable[str]) -> dict[str, Any]:
     >>> parse(SIGHT, ["tau=0.1", "routing=no", "surprise=off", "gap_half_life_s=none"])
     {'tau': 0.1, 'routing': False, 'surprise': 'off', 'gap_half_life_s': None}
     """
-    fields, title = field_annotations(cls), str(getattr(cls, "name", cls.__name__))
-    values = {}
+    fields, title = field_annotations(cls), _title(cls)
+    values: dict[str, Any] = {}
     for text in assignments:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
             raise ValueError(f"Expected KEY=VALUE, got {text!r}; for example {next(iter(fields), 'key')}=1.")
-        if key not in fields:
-            raise ValueError(f"{title} has no parameter {key!r}; {choices(key, fields)}")
         try:
-            values[key] = read(value, fields[key])
+            values[key] = read(value, fields[key]) if key in fields else value
         except ValueError:
             raise ValueError(f"{title}: expected {requirement(key, fields[key])}, got {value!r}.") from None
-    _raise_if_wrong(cls, values, title)
+    check(cls, values)
     return values
 
 
@@ -157,6 +164,10 @@ def field_annotations(cls: type) -> dict[str, Any]:
     """Return the annotations of the fields that the constructor of a dataclass takes, with their ranges."""
     hints = get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+
+
+def _title(cls: type) -> str:
+    return str(getattr(cls, "name", cls.__name__))
 
 
 def _raise_if_wrong(cls: type, values: Mapping[str, Any], title: str) -> None:

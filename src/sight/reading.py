@@ -133,15 +133,16 @@ def dataset_recordings(name: str, options: Mapping[str, Any]) -> list[RecordingR
 
 
 def open_dataset(name: str, options: Mapping[str, Any], labels: Path | None = None) -> Any:
-    """Return a dataset by registry name with field values, or the dataset of a user's folder with its label map."""
+    """Return a dataset by registry name with field values, or that of a user's folder with its map.
+
+    Without `labels`, the map is ``MAP.toml`` in the folder.
+    """
     if not Path(name).is_dir():
         cls = registry.get("datasets", name)
         return cls(**params.parse(cls, [f"{key}={value}" for key, value in options.items()]))
-    from sight.datasets.folder import Folder
+    from sight.datasets import load
 
-    if labels is None:
-        raise ValueError(f"A folder of your own needs --labels MAP.toml that names classes and columns; got {name}.")
-    return Folder(root=Path(name), labels=labels)
+    return load("folder", **{"root": Path(name), **options, **({} if labels is None else {"labels": labels})})
 
 
 def find_subject(dataset: Any, text: str) -> str:

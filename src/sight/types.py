@@ -215,4 +215,4 @@ class Result:
     @property
     def label(self) -> str:
         """Name for tables; a star marks a method whose authors did not publish their code."""
-        return f"{self.name} *" if self.facts.get("completed") else self.name
+        return f"{self.name} *" if self.facts.get("parts_are_ours") else self.name

@@ -16,7 +16,7 @@ from sight import registry  # noqa: E402
 from sight.bench import speed, speed_tables, timing  # noqa: E402
 from sight.bench.naive_sight import NaiveSight  # noqa: E402
 from sight.bench.table_format import DASH  # noqa: E402
-from sight.bench.timing_models import SHAPES, make_setup  # noqa: E402
+from sight.bench.timing_setup import SHAPES, make_setup  # noqa: E402
 from sight.methods._backend import FIRST, numba_backend, numpy_backend  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
 from sight.sources import FeatureSource  # noqa: E402

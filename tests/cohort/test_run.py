@@ -186,7 +186,9 @@ def test_only_changed_recordings_are_run_again(copied, model):
 def test_other_hyper_parameters_run_everything_again(copied, model):
     folder, out = copied
     before = finished(out)
-    run_cohort(folder, model, out, "--method", "sticky", "--set", "s=0.5", code=1)
+    printed = run_cohort(folder, model, out, "--method", "sticky", "--set", "s=0.5", code=1)
+    assert "5 of them replaced (method changed from keel to sticky)" in printed
+    assert "4 recordings with warnings, first: P1: Timestamps have no time zone" in printed
     assert all(state != before[name] for name, state in finished(out).items())
     assert pd.read_parquet(out / "windows" / "P1.parquet").shape[0] > 100
 
@@ -197,6 +199,14 @@ def test_changed_code_of_the_method_runs_everything_again(copied, model, edit):
     edit("methods/keel/compiled.py")
     run_cohort(folder, model, out, code=1)
     assert all(state != before[name] for name, state in finished(out).items())
+
+
+def test_a_folder_without_readable_recordings(model, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "P1.csv").write_text("time,a,b,c\n0,1,2,3\n1,1,2,3\n")
+    printed = run_cohort(tmp_path / "in", model, tmp_path / "out", code=1)
+    assert "No recording could be read; see" in printed
+    assert "--columns time=time,x=" in printed
 
 
 def test_a_file_that_became_unreadable_loses_its_results(copied, model):
@@ -211,7 +221,7 @@ def test_results_inside_the_folder_are_not_recordings(cohort, tmp_path):
     inside = tmp_path / "all"
     write_recording(inside / "P1.csv", "W03")
     for _ in range(2):
-        assert "1 recordings" in run_cohort(inside, cohort / "model.onnx", inside / "out")
+        assert "1 recording in" in run_cohort(inside, cohort / "model.onnx", inside / "out")
 
 
 def test_a_second_recording_of_the_same_name_is_a_failure(cohort, tmp_path):
@@ -219,7 +229,8 @@ def test_a_second_recording_of_the_same_name_is_a_failure(cohort, tmp_path):
     write_recording(tmp_path / "in" / "a-b.csv", "W04")
     printed = run_cohort(tmp_path / "in", cohort / "model.onnx", tmp_path / "out", code=1)
     assert "same name" in printed
-    assert "1 recordings" in printed
+    assert "1 recording in" in printed
+    assert "1 recording could not be read" in printed
 
 
 def test_a_folder_is_locked_during_a_run(copied, model):

@@ -135,3 +135,22 @@ def test_datasets_can_be_pickled(harth):
     expected = dataset.windows("S006", cache=False)
     again = pickle.loads(pickle.dumps(dataset))
     np.testing.assert_array_equal(again.windows("S006", cache=False).x, expected.x)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"protocol": "x"}, "protocol 'stream' or 'ucihar'"),
+        ({"acc": "foo"}, "acc 'total_acc' or 'body_acc'"),
+        ({"transitions": "false"}, "transitions yes or no"),
+        ({"protocoll": "ucihar"}, "Did you mean 'protocol'"),
+    ],
+)
+def test_options_are_checked_in_python_as_on_the_command_line(options, words):
+    with pytest.raises(ValueError, match=words):
+        load("hapt", **options)
+
+
+def test_a_subject_that_is_no_text_is_refused():
+    with pytest.raises(ValueError, match="subjects are text; expected '1', got 1"):
+        load("synthetic").windows(1)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from sight.datasets.folder import Folder
+from sight.reading import open_dataset
 
 MAP = """
 unit = "m/s^2"
@@ -79,7 +80,7 @@ def test_the_cache_depends_on_the_map(own):
         (lambda text: text.replace('"walk"', "walk"), "is not TOML"),
         (lambda text: text.replace('3 = "walk"\n', ""), "label '3'"),
         (lambda text: text.replace('"ay"', '"ayy"'), "ayy"),
-        (lambda text: text.replace('"what"', '"whit"'), "whit"),
+        (lambda text: text.replace('"what"', '"whit"'), r"whit.*label = \"NAME\" under \[columns\]"),
     ],
 )
 def test_bad_maps(own, change, words):
@@ -96,3 +97,21 @@ def test_a_folder_without_subjects_or_map(own, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="no subject in"):
         Folder(tmp_path / "empty", labels=own[1])
+
+
+def test_whole_numbers_with_and_without_decimals_are_the_same_label(own):
+    root, labels = own
+    own_file(root / "cleo.csv", np.repeat(["1.0", "2.0", ""], 100), "2024-07-02 10:00:00")
+    written = MAP.replace("1 =", "1.0 =").replace("9 =", '"9.0" =')
+    labels.write_text(written)
+    dataset = Folder(root, labels=labels)
+    (recording,) = dataset.recordings("cleo")
+    assert recording.labels[[0, 100, 200]].tolist() == [0, 1, -1]
+    assert next(dataset.recordings("anna")).labels[[0, 300]].tolist() == [0, -1]
+
+
+def test_a_folder_is_opened_with_its_own_map(own):
+    root, labels = own
+    (root / "MAP.toml").write_text(MAP)
+    assert open_dataset(str(root), {}).subjects() == ("anna", "bert")
+    assert open_dataset(str(root), {"labels": str(labels)}).subjects() == ("anna", "bert")

@@ -218,7 +218,7 @@ def test_a_label_not_in_the_map(tmp_path):
         ("1,2,3,4\n5,6,7,8\n", {}, "begins with numbers"),
         ("time,a,b\n0,1,2\n", {}, "acceleration axis among time, a, b"),
         (HEADER + rows(5), {"columns": {"time": "t", "x": "x"}}, "no column 't'; it has time, x, y, z"),
-        (HEADER + rows(5), {"label_column": "act"}, "no column 'act'"),
+        (HEADER + rows(5), {"label_column": "act"}, "no label column 'act'"),
         (HEADER + rows(5) + "0.2,1,oops,3\n", {}, "line 7, column 'y': expected a number, got 'oops'"),
         (HEADER + rows(5) + "0.2,1\n", {}, "line 7 has 2 columns, the header 4"),
         (HEADER + "soon,1,2,3\nlater,1,2,3\n", {}, "timestamp cannot be read"),

@@ -74,9 +74,11 @@ def transcription(source, z, p, keel):
         predicted = [sum(q[k] for q in rows) for k in k_all]
         shares = [(predicted[k] + n0 * stats.prior[k]) / (t + n0) for k in k_all]
         spread = -sum(v / t * math.log(v / t) for v in predicted if v > 0) if t else 0.0
-        strength = (math.exp(spread) - 1) / (size - 1) * min(1, (doubts / keel.doubt + n0) / (t + 1 + n0))
+        covered = max((math.exp(spread) - 1) / (size - 1) - 0.1, 0) / 0.9
+        strength = covered * min(1, (doubts / keel.doubt + n0) / (t + 1 + n0))
         drift = [sum(s[k] - expected[k] for s in seen) / (t + n0) for k in k_all]
-        bias = [keel.align * drift[k] + keel.debias * math.log(shares[k] / stats.prior[k]) for k in k_all]
+        excess = [min(keel.debias * math.log(shares[k] / stats.prior[k]), keel.penalty) for k in k_all]
+        bias = [keel.align * drift[k] + excess[k] for k in k_all]
         e = [math.exp(x[k] - strength * bias[k]) for k in k_all]
         e = [v / sum(e) for v in e]
         if t == 0:
@@ -105,7 +107,9 @@ def transcription(source, z, p, keel):
     return np.array(rows)
 
 
-@pytest.mark.parametrize("fields", [{}, {"prototypes": 0.0, "patience": 5.0}, {"doubt": 0.5, "surprise": 3.0}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"prototypes": 0.0, "patience": 5.0}, {"doubt": 0.5, "surprise": 3.0, "penalty": 0.1}]
+)
 def test_predictions_equal_a_slow_transcription(fields):
     source, z, p = toy(n=100)
     keel = Keel(**fields)
@@ -131,9 +135,20 @@ def test_float32_predicts_the_same_labels():
 
 def test_debias_corrects_a_bias_that_the_filter_cannot():
     source, y, z, p = day(np.tile(np.arange(6), 10), 12, bias=[0, 0, 0, 0, 0, 4.0])
-    accuracy = {name: (labels(a, source, z, p) == y).mean() for name, a in (("on", Keel()), ("off", Keel(debias=0.0)))}
-    assert accuracy["on"] > (p.argmax(axis=1) == y).mean() + 0.1
-    assert accuracy["off"] < (p.argmax(axis=1) == y).mean()
+    off, bounded, free = (
+        (labels(Keel(**fields), source, z, p) == y).mean() for fields in ({"debias": 0.0}, {}, {"penalty": 99.0})
+    )
+    assert off < (p.argmax(axis=1) == y).mean() < bounded < free - 0.1
+
+
+def test_the_penalty_protects_a_class_that_fills_the_day():
+    blocks = [2, 0, 2, 1, 2, 3, 2, 4, 2, 5] * 6
+    source, y, z, p = day(blocks, [45, 30] * 30, margin=3.0, noise=1.5)
+    accuracy = {
+        penalty: (labels(Keel(penalty=penalty, doubt=0.0, debias=4.0), source, z, p) == y).mean()
+        for penalty in (0.0, 1.0, 99.0)
+    }
+    assert accuracy[0.0] >= accuracy[1.0] > accuracy[99.0] + 0.01
 
 
 def with_stats(source, means):
@@ -165,7 +180,7 @@ def test_prototypes_help_with_a_damaged_head():
 
 def test_guard_limits_the_correction_on_one_class():
     source, y, z, p = day([2], 1500, margin=5.0, noise=1.5)
-    guarded, bare = Keel(), Keel(guard=False, doubt=0.0)
+    guarded, bare = Keel(), Keel(guard=False, doubt=0.0, penalty=99.0)
     assert (labels(guarded, source, z, p) == y).mean() >= (p.argmax(axis=1) == y).mean()
     assert (labels(bare, source, z, p) == y).mean() < 0.8
     assert guarded.strength() < 0.05

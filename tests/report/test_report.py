@@ -150,7 +150,7 @@ def test_time_use_adds_up_to_worn_time(opened, report, result):
 def test_best_of_each_column_is_bold(opened, report):
     table = opened(report).locator(".methods")
     assert table.locator("thead th").first.inner_text() == "Method"
-    assert table.locator("tbody th").all_inner_texts() == ["raw", "ema", "sight"]
+    assert table.locator("tbody th").all_inner_texts() == ["source-only", "ema", "sight"]
     for column, best in ((4, max), (6, min)):  # accuracy, calibration error
         cells = table.locator(f"tbody td:nth-child({column + 1})")
         bold = cells.locator("strong").all_inner_texts()

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from sight.serve import static_files
-from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
 from sight.serve.errors import INTERNAL
-from sight.serve.limits import Limits
-from sight.serve.monitoring import JsonLines
+from sight.serve.limits import WEARER_RULE, Limits
+from sight.serve.message_format import pack
+from sight.serve.metrics_and_logs import JsonLines
 from tests.helpers.services import BINARY, equal_events, post, put_wearers, read_until_closed, running
 from tests.helpers.sessions import RATE_HZ, make_stream, split_randomly, toy_model, uninterrupted
 
@@ -341,6 +341,18 @@ def test_a_failing_publication_delays_no_acknowledgement(client, caplog):
     for seq in (1, 2):
         assert post(client, "anna", make_stream(6, 3), seq=seq)["seq"] == seq
     assert [record.message for record in caplog.records].count("publication failed") == 2
+
+
+def test_creation_is_logged_once(client, caplog):
+    with caplog.at_level("INFO", logger="sight.serve"):
+        for _ in range(3):
+            assert client.put("/v1/wearers/anna").status_code == 200
+    assert [record.message for record in caplog.records].count("created") == 1
+
+
+def test_an_invalid_name_of_a_wearer_is_explained(client):
+    response = client.put(f"/v1/wearers/{'x' * 65}")
+    assert (response.status_code, response.json()) == (422, {"error": WEARER_RULE})
 
 
 def test_metrics_and_health(client, caplog):

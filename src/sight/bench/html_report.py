@@ -76,14 +76,15 @@ def _figure(text: str, label: str) -> Html:
     return tag("figure", tag("img", src=f"data:image/svg+xml;base64,{data}", alt=label))
 
 
-def page(sections: Sequence[Section], counts: Sequence[str]) -> str:
-    """Return the whole document, which needs no network, with counts of its content in the header."""
+def page(sections: Sequence[Section], counts: Sequence[str], partial: Sequence[str] = ()) -> str:
+    """Return the whole document, which needs no network, with counts and missing parts of its content in the header."""
     links = [tag("li", tag("a", section.title, href=f"#{section.name}")) for section in sections]
     header = tag(
         "header",
         tag("p", "Benchmark", class_="kicker"),
         tag("h1", "Adaptation methods and the paper's values"),
         tag("p", *(tag("span", part) for part in counts), class_="byline"),
+        *(tag("p", line, class_="lead") for line in partial),
         tag("p", LEAD, class_="lead"),
         tag("p", f"The paper: {paper_values.TITLE}.", class_="note"),
     )

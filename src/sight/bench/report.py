@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sight.atomic import write_atomic
-from sight.bench import feature_tables, figures, html_report, leaderboard, result_rows, tables
+from sight.bench import across_settings, analysis_tables, figures, html_report, result_rows, tables
 from sight.bench.aggregate import MethodSummary, by_pair, grids, summarise
+from sight.bench.experiments import experiments, load_experiment
 from sight.bench.html_report import Section
 from sight.bench.paper_values import CONDITIONS
-from sight.bench.stats import Difference
+from sight.bench.settings import count_pairs
+from sight.bench.stats import MIN_SUBJECTS, Difference
 from sight.bench.table_format import Cell, Table
 
 #: Order of experiments in the report; others come last.
@@ -41,7 +43,8 @@ def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False
     """
     table = result_rows.read([Path(place) for place in places])
     sections = [*compose(table, only_across=only_across), _rows_section(table)]
-    text = "\n\n".join(["# Benchmark", *(section.markdown(figures=formats == "all") for section in sections)])
+    partial = _partial(table)
+    text = "\n\n".join(["# Benchmark", *partial, *(section.markdown(figures=formats == "all") for section in sections)])
     markdown = write_atomic(out / "report.md", f"{text}\n".encode())
     if formats == "markdown":
         return markdown
@@ -51,12 +54,12 @@ def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False
             write_atomic(out / "tables" / f"{entry.name}.tex", entry.latex().encode())
         for name, drawn in section.figures.items():
             write_atomic(out / "figures" / f"{name}.svg", drawn.encode())
-    return write_atomic(out / "index.html", html_report.page(sections, _counts(table)).encode())
+    return write_atomic(out / "index.html", html_report.page(sections, _counts(table), partial).encode())
 
 
 def compose(table: Any, *, only_across: bool = False) -> Iterator[Section]:
     """Return the sections: comparisons over several settings, then each experiment on each setting."""
-    yield from leaderboard.sections(table)
+    yield from across_settings.sections(table)
     if only_across:
         return
     first = {name: at for at, name in enumerate(ORDER)}
@@ -76,6 +79,20 @@ def _counts(table: Any) -> list[str]:
         "rows": len(table),
     }
     return [f"{what}: {count:,}" for what, count in counts.items()]
+
+
+def _partial(table: Any) -> list[str]:
+    """Return a line for each experiment of the package on a listed setting that lacks pairs or seeds."""
+    lines = []
+    for (name, setting), own in table.groupby(["experiment", "setting"], sort=False):
+        if name not in experiments():
+            continue
+        plan = load_experiment(name)
+        pairs, seeds = len(own.drop_duplicates(["sources", "target"])), own["seed"].nunique()
+        planned = {"pairs": (pairs, count_pairs(setting, plan.pairs)), "seeds": (seeds, len(plan.seeds))}
+        missing = [f"{found} of {total} {what}" for what, (found, total) in planned.items() if total and found < total]
+        lines += [f"Partial: {', '.join(missing)} ({name} on {setting})."] if missing else []
+    return lines
 
 
 def _rows_section(table: Any) -> Section:
@@ -122,7 +139,8 @@ def _compare(section: Section, own: Any) -> None:
     ]
     pairs = len(own.drop_duplicates(["sources", "target"]))
     if own["ranked"].iloc[0] and 1 < pairs <= tables.MAX_PAIRS:
-        section.tables.append(tables.pair_table(by_pair(own), f"{name}_pairs", f"{title}: by pair"))
+        mark = summary.subjects >= MIN_SUBJECTS
+        section.tables.append(tables.pair_table(by_pair(own), f"{name}_pairs", f"{title}: by pair", mark=mark))
     if grids(summary.table.index):
         default = summary.table["params"].get("SIGHT")
         section.figures[name] = figures.sensitivity(summary, {} if default is None else json.loads(default))
@@ -164,7 +182,7 @@ def _features(make_table: Callable[..., Table], draw: Callable[[Any], str]) -> C
 KINDS: dict[str, Callable[[Section, Any], None]] = {
     "compare": _compare,
     "classes": _single_class_streams,
-    "geometry": _features(feature_tables.geometry, figures.geometry),
-    "prototypes": _features(feature_tables.prototypes, figures.prototypes),
-    "motivation": _features(feature_tables.motivation, figures.motivation),
+    "geometry": _features(analysis_tables.geometry, figures.geometry),
+    "prototypes": _features(analysis_tables.prototypes, figures.prototypes),
+    "motivation": _features(analysis_tables.motivation, figures.motivation),
 }

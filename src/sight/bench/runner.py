@@ -55,7 +55,7 @@ def run(
     ):
         found[index] = [{"trial": index} | row for row in rows], failures
         if on_done:
-            on_done(next(done), "adapting")
+            on_done(next(done), "collecting" if only_finished else "adapting")
     ordered = [found[index] for index in sorted(found)]
     return [row for rows, _ in ordered for row in rows], [failure for _, failures in ordered for failure in failures]
 

@@ -94,6 +94,19 @@ def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) ->
     )
 
 
+def count_pairs(name: str, pairs: str = "main") -> int | None:
+    """Return the number of pairs that a setting of the package lists; None if they depend on the data.
+
+    Examples
+    --------
+    >>> count_pairs("hapt"), count_pairs("hapt-total-single"), count_pairs("mine")
+    (16, None, None)
+    """
+    table = _tables().get(name, {})
+    listed = (table.get("detailed") if pairs == "detailed" else None) or table.get("pairs")
+    return len(listed) if listed else None
+
+
 def make_dataset(name: str, options: Mapping[str, Any], where: str) -> Any:
     """Create a dataset without looking for its files; raise ValueError for unknown options."""
     cls: Any = registry.get("datasets", name)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sight.bench.aggregate import HARM, MethodSummary
+from sight.bench.stats import MIN_SUBJECTS
 from sight.bench.table_format import DASH, Cell, Table, delta_cells, mark_best, number, probability, spread
 
 #: Largest number of pairs of subjects for which a table by pair is written.
@@ -24,13 +25,17 @@ INTERVALS = (
 RUNS = (
     "A column of runs is added where methods have different numbers of runs; only methods with all of them are marked."
 )
+SOURCE_ONLY = "Source-only: raw predictions, without adaptation."
+FEW = "With fewer than five target subjects, no value is marked and no rank is given."
 SCORES_NOTE = (
-    "Macro-F1 over classes in truth or predictions, in points, mean over pairs; ± standard deviation over seeds. Δ: "
-    f"difference to source-only on the same runs, averaged by target subject, {INTERVALS}. p: Wilcoxon's signed-rank "
-    "test over subjects, after Holm. Won/tied/lost: subjects. Rank: mean over subjects, 1 is best. F1 truth averages "
-    "over classes in truth, F1 all over every class. Needs: G back-propagation at test time, B predictions depend on "
-    "how the stream is divided into chunks, S statistics of the source (s if available), W windows of the wearer kept. "
-    f"{COMPLETED} {RUNS}"
+    "Macro-F1 over classes in truth or predictions, in points, mean over pairs; ± standard deviation over seeds. "
+    f"{SOURCE_ONLY} Δ: difference to source-only on the same runs, averaged by target subject, {INTERVALS}. p: "
+    "Wilcoxon test over subjects with Holm correction. Won/tied/lost: subjects. Rank: mean over subjects, 1 is best. "
+    "F1 truth averages over classes in truth, F1 all over every class. Needs: G back-propagation at test time, B "
+    "predictions depend on how the stream is divided into chunks, S statistics of the source (s if available), W "
+    "windows of the wearer kept. Paper: the paper's mean over the same pairs if it prints all of them, else the "
+    "average of its table. "
+    f"{COMPLETED} {RUNS} {FEW}"
 )
 SEGMENTS_NOTE = (
     "Wrong windows by kind, in percent of all windows: the first three kinds by the true event they are in, the next "
@@ -38,12 +43,14 @@ SEGMENTS_NOTE = (
     f"missed: never predicted. Time use: mean error per class and day. {RUNS}"
 )
 CLASSES_NOTE = (
-    "Each class of a subject as a separate stream without changes; accuracy in points over all windows. Δ: difference "
-    f"to source-only, {INTERVALS}. Harmed: share of runs that lose more than {HARM:g} points. Balanced accuracy "
+    "Each class of a subject as a separate stream without changes; accuracy in points over all windows. "
+    f"{SOURCE_ONLY} Δ: difference to source-only, {INTERVALS}. Harmed: share of runs that lose more than {HARM:g} "
+    "points. Balanced accuracy "
     f"averages over streams. {RUNS}"
 )
 CONDITIONS_NOTE = (
-    f"Macro-F1 in points, mean over pairs, ± standard deviation over seeds; Δ: difference to source-only, {INTERVALS}."
+    f"Macro-F1 in points, mean over pairs, ± standard deviation over seeds. {SOURCE_ONLY} Δ: difference to "
+    f"source-only, {INTERVALS}."
 )
 
 
@@ -84,10 +91,21 @@ def _all_runs(summary: MethodSummary) -> Any:
 
 
 def _method_table(summary: MethodSummary, name: str, title: str, columns: dict[str, list[Cell]], note: str) -> Table:
-    """Return a table of methods, with a column of runs if their numbers differ."""
+    """Return a table of methods, with a column of runs if their numbers differ; few subjects have no best method."""
+    if summary.subjects < MIN_SUBJECTS:
+        columns = without_ranking(columns)
     methods = {"Method": [Cell(label) for label in marked_labels(summary)]}
     runs = {} if _all_runs(summary).all() else {"Runs": [Cell(str(count)) for count in summary.table["runs"]]}
     return Table.of_columns(name, title, methods | columns | runs, note)
+
+
+def without_ranking(columns: Mapping[str, list[Cell]]) -> dict[str, list[Cell]]:
+    """Return columns without ranks and without marks of the best value, for comparisons of few subjects."""
+    return {head: _unmarked(cells) for head, cells in columns.items() if head not in ("Rank", "Best in")}
+
+
+def _unmarked(cells: list[Cell]) -> list[Cell]:
+    return [cell._replace(best=False) for cell in cells]
 
 
 def scores(summary: MethodSummary, name: str, title: str) -> Table:
@@ -179,13 +197,14 @@ def single_class_streams(summary: MethodSummary, name: str, title: str) -> Table
     return _method_table(summary, name, title, columns, CLASSES_NOTE)
 
 
-def pair_table(pairs: Any, name: str, title: str) -> Table:
-    """Return each method on each pair of subjects, the paper's value below."""
+def pair_table(pairs: Any, name: str, title: str, *, mark: bool = True) -> Table:
+    """Return each method on each pair of subjects, the paper's value below; `mark` makes the best bold."""
     names = list(dict.fromkeys(pairs.columns.get_level_values(0)))
     columns = []
     for pair in names:
         own = pairs[pair]
         cells = mark_best([spread(m, s) for m, s in zip(own["mean"], own["sd"], strict=True)], own["mean"])
+        cells = cells if mark else _unmarked(cells)
         paper = [f"({number(value)})" if np.isfinite(value) else "" for value in own["paper"]]
         columns.append([cell._replace(below=text) for cell, text in zip(cells, paper, strict=True)])
     heads = [" → ".join(map(short_sources, pair.split("→"))) for pair in names]
@@ -201,7 +220,8 @@ def conditions(summaries: Mapping[str, MethodSummary], name: str, title: str) ->
     for condition, summary in summaries.items():
         t = summary.table.reindex(list(labels))
         heads += [condition, "Δ"]
-        columns += [_means(t, t["seeds"] == summary.seeds), delta_cells(t)]
+        means = _means(t, t["seeds"] == summary.seeds)
+        columns += [means if summary.subjects >= MIN_SUBJECTS else _unmarked(means), delta_cells(t)]
         if t["paper"].notna().any():
             heads.append("Paper")
             columns.append([Cell(number(v)) for v in t["paper"]])

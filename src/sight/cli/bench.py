@@ -21,20 +21,30 @@ def run(
     ctx: typer.Context,
     experiment: Annotated[str, typer.Argument(help="Name of an experiment, or a TOML file of your own.")],
     dataset: Annotated[
-        str, typer.Option("--dataset", "-d", help="Name of a setting (see: sight bench list), or a TOML file.")
+        str,
+        typer.Option(
+            "--dataset",
+            "-d",
+            help="Name of a setting, a dataset with its subjects (see: sight bench list), or a TOML file.",
+        ),
     ] = "synthetic",
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results; the same folder resumes.")] = RUNS,
     engine: Annotated[str, typer.Option(help="loky, serial, dask:local:N or dask:ADDRESS.")] = "loky",
     jobs: Annotated[int | None, typer.Option(help="Processes of loky; all cores by default.", min=1)] = None,
     device: Annotated[str, typer.Option(help="Where source models are trained: cpu or cuda.")] = "cpu",
-    methods: Annotated[str | None, typer.Option(help="Only these methods, such as none,sight,mymethod.")] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Only these methods or labels of the experiment, such as none,sight; others are added."),
+    ] = None,
     seeds: Annotated[str | None, typer.Option(help="Only these seeds, such as 0,1.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first N pairs of subjects.", min=1)] = None,
     gather: Annotated[bool, typer.Option("--gather", help="Compute nothing; collect the finished rows.")] = False,
 ) -> None:
     """Run an experiment on a setting; finished rows are stored and never computed twice.
 
-    [bold]Example[/]
+    [bold]Examples[/]
+
+      sight bench run table-main --dataset hapt --methods none,sight --seeds 0 --limit 1
 
       sight bench run table-main --dataset hapt
     """
@@ -152,7 +162,9 @@ def report(
     from sight.bench.report import FORMATS, write_report
 
     check_name(formats, FORMATS, "format")
-    console.print(f"Open {write_report(results, out, only_across=across, formats=formats)}", soft_wrap=True)
+    written = write_report(results, out, only_across=across, formats=formats)
+    text = "" if written.name == "report.md" else f"; the same tables as text: {out / 'report.md'}"
+    console.print(f"Open {written}{text}", soft_wrap=True)
 
 
 @app.command("list")

@@ -79,10 +79,10 @@ def run(
     except KeyboardInterrupt:
         errors.print("Interrupted; finished recordings are kept, and the same command runs the remaining ones.")
         raise typer.Exit(130) from None
-    reused = f", {outcome.reused} of them from an earlier run" if outcome.reused else ""
-    console.print(f"{len(outcome.finished)} recordings in {out}{reused}; open {out / 'overview.html'}", soft_wrap=True)
+    if outcome.finished:
+        _report_results(outcome, out)
     if outcome.failures:
-        _report_failures(outcome.failures, out)
+        _report_failures(outcome, out)
 
 
 def _recordings(target: str, options: Any) -> list[RecordingRef]:
@@ -91,12 +91,37 @@ def _recordings(target: str, options: Any) -> list[RecordingRef]:
     return dataset_recordings(target, options) if is_dataset else find_recordings(target)
 
 
-def _report_failures(failures: list[tuple[str, str, str]], out: Path) -> None:
-    for name, _, error in failures[:5]:
+def _report_results(outcome: Any, out: Path) -> None:
+    """Print how many recordings have results, how many are reused or replaced, and the first warning."""
+    from sight.cohort.results_folder import ResultsFolder
+    from sight.cohort.summary_tables import run_query
+
+    notes = [f"{outcome.reused} of them from an earlier run"] if outcome.reused else []
+    if outcome.replaced:
+        reason = outcome.changes or "the file or the code of the method changed"
+        notes.append(f"{outcome.replaced} of them replaced ({reason})")
+    found = ", ".join([f"{_recordings_text(len(outcome.finished))} in {out}", *notes])
+    console.print(f"{found}; open {out / 'overview.html'}", soft_wrap=True)
+    folder = ResultsFolder(out)
+    _, rows = run_query(folder, "SELECT recording FROM recordings WHERE warnings > 0 ORDER BY recording")
+    if rows:
+        first = rows[0][0]
+        warning = (folder.read_facts(first) or {})["stream"]["facts"]["warnings"][0]
+        text = f"{_recordings_text(len(rows))} with warnings, first: {first}: {warning}"
+        errors.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _recordings_text(count: int) -> str:
+    return f"{count} recording{'' if count == 1 else 's'}"
+
+
+def _report_failures(outcome: Any, out: Path) -> None:
+    for name, _, error in outcome.failures[:5]:
         errors.print(f"{name} was skipped: {error}", markup=False, highlight=False, soft_wrap=True)
+    some = f"{_recordings_text(len(outcome.failures))} could not be read"
+    found = some if outcome.finished else "No recording could be read"
     errors.print(
-        f"{len(failures)} recordings could not be read; see {out / 'failures.csv'}. Fix or remove them and run the "
-        f"same command again.",
+        f"{found}; see {out / 'failures.csv'}. Fix the files, or remove them, and run the same command again.",
         soft_wrap=True,
     )
     raise typer.Exit(1)
@@ -112,7 +137,7 @@ def page(
 
     [bold]Example[/]
 
-      sight cohort page results/ P012 --open
+      sight cohort page results/ NAME --open
     """
     from sight.cohort.recording_page import write_recording_page
 
@@ -133,6 +158,8 @@ def query(
 ) -> None:
     """Query the results of a cohort in SQL (DuckDB).
 
+    Prints up to --limit rows. Tables with many columns are easier to read in a file (--csv).
+
     [bold]Examples[/]
 
       sight cohort query results/ "SELECT class, avg(minutes) FROM days GROUP BY class"
@@ -150,5 +177,7 @@ def query(
     for row in rows[:limit]:
         table.add_row(*("" if value is None else str(value) for value in row))
     console.print(table, markup=False)
+    if 8 * len(names) > console.width:
+        console.print(f"{len(names)} columns are cut to fit; select fewer, or write them with --csv.")
     if len(rows) > limit:
         console.print(f"{len(rows) - limit} more rows; print them with --limit or write them with --csv.")

@@ -17,18 +17,24 @@ from sight.reading import open_dataset
 app = typer.Typer(no_args_is_help=True, help="List, download and describe datasets.")
 
 Name = Annotated[str, typer.Argument(help="Name of the dataset (see: sight data list).")]
+NameOrFolder = Annotated[
+    str, typer.Argument(help="Name of the dataset (see: sight data list), or a folder of your own with a MAP.toml.")
+]
 
 
 @app.command("list")
 def list_() -> None:
-    """List datasets and which of them are on this machine."""
+    """List datasets and which of them are on this machine.
+
+    Classes, channels, rates and expected files are listed by sight datasets.
+    """
     table = Table(title="Datasets")
     for column in ("name", "on this machine", "title", "licence"):
         table.add_column(column, overflow="fold", no_wrap=column == "name")
     for name in registry.names("datasets"):
         cls = registry.get("datasets", name)
         try:
-            local = f"{len(cls().subjects())} subjects"
+            local = _subjects(len(cls().subjects()), getattr(cls, "subject_count", None))
         except ValueError:
             local = "-"
         table.add_row(f"[bold]{name}[/]", local, getattr(cls, "title", ""), cls.licence)
@@ -39,10 +45,15 @@ def list_() -> None:
 def fetch(
     name: Name,
     folder: Annotated[
-        Path | None, typer.Option(help="Folder to download to; SIGHT_DATA or ../shared/data by default.")
+        Path | None,
+        typer.Option(
+            help="Folder to download to; SIGHT_DATA, or ../shared/data seen from the current folder, by default."
+        ),
     ] = None,
 ) -> None:
-    """Download a dataset from its official site; checks the hash and resumes interrupted downloads.
+    """Download a dataset from its official site; an interrupted download is resumed.
+
+    No hashes of the files are known, so they are not verified.
 
     [bold]Example[/]
 
@@ -56,12 +67,14 @@ def fetch(
 
 @app.command()
 def info(
-    name: Name,
+    name: NameOrFolder,
     option: opt.DatasetOptions = None,
     root: Annotated[Path | None, typer.Option(help="Folder or zip with its files.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write all facts to this JSON file.")] = None,
 ) -> None:
-    """Count windows and labels of each subject, and report gaps and recorded hours.
+    """Count windows, labels, gaps and recorded hours of each subject.
+
+    A gap is a pause longer than max_gap_s within a recording, or the pause between two recordings.
 
     [bold]Examples[/]
 
@@ -74,7 +87,7 @@ def info(
     options: dict[str, Any] = {**parse_pairs(option or (), "--option KEY=VALUE"), **({"root": root} if root else {})}
     dataset, began = open_dataset(name, options), time.perf_counter()
     with progress(name, len(dataset.subjects())) as show:
-        rows = list(describe(dataset, on_subject=show))
+        rows = list(describe(dataset, on_subject=lambda done, subject: show(done, f"subject {subject}")))
     _print_table(dataset, rows)
     console.print(f"Read in {time.perf_counter() - began:.1f} s; windows are cached, the next run is faster.")
     if out:
@@ -97,6 +110,12 @@ def remove(
     console.print(f"Removed {freed / 1e6:.1f} MB of windows; the cache holds {_size()}.")
 
 
+def _subjects(here: int, official: int | None) -> str:
+    """Return the number of subjects, and how many the official files have if it differs."""
+    count = f"{here} of {official}" if official not in (None, here) else str(here)
+    return f"{count} subject{'s' if count != '1' else ''}"
+
+
 def _size() -> str:
     from sight.datasets import window_cache
 
@@ -105,7 +124,8 @@ def _size() -> str:
 
 def _print_table(dataset: Any, rows: list[dict[str, Any]]) -> None:
     table = Table(
-        title=f"{dataset.name}: {len(rows)} subjects, windows of {dataset.window_s:g} s every {dataset.stride_s:g} s",
+        title=f"{dataset.name}: {_subjects(len(rows), getattr(dataset, 'subject_count', None))}, "
+        f"windows of {dataset.window_s:g} s every {dataset.stride_s:g} s",
         show_footer=True,
     )
     totals = {label: sum(row["labels"][label] for row in rows) for label in dataset.classes}

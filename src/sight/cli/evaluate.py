@@ -25,6 +25,10 @@ METRICS = (
     ("time_use_mae_min", "min/day", 1),
     ("delay_median_s", "delay (s)", 1),
 )
+CAPTION = (
+    "source-only: raw predictions, without adaptation. Higher is better up to balanced accuracy, lower after. min/day: "
+    "error of the time per class, scaled to 24 hours. delay -: no change of activity."
+)
 
 
 def evaluate(
@@ -35,7 +39,9 @@ def evaluate(
         Path | None, typer.Option(help="TOML that maps the diary's labels to the model's classes.")
     ] = None,
     label_column: Annotated[str | None, typer.Option(help="Column of the file with the model's classes.")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; earlier ones are replaced.")] = Path(
+        "out"
+    ),
     method: opt.Method = registry.RECOMMENDED,
     params: opt.Params = None,
     preset: opt.Preset = None,
@@ -103,7 +109,7 @@ def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any
 
 def print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str, str]) -> None:
     """Print one row for each method; the best value of each column is bold."""
-    table = Table(title=title, caption="higher is better up to balanced accuracy, lower after; min/day: time-use error")
+    table = Table(title=title, caption=CAPTION)
     table.add_column("method", no_wrap=True)
     for _, heading, _ in METRICS:
         table.add_column(heading, justify="right")

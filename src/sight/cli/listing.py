@@ -13,6 +13,9 @@ from rich.table import Table
 from sight import params, registry
 from sight.cli._shared import console, error_message, print_facts
 
+#: What is shown for a dataset of the user's own files.
+FROM_FILES = "from the files"
+
 Name = Annotated[str | None, typer.Argument(help="Name to describe; without it, all are listed.")]
 
 
@@ -40,17 +43,28 @@ def methods(name: Name = None) -> None:
 
 
 def datasets(name: Name = None) -> None:
-    """List datasets; with a name, its classes, channels, licence and citation."""
+    """List datasets; with a name, its classes, channels, expected files, licence and citation.
+
+    Which datasets are on this machine is listed by sight data list.
+    """
     if name:
         cls = registry.get("datasets", name)
         names = ("title", "classes", "channels", "units", "rate_hz", "window_s", "stride_s", "max_gap_s", "version")
         facts = {key: getattr(cls, key) for key in (*names, "official_files", "licence", "citation", "homepage")}
+        if not cls.channels:
+            facts |= dict.fromkeys(("classes", "channels", "units", "rate_hz"), FROM_FILES)
+        if not cls.window_s:
+            facts |= dict.fromkeys(("window_s", "stride_s"), FROM_FILES)
+        folders = [f"{folder}/ or {folder}.zip" for folder in getattr(cls, "folder_names", ())]
+        if getattr(cls, "downloads", ()):
+            facts["in the data folder as"] = tuple(folders)
         print_facts(name, {key: ", ".join(v) if isinstance(v, tuple) else v for key, v in facts.items()})
         return
     table = _table("Datasets", "rate (Hz)", "window / stride (s)", "channels", "classes")
     for key, cls in _classes("datasets", table):
-        counts = (str(len(cls.channels)), str(len(cls.classes)))
-        table.add_row(f"[bold]{key}[/]", f"{cls.rate_hz:.4g}", f"{cls.window_s:.4g} / {cls.stride_s:.4g}", *counts)
+        cutting = f"{cls.window_s:.4g} / {cls.stride_s:.4g}" if cls.window_s else FROM_FILES
+        counts = (str(len(cls.channels)), str(len(cls.classes))) if cls.channels else (FROM_FILES, FROM_FILES)
+        table.add_row(f"[bold]{key}[/]", f"{cls.rate_hz:.4g}" if cls.channels else FROM_FILES, cutting, *counts)
     console.print(table)
 
 

@@ -34,7 +34,8 @@ def serve(
         list[Path] | None, typer.Option("--model", "-m", help="Model file or folder of models; repeatable.")
     ] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Add a small model and three synthetic wearers that send all the time.")
+        bool,
+        typer.Option("--demo", help="Add a small model and three synthetic wearers, replayed at 10 times their speed."),
     ] = False,
     data: Data = Path("sight-data"),
     store: Annotated[str | None, typer.Option(help="redis://... or a file; SQLite in --data by default.")] = None,
@@ -83,6 +84,8 @@ def serve(
         )
     if (tls_cert is None) != (tls_key is None):
         raise ValueError("Expected both --tls-cert and --tls-key, got one; give the other, or neither.")
+    if not model and not demo:
+        raise ValueError("Expected a model, got none; give a file or folder of models with -m, or use --demo.")
     listener = _listen(host, port)
     paths = list(model or []) + ([_demo_model(data)] if demo else [])
     data.mkdir(parents=True, exist_ok=True)
@@ -106,7 +109,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
 
     from sight.serve.app import create_app
     from sight.serve.demo import demo_recordings, replay
-    from sight.serve.monitoring import log_config
+    from sight.serve.metrics_and_logs import log_config
 
     class Server(uvicorn.Server):
         """Drains the service before connections are closed."""

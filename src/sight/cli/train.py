@@ -17,7 +17,9 @@ from sight.reading import find_subject, open_dataset
 def train(
     data: Annotated[str, typer.Option(help="Name of a dataset (see: sight datasets), or a folder of your own files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write (.safetensors).")],
-    labels: Annotated[Path | None, typer.Option(help="For a folder: TOML that maps labels to classes.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="For a folder: TOML that maps labels to classes; MAP.toml in it by default.")
+    ] = None,
     subjects: Annotated[str | None, typer.Option(help="Subjects to train on, comma-separated; all by default.")] = None,
     option: opt.DatasetOptions = None,
     encoder: Annotated[str, typer.Option(help="Network: cnn, resnet, transformer or mlp.")] = "cnn",
@@ -41,7 +43,7 @@ def train(
 
       sight train --data hapt --subjects 1,2,3 --option protocol=ucihar -o hapt.safetensors
 
-      sight train --data recordings/ --labels map.toml --score -o mine.safetensors
+      sight train --data recordings/ --score -o mine.safetensors
     """
     if out.suffix != ".safetensors":
         raise ValueError(f"Expected a model file that ends with .safetensors, got {out.name!r}; rename the output.")
@@ -55,7 +57,7 @@ def train(
         windows = {}
         for done, subject in enumerate(chosen, start=1):
             windows[subject] = windows_of(dataset, subject)
-            show(done, subject)
+            show(done, f"subject {subject}")
     arguments = {"encoder": encoder, "epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "device": device}
     arguments |= {name: getattr(dataset, name) for name in ("channels", "units", "rate_hz")} | {"dataset": dataset.name}
     own_folder = Path(data).is_dir()

@@ -23,8 +23,8 @@ FLAG_TEXTS = {
     "short": "less than 24 hours",
     "little_wear": "worn less than half the time",
     "gaps": "more than 5 % missing",
-    "clipped": "signal beyond the sensor's range",
-    "unsure": "more than 30 % low confidence",
+    "saturated": "signal at the limit of the sensor's range",
+    "low_confidence": "more than 30 % low confidence",
     "no_clock": "no time of day",
     "warnings": "warnings from reading the file",
 }
@@ -34,7 +34,7 @@ ORDERS = {
     "wear": "worn time",
     "share": "share worn",
     "changed": "predictions changed",
-    "unsure": "low confidence",
+    "uncertain": "low confidence",
 }
 
 Row = dict[str, Any]
@@ -192,7 +192,7 @@ def _line(folder: ResultsFolder, row: Row) -> Html:
         data_wear=row["wear_hours"],
         data_share=f"{share:.4f}",
         data_changed=row["changed_share"],
-        data_unsure=row["low_confidence_share"],
+        data_uncertain=row["low_confidence_share"],
     )
 
 

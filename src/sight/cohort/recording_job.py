@@ -46,7 +46,7 @@ class RunConfig:
 
 #: Fields of a log entry beside "recording" and "finished".
 LOG_FIELDS: dict[str, Any] = {
-    **{"content": "", "stamp": None, "error": "", "reused": False},
+    **{"content": "", "stamp": None, "error": "", "reused": False, "replaced": False},
     **{"seconds": 0.0, "cpu_seconds": 0.0, "peak_bytes": 0, "host": ""},
 }
 
@@ -60,7 +60,7 @@ def process_recording(ref: RecordingRef, config: RunConfig) -> dict[str, Any]:
     entry = {"recording": ref.name, **LOG_FIELDS}
     try:
         entry["stamp"] = file_stamp(ref.path, now_ns)
-        entry["content"], entry["reused"] = _run(ref, config)
+        entry["content"], entry["reused"], entry["replaced"] = _run(ref, config)
     except Exception as exception:  # a broken file may raise anything; the other recordings continue
         ResultsFolder(config.out).remove(ref.name)
         entry["error"] = _error_text(exception, ref)
@@ -73,8 +73,8 @@ def process_recording(ref: RecordingRef, config: RunConfig) -> dict[str, Any]:
     }
 
 
-def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool]:
-    """Return the content hash, and whether results for it existed already."""
+def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool, bool]:
+    """Return the content hash, whether results for it existed already, and whether other results were replaced."""
     from sight.evaluate import run
 
     folder, source = ResultsFolder(config.out), _load_source(config.model, config.model_hash)
@@ -84,14 +84,14 @@ def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool]:
     key = config.key(content)
     earlier = folder.read_facts(ref.name)
     if earlier is not None and earlier["key"] == key:
-        return content, True
+        return content, True, False
     folder.remove(ref.name)
     if windows is None:
         windows = read_windows(ref, card, config.options)
     summary = ResultSummary(run(config.adapter.clone().bind(source), windows))
     folder.write(folder.windows(ref.name), lambda draft: write_windows(draft, summary, ref.name))
     folder.write_json(folder.facts(ref.name), _facts(summary, ref, key=key, content=content))
-    return content, False
+    return content, False, earlier is not None
 
 
 def _facts(summary: ResultSummary, ref: RecordingRef, **hashes: str) -> dict[str, Any]:

@@ -12,13 +12,13 @@ from typing import Any
 from sight._version import __version__
 from sight.base import Adapter, OutputAdapter
 from sight.card import require_card
+from sight.code_fingerprint import class_fingerprint
 from sight.cohort.memory_budget import available_bytes, estimate_bytes
 from sight.cohort.overview_page import write_overview
 from sight.cohort.recording_job import LOG_FIELDS, RunConfig, process_recording
 from sight.cohort.results_folder import Failure, ResultsFolder, append_log, is_unchanged
 from sight.cohort.summary_tables import write_summary
 from sight.datasets.window_cache import file_hash
-from sight.fingerprint import class_fingerprint
 from sight.parallel import is_local, map_unordered
 from sight.reading import ReadOptions, RecordingRef
 
@@ -36,6 +36,8 @@ class CohortOutcome:
 
     finished: list[str]  # names of the recordings that have results, sorted
     reused: int  # number of those that had results before
+    replaced: int  # number of those whose earlier results were replaced
+    changes: str  # what differs from the earlier run, such as "method changed from keel to sight"
     failures: list[Failure]  # sorted
 
 
@@ -75,14 +77,17 @@ def run(
     folder = ResultsFolder(Path(out).resolve())
     wanted, failures = _check_names(recordings, folder)
     with folder.locked() as log:
+        before = folder.read_metadata()
         config = _prepare(Path(model), adapter, folder, options or ReadOptions())
+        changes = _changes(before, folder.read_metadata())
         todo = _unfinished(wanted, config, folder)
         files = {ref.name: ref.path.name if ref.path else "" for ref in todo}
-        reused, failed = len(wanted) - len(todo), set()
+        reused, replaced, failed = len(wanted) - len(todo), 0, set()
         for entry in _process(todo, config, engine, jobs, budget, reused, on_done):
             append_log(log, entry)
             name = entry["recording"]
             reused += entry["reused"]
+            replaced += entry["replaced"]
             if entry["error"]:
                 failed.add(name)
                 failures.append((name, files[name], entry["error"]))
@@ -91,7 +96,7 @@ def run(
         folder.write_failures(failures)
         write_summary(folder, finished)
         write_overview(folder, finished, failures)
-    return CohortOutcome(finished=finished, reused=reused, failures=failures)
+    return CohortOutcome(finished=finished, reused=reused, replaced=replaced, changes=changes, failures=failures)
 
 
 def _check_names(recordings: Iterable[RecordingRef], folder: ResultsFolder) -> tuple[list[RecordingRef], list[Failure]]:
@@ -148,6 +153,29 @@ def _prepare(model: Path, adapter: Adapter, folder: ResultsFolder, options: Read
         options=options,
         overlap=card.window_s / card.stride_s,
     )
+
+
+def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Return what differs between the metadata of two runs.
+
+    Examples
+    --------
+    >>> now = {"method": "sight", "params": {}, "model": {"content": "a"}, "reading": {}, "sight_version": "2"}
+    >>> _changes(now | {"method": "keel", "reading": {"tz": "UTC"}}, now), _changes({}, now)
+    ('method changed from keel to sight, reading options changed', '')
+    """
+    if not before or before == now:
+        return ""
+    texts = []
+    for key, name in (("method", "method"), ("sight_version", "version of sight")):
+        if before.get(key) != now[key]:
+            texts.append(f"{name} changed from {before.get(key)} to {now[key]}")
+    changed = {
+        "hyper-parameters": before.get("method") == now["method"] and before.get("params") != now["params"],
+        "model": before.get("model", {}).get("content") != now["model"]["content"],
+        "reading options": before.get("reading") != now["reading"],
+    }
+    return ", ".join([*texts, *(f"{name} changed" for name, differs in changed.items() if differs)])
 
 
 def _unfinished(recordings: Sequence[RecordingRef], config: RunConfig, folder: ResultsFolder) -> list[RecordingRef]:

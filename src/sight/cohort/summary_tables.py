@@ -19,8 +19,8 @@ FLAGS = {
     "short": "recorded_hours < 24",
     "little_wear": "wear_hours < 0.5 * recorded_hours",
     "gaps": "gap_hours > 0.05 * (recorded_hours + gap_hours)",
-    "clipped": "saturated_share > 0.001",
-    "unsure": "low_confidence_share > 0.3",
+    "saturated": "saturated_share > 0.001",
+    "low_confidence": "low_confidence_share > 0.3",
     "no_clock": "start IS NULL",
     "warnings": "warnings > 0",
 }
@@ -34,14 +34,14 @@ WITH of_day AS (
     FROM timed GROUP BY ALL
 ),
 refined AS (
-    SELECT recording, day, class, sum(ms) AS worn, sum(ms) FILTER (low_confidence) AS unsure
+    SELECT recording, day, class, sum(ms) AS worn, sum(ms) FILTER (low_confidence) AS uncertain
     FROM timed WHERE wear GROUP BY ALL
 ),
 raw AS (SELECT recording, day, raw_class AS class, sum(ms) AS raw FROM timed WHERE wear GROUP BY ALL)
 SELECT recording, day, date, class,
     minutes(worn) AS minutes,
     minutes(raw) AS raw_minutes,
-    minutes(unsure) AS low_confidence_minutes,
+    minutes(uncertain) AS low_confidence_minutes,
     minutes(wear) AS day_wear_minutes,
     minutes(off) AS day_non_wear_minutes,
     minutes(gap) AS day_gap_minutes

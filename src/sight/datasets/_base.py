@@ -17,7 +17,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from sight.datasets._dataset_files import FileStore, data_folder, natural
-from sight.datasets._window_protocols import drop_unlabelled
+from sight.datasets._window_helpers import drop_unlabelled
 from sight.ops import choices
 from sight.types import UNLABELLED, Array, Recording, Windows
 
@@ -82,6 +82,8 @@ class Dataset:
     #: Regular expression for the files of a subject; the group ``subject`` is the subject's name.
     subject_pattern: ClassVar[str]
     downloads: ClassVar[tuple[Download, ...]] = ()
+    #: Number of subjects in the official files; None if it is not fixed.
+    subject_count: ClassVar[int | None] = None
 
     # --- public ------------------------------------------------------------------------------------------------
 
@@ -226,6 +228,8 @@ class Dataset:
         raise ValueError(f"{self.name}: found nothing at {candidates[-1]}; {self.where_to_put(candidates[-1].parent)}")
 
     def _files_of(self, subject: str) -> list[str]:
+        if not isinstance(subject, str):
+            raise ValueError(f"{self.name}: subjects are text; expected {str(subject)!r}, got {subject!r}.")
         if subject not in self._files_by_subject:
             raise ValueError(f"{self.name} has no subject {subject!r}; {choices(subject, self._files_by_subject)}")
         return self._files_by_subject[subject]

@@ -39,7 +39,19 @@ def check_columns(path: Path, mapping: Mapping[str, str], columns: Sequence[str]
         problem = f"no column looks like an acceleration axis among {', '.join(columns)}"
     else:
         return
-    raise ValueError(f"{path}: {problem}; map its columns, as in time={columns[0]},x=...,y=...,z=....")
+    raise ValueError(
+        f"{path}: {problem}; map its columns, as in --columns time={columns[0]},x=...,y=...,z=... (in MAP.toml under "
+        f"[columns], in Python columns=...)."
+    )
+
+
+def check_label_column(path: Path, label: str, columns: Sequence[str]) -> None:
+    """Raise ValueError if the file does not have the column with labels."""
+    if label not in columns:
+        raise ValueError(
+            f"{path}: there is no label column {label!r}; it has {', '.join(columns)}; name it with "
+            f'--label-column NAME, or in MAP.toml as label = "NAME" under [columns].'
+        )
 
 
 def _axes(letters: Mapping[str, str], sensor: str) -> dict[str, str]:

@@ -54,6 +54,7 @@ class Capture24(Dataset):
     version = "1.0"
     official_files = ("P001.csv.gz", "...", "P151.csv.gz", DICTIONARY)
     folder_names = ("capture24",)
+    subject_count = 151
     subject_pattern = r"(^|/)(?P<subject>P\d{3})\.csv\.gz$"
     downloads = (
         Download(url="https://ora.ox.ac.uk/objects/uuid:99d7c092-d865-4a19-b096-cc16440cd001/files/rpr76f381b"),

@@ -78,6 +78,7 @@ class ExtraSensory(Dataset):
     version = "2017"
     official_files = ("00EABED2-271D-49D8-B599-1D4A09240601.features_labels.csv.gz", "...")
     folder_names = ("extrasensory", "extrasensory_features", "ExtraSensory.per_uuid_features_labels")
+    subject_count = 60
     subject_pattern = r"(^|/)(?P<subject>[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12})\.features_labels\.csv\.gz$"
     downloads = (
         Download(url="http://extrasensory.ucsd.edu/data/primary_data_files/ExtraSensory.per_uuid_features_labels.zip"),

@@ -75,7 +75,7 @@ class Folder(Dataset):
 
     def __post_init__(self) -> None:
         cutting = {key: self._map[key] for key in CUTTING if key in self._map}
-        label_map = {str(label): str(name) for label, name in self._map["labels"].items()}
+        label_map = self._map["labels"]
         classes = tuple(dict.fromkeys(name for name in label_map.values() if name))
         self._override(**cutting, classes=classes, label_map=label_map)
         first = next(self.recordings(self.subjects()[0]))
@@ -93,7 +93,10 @@ class Folder(Dataset):
             raise ValueError(f"Expected a folder at {self.store.root}, got a file; unpack it.")
         path = Path(self.labels) if self.labels is not None else self.store.root / MAP
         if not path.is_file():
-            raise ValueError(f"There is no map at {path}; write one with a table [labels] of label = class.")
+            raise ValueError(
+                f"There is no map at {path}; write one with a table [labels] of label = class, "
+                f"or name another file (--labels, or --option labels=FILE)."
+            )
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -102,7 +105,8 @@ class Folder(Dataset):
         for key in content:
             if key not in keys:
                 raise ValueError(f"{path}: there is no key {key!r}; {choices(key, keys)}")
-        if len({name for name in content.get("labels", {}).values() if name}) < 2:
+        content["labels"] = _joined_keys(content.get("labels", {}))
+        if len({name for name in content["labels"].values() if name}) < 2:
             raise ValueError(f'{path}: expected a table [labels] with at least two classes, as in 1 = "walking".')
         return content
 
@@ -129,3 +133,18 @@ class Folder(Dataset):
             subject=subject,
             **{key: self._map[key] for key in READING if key in self._map},
         )
+
+
+def _joined_keys(labels: Mapping[str, Any]) -> dict[str, str]:
+    """Return the labels as written: TOML reads ``1.0 = "walking"`` as a table "1" that contains "0".
+
+    Examples
+    --------
+    >>> _joined_keys({"1": {"0": "walking"}, "2": "sitting"})
+    {'1.0': 'walking', '2': 'sitting'}
+    """
+    joined: dict[str, str] = {}
+    for label, name in labels.items():
+        inner = _joined_keys(name) if isinstance(name, Mapping) else None
+        joined |= {label: str(name)} if inner is None else {f"{label}.{rest}": own for rest, own in inner.items()}
+    return joined

@@ -12,7 +12,7 @@ import numpy as np
 
 from sight.datasets._base import Dataset, Download
 from sight.datasets._dataset_files import read_columns
-from sight.datasets._window_protocols import windows_at
+from sight.datasets._window_helpers import windows_at
 from sight.types import UNLABELLED, Array, Recording, Windows
 
 ACTIVITIES = ("walking", "walking_upstairs", "walking_downstairs", "sitting", "standing", "laying")
@@ -59,6 +59,7 @@ class HAPT(Dataset):
     version = "2.1"
     official_files = ("RawData/acc_exp01_user01.txt", "RawData/gyro_exp01_user01.txt", "...", LABELS)
     folder_names = ("hapt", "HAPT Data Set")
+    subject_count = 30
     subject_pattern = r"(^|/)RawData/acc_exp(?P<experiment>\d+)_user0*(?P<subject>\d+)\.txt$"
     downloads = (
         Download(

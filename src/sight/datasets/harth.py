@@ -68,6 +68,7 @@ class HARTH(Dataset):
     version = "2.0"
     official_files = ("S006.csv", "...", "S038.csv")
     folder_names: ClassVar[tuple[str, ...]] = ("harth",)
+    subject_count = 31
     subject_pattern = r"(^|/)(?P<subject>S\d{3})\.csv$"
     # The UCI archive keeps version 1.2 with 22 subjects; version 2.0 with 31 is in the authors' repository.
     downloads = (Download(url="https://github.com/ntnu-ai-lab/harth-ml-experiments/archive/refs/heads/main.zip"),)
@@ -117,5 +118,6 @@ class HAR70plus(HARTH):
     version = "1.0"
     official_files = ("501.csv", "...", "518.csv")
     folder_names = ("har70plus", "har70")
+    subject_count = 18
     subject_pattern = r"(^|/)(?P<subject>5\d{2})\.csv$"
     downloads = (Download(url="https://archive.ics.uci.edu/static/public/780/har70.zip"),)

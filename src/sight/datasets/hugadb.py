@@ -66,6 +66,7 @@ class HuGaDB(Dataset):
     one_clock = True
     official_files = ("Data/HuGaDB_v1_various_01_00.txt", "...", "README.md")
     folder_names = ("hugadb", "hugadb_right_thigh", "HuGaDB")
+    subject_count = 18
     subject_pattern = r"(^|/)HuGaDB_v\d_(?P<activity>\w+)_0*(?P<subject>\d+)_(?P<number>\d+)\.txt$"
     downloads = (Download(url="https://www.dropbox.com/s/7nb9g650i5m9k6c/HuGaDB.zip?dl=1"),)
 

@@ -60,6 +60,7 @@ class USCHAD(Dataset):
     version = "1.0"
     official_files = ("Subject1/a1t1.mat", "...", "Subject14/a12t5.mat")
     folder_names = ("uschad", "USC-HAD")
+    subject_count = 14
     subject_pattern = r"(^|/)Subject0*(?P<subject>\d+)/a\d+t\d+\.mat$"
     downloads = (Download(url="https://sipi.usc.edu/had/USC-HAD.zip"),)
 

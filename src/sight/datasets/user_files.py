@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sight.datasets._column_names import check_columns, guess_columns
+from sight.datasets._column_names import check_columns, check_label_column, guess_columns
 from sight.datasets._growing_array import GrowingArray
 from sight.datasets._timestamps import TimeFormat, detect_format, to_nanoseconds, to_seconds
 from sight.datasets._user_tables import Table
@@ -18,6 +19,8 @@ TABLES = (".csv", ".csv.gz", ".parquet")
 DEVICES = (".cwa", ".gt3x", ".bin", ".cwa.gz", ".gt3x.gz", ".bin.gz")
 #: Endings of the files that `read` accepts, in lower case.
 READABLE = TABLES + DEVICES
+#: A label such as 1.0, which is the same as 1.
+WHOLE_NUMBER = re.compile(r"-?\d+\.0+")
 
 
 def read(path: Path | str, *, tz: str | None = None, **options: Any) -> Recording:
@@ -80,7 +83,7 @@ def read_table(
     check_columns(table.path, mapping, table.columns)
     time_column = mapping.pop("time", None)
     if label_column is not None:
-        check_columns(table.path, {"label": label_column}, table.columns)
+        check_label_column(table.path, label_column, table.columns)
     form = None
     if time_column is not None:
         form = detect_format(time_column, table.first.get(time_column), unit=time_unit, layout=time_format)
@@ -139,7 +142,8 @@ def _label_codes(column: Any, codes: dict[str, int]) -> Array:
 def _label_text(value: Any) -> str:
     if isinstance(value, float):
         return "" if np.isnan(value) else str(int(value)) if value.is_integer() else str(value)
-    return str(value).strip()
+    text = str(value).strip()
+    return text.partition(".")[0] if WHOLE_NUMBER.fullmatch(text) else text
 
 
 def _class_indices(
@@ -147,7 +151,7 @@ def _class_indices(
 ) -> tuple[Array, list[str]]:
     """Return the class index of each code, and the classes."""
     label_map = classes if isinstance(classes, Mapping) else {name: name for name in classes or sorted(names)}
-    label_map = {str(label): name for label, name in label_map.items()}
+    label_map = {_label_text(label): name for label, name in label_map.items()}
     ordered = list(dict.fromkeys(name for name in label_map.values() if name))
     unknown = [name for name in names if name not in label_map]
     if unknown:

@@ -62,6 +62,7 @@ class WISDM2019(Dataset):
     version = "2019"
     official_files = ("raw/watch/accel/data_1600_accel_watch.txt", "...", "raw/watch/accel/data_1650_accel_watch.txt")
     folder_names = ("wisdm2019", "wisdm2019_watch_accel", "wisdm-dataset")
+    subject_count = 51
     subject_pattern = r"(^|/)data_(?P<subject>\d+)_accel_watch\.txt$"
     downloads = (
         Download(

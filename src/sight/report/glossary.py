@@ -5,7 +5,8 @@ from __future__ import annotations
 from sight.report.html import Html, tag
 
 TERMS = {
-    "raw": "Prediction of the trained classifier for each window alone, without adaptation.",
+    "raw": "Prediction of the trained classifier for each window alone, without adaptation; called source-only in "
+    "tables.",
     "refined": "Prediction after adaptation, which uses the stream up to the window.",
     "truth": "The label that came with the recording. The method never uses it.",
     "window": "A few seconds of signal that get one prediction.",
@@ -15,8 +16,8 @@ TERMS = {
     "but do not count as time use.",
     "confidence": "Refined probability of the predicted class.",
     "low confidence": "Windows whose confidence is below the threshold (0.5 by default).",
-    "surprise": "How much a window deviates from what the method expected, from 0 (as expected) to 1. "
-    "High surprise means that the activity has probably changed.",
+    "surprise": "Method sight: how much a window deviates from what was expected, from 0 (as expected) to 1. Method "
+    "keel: probability that the activity changed before the window.",
     "macro-F1": "Mean over classes of the harmonic mean of precision and recall; every class has the same weight.",
     "accuracy": "Share of labelled windows that are predicted correctly.",
     "balanced accuracy": "Mean over classes of the share of their windows that are predicted correctly.",

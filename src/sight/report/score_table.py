@@ -41,6 +41,7 @@ MACRO_F1_NOTE = (
     "single prediction of an absent class adds a zero. All: mean over all classes of the model; absent ones count as "
     "zero."
 )
+SOURCE_ONLY_NOTE = " Source-only: raw predictions, without adaptation."
 STAR_NOTE = " * Completed by the sight developers; the authors' code is not public."
 #: Note on predictions that use windows after their own.
 LAG_NOTE = (
@@ -51,7 +52,7 @@ LAG_NOTE = (
 
 def score_rows(summary: ResultSummary, others: Sequence[ResultSummary]) -> list[Row]:
     """Score the source model alone, the other methods and, last, the method of the report."""
-    rows: list[Row] = [{"method": "raw"} | score_predictions(summary.result, summary.result.p)]
+    rows: list[Row] = [{"method": "source-only"} | score_predictions(summary.result, summary.result.p)]
     for result in (s.result for s in (*others, summary)):
         rows.append({"method": result.label} | score_predictions(result, result.q, result.lag))
     return rows
@@ -74,7 +75,8 @@ def methods_table(rows: Sequence[Row]) -> Html:
 def notes(rows: Sequence[Row], *, lag: bool) -> Html:
     """Explain the columns of the table of methods; `lag` adds the note on predictions with a lag."""
     star = STAR_NOTE if any(row["method"].endswith("*") for row in rows) else ""
-    return tag("p", term("macro-F1", "Macro-F1"), MACRO_F1_NOTE + star + f" {LAG_NOTE}" * lag, class_="note")
+    text = MACRO_F1_NOTE + SOURCE_ONLY_NOTE + star + f" {LAG_NOTE}" * lag
+    return tag("p", term("macro-F1", "Macro-F1"), text, class_="note")
 
 
 def _best(values: Sequence[float], higher_is_better: bool) -> set[int]:

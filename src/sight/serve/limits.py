@@ -14,6 +14,7 @@ from sight.serve.errors import Refused
 WEARER = r"[A-Za-z0-9._-]{1,64}"
 #: Most buckets of a rate limiter; beyond it the least recently used is dropped.
 MAX_BUCKETS = 100_000
+WEARER_RULE = "The name of a wearer has 1 to 64 letters, digits, ., _ or -."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +69,10 @@ def check_wearer(name: str) -> str:
     >>> check_wearer("../etc")
     Traceback (most recent call last):
     ...
-    sight.serve.errors.Refused: Expected a wearer name of 1 to 64 letters, digits, '.', '_' or '-'.
+    sight.serve.errors.Refused: The name of a wearer has 1 to 64 letters, digits, ., _ or -.
     """
     if not re.fullmatch(WEARER, name):
-        raise Refused("wearer", "Expected a wearer name of 1 to 64 letters, digits, '.', '_' or '-'.")
+        raise Refused("wearer", WEARER_RULE)
     return name
 
 

@@ -11,11 +11,11 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import TypeAdapter
 
 from sight.serve import schemas
-from sight.serve.chunk_format import ack_json, chunk_from_json, dumps, parse
 from sight.serve.chunks import LAST_SEQ, Chunk, check_limits
 from sight.serve.errors import DENIED, Refused
 from sight.serve.limits import WEARER
-from sight.serve.monitoring import log
+from sight.serve.message_format import ack_json, chunk_from_json, dumps, parse
+from sight.serve.metrics_and_logs import log
 from sight.serve.service import Service
 from sight.serve.tokens import Token
 from sight.stream.event_json import as_json
@@ -60,7 +60,7 @@ def permits(scope: str | None) -> Any:
     ) -> Token:
         token = service.token_of(request.headers.get("authorization"))
         if token is None or not token.permits(scope, request.path_params.get("wearer")):
-            raise Refused("token", DENIED, 401 if token is None else 403)
+            raise Refused("token", DENIED, 401) if token is None else Refused("token", token.denial(scope), 403)
         return token
 
     return Depends(check)
@@ -167,8 +167,11 @@ async def wearers(service: ServiceOf, token: Annotated[Token, permits("read")]) 
 async def create(request: Request, service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
     """Create a wearer. Repeating the request changes nothing; other arguments for an existing wearer are a conflict."""
     options: schemas.Create = await _read_json(request, _CREATE)
-    info = await service.queue.call(service.manager.create, wearer, **options.model_dump())
-    log.info("created", extra={"wearer": wearer, "model": info["model"], "method": info["method"]})
+    known, info = await service.queue.call(
+        lambda: (wearer in service.manager, service.manager.create(wearer, **options.model_dump()))
+    )
+    if not known:
+        log.info("created", extra={"wearer": wearer, "model": info["model"], "method": info["method"]})
     return schemas.WearerInfoOut(**info)
 
 

@@ -12,7 +12,7 @@ from sight.serve.chunks import Chunk
 from sight.serve.errors import DENIED, Refused, ServiceError
 from sight.serve.ingest_queue import IngestQueue
 from sight.serve.limits import RateLimiter
-from sight.serve.monitoring import Metrics, log
+from sight.serve.metrics_and_logs import Metrics, log
 from sight.serve.session_manager import SessionManager
 from sight.serve.subscriptions import HISTORY, Subscriptions
 from sight.serve.tokens import LOCAL, Token, TokenFile

@@ -161,6 +161,9 @@ class SessionManager:
             raise Refused("wearers", text, 409)
         return self._put(new_session(wearer, chosen.config(self.models), self.models))
 
+    def __contains__(self, wearer: str) -> bool:
+        return wearer in self._index
+
     def wearers(self) -> list[dict[str, Any]]:
         """Return model, method, windows predicted, last refined class and idle seconds of each wearer, by name."""
         return self._index.rows()

@@ -16,10 +16,10 @@ from pydantic import Field, TypeAdapter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sight.serve.chunk_batch import Outcome
-from sight.serve.chunk_format import ack_json, chunk_from_json, dumps, parse, unpack
 from sight.serve.chunks import Chunk
 from sight.serve.errors import DENIED, INTERNAL, Refused, ServiceError, WrongSequence, describe
-from sight.serve.monitoring import log, log_failure
+from sight.serve.message_format import ack_json, chunk_from_json, dumps, parse, unpack
+from sight.serve.metrics_and_logs import log, log_failure
 from sight.serve.schemas import AuthMessage, SamplesMessage, WatchMessage
 from sight.serve.service import Service
 from sight.serve.tokens import Token

@@ -11,10 +11,12 @@ from sight.types import Recording
 
 def select(recording: Recording, channels: Sequence[str]) -> Recording:
     """Return the recording with these channels, in this order."""
-    if not set(channels) <= set(recording.channels):
+    missing = [name for name in channels if name not in recording.channels]
+    if missing:
         raise ValueError(
-            f"Expected channels {', '.join(channels)}, the recording has {', '.join(recording.channels)}; "
-            f"map its columns to these names."
+            f"Expected channels {', '.join(channels)}, the recording has {', '.join(recording.channels)}; map its "
+            f"columns to these names, as in --columns {','.join(f'{name}=COLUMN' for name in ('time', *channels))} "
+            f"(missing: {', '.join(missing)})."
         )
     if tuple(channels) == recording.channels:
         return recording

@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from sight.methods._layout import StateArrays
 from sight.methods._numba import contiguous, exact, sums
+from sight.methods._state_layout import StateArrays
 from sight.methods.keel import state as s
 from sight.methods.keel.state import KeelParams, SourceTerms
 from sight.types import Array
@@ -91,6 +91,7 @@ def _strength(frequencies, numbers, params):
             if value > 0:
                 spread -= value / count * np.log(value / count)
         covered = max(np.exp(spread) - 1, 0.0) / (len(frequencies) - 1)
+        covered = max(covered - s.LEAST_COVERAGE, 0.0) / (1 - s.LEAST_COVERAGE)
     if params.doubt:
         doubtful = (numbers[s.DOUBT] / params.doubt + params.patience) / (numbers[s.COUNT] + 1 + params.patience)
     return covered * min(doubtful, 1.0)
@@ -103,7 +104,8 @@ def _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood)
     for k in range(len(x)):
         shares[k] = (vectors[s.FREQUENCIES, k] + params.patience * prior[k]) / whole
         drift = (vectors[s.EVIDENCE, k] - numbers[s.COUNT] * expected[k]) / whole
-        likelihood[k] = x[k] - applied * (params.align * drift + params.debias * np.log(shares[k] / prior[k]))
+        excess = min(params.debias * np.log(shares[k] / prior[k]), params.penalty)
+        likelihood[k] = x[k] - applied * (params.align * drift + excess)
     _softmax(likelihood)
     return applied
 
@@ -178,13 +180,13 @@ def _window(x, vectors, numbers, prior, expected, params, shares, likelihood):
 @exact
 def _advance(z, p, vectors, numbers, rows, prior, expected, origin, directions, v, q, trace):
     classes = p.shape[1]
-    params = KeelParams(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8])
+    params = KeelParams(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9])
     x, second, shares, likelihood = np.empty(classes), np.empty(classes), np.empty(classes), np.empty(classes)
     away = np.empty(len(origin))
     span = len(p) // max(len(rows), 1)
     for n in range(len(p)):
         r = rows[n // span]
-        trace[n, 3] = _evidence(z[n], p[n], origin, directions, v[9], v[10], away, x, second)
+        trace[n, 3] = _evidence(z[n], p[n], origin, directions, v[10], v[11], away, x, second)
         trace[n, 0], trace[n, 2] = _window(x, vectors[r], numbers[r], prior, expected, params, shares, likelihood)
         trace[n, 1] = numbers[r, s.HAZARD]
         q[n] = vectors[r, s.BELIEF]

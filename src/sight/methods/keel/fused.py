@@ -65,10 +65,11 @@ class KeelStep(FusedStep):
         params, prior = self.params, self.prior
         shares = (frequencies * n + params.patience * prior) / (n + params.patience)
         drift = (evidence - self.expected) * n / (n + params.patience)
-        bias = params.align * drift + params.debias * torch.log(shares / prior)
+        bias = params.align * drift + (params.debias * torch.log(shares / prior)).clamp_max(params.penalty)
         if params.guard:
             spread = -(frequencies * torch.log(frequencies.clamp_min(s.TINY))).sum(0, keepdim=True)
-            bias = bias * (torch.exp(spread) - 1).clamp_min(0) / (len(frequencies) - 1)
+            covered = (torch.exp(spread) - 1) / (len(frequencies) - 1)
+            bias = bias * (covered - s.LEAST_COVERAGE).clamp_min(0) / (1 - s.LEAST_COVERAGE)
         if params.doubt:
             doubtful = (doubt * (n + 1) / params.doubt + params.patience) / (n + 1 + params.patience)
             bias = bias * doubtful.clamp_max(1)

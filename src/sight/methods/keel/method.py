@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sight.base import Needs
-from sight.methods._compiled import CompiledAdapter
-from sight.methods._layout import StateArrays, StateLayout
+from sight.methods._compiled_adapter import CompiledAdapter
+from sight.methods._state_layout import StateArrays, StateLayout
 from sight.methods.keel.reference import centred, strength
 from sight.methods.keel.state import HIGHEST, LAYOUT, LOWEST, TRACE, KeelParams, SourceTerms
 from sight.ops import unit
@@ -33,8 +33,12 @@ class Keel(CompiledAdapter):
     debias
         Strength of the correction that moves the frequencies of predicted classes towards the source's prior; 0 turns
         it off.
+    penalty
+        Most that `debias` lowers the evidence of a frequent class, in nats. It raises rare classes without a bound: a
+        class that fills the day is plausible, a class that never comes is less so.
     guard
-        Whether `align` and `debias` are scaled by how many of the classes have been predicted so far.
+        Whether `align` and `debias` are scaled by how many of the classes have been predicted so far; up to a tenth of
+        the possible coverage nothing is corrected.
     doubt
         Mean doubt of the source (1 minus its highest probability) from which `align` and `debias` have full strength;
         a more certain source is corrected less. 0 turns the scaling off.
@@ -97,8 +101,9 @@ class Keel(CompiledAdapter):
     numba_step: ClassVar[str] = "sight.methods.keel.compiled:advance"
     fused_step: ClassVar[str | None] = "sight.methods.keel.fused:KeelStep"
     prototypes: UnitInterval = 0.3
-    align: UnitInterval = 0.6
+    align: UnitInterval = 0.4
     debias: NonNegative = 2.5
+    penalty: NonNegative = 1.0
     guard: bool = True
     doubt: UnitInterval = 0.05
     surprise: NonNegative = 1.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sight.methods._layout import StateArrays
+from sight.methods._state_layout import StateArrays
 from sight.methods.keel import state as s
 from sight.methods.keel.state import KeelParams, SourceTerms
 from sight.ops import entropy, normalise, softmax, unit
@@ -35,7 +35,8 @@ def step(
     frequencies = (vectors[s.FREQUENCIES] + params.patience * terms.prior) / (numbers[s.COUNT] + params.patience)
     applied = strength(arrays, params)
     drift = (vectors[s.EVIDENCE] - numbers[s.COUNT] * terms.expected) / (numbers[s.COUNT] + params.patience)
-    bias = params.align * drift + params.debias * np.log(frequencies / terms.prior)
+    excess = np.minimum(params.debias * np.log(frequencies / terms.prior), params.penalty)
+    bias = params.align * drift + excess
     likelihood = softmax(x - applied * bias)
     change = 0.0
     if numbers[s.COUNT] == 0:
@@ -68,6 +69,7 @@ def strength(arrays: StateArrays, params: KeelParams) -> float:
     if params.guard:
         frequencies = vectors[s.FREQUENCIES] / max(numbers[s.COUNT], 1)
         covered = max(float(np.exp(entropy(frequencies))) - 1, 0.0) / (len(frequencies) - 1)
+        covered = max(covered - s.LEAST_COVERAGE, 0.0) / (1 - s.LEAST_COVERAGE)
     if params.doubt:
         doubtful = (numbers[s.DOUBT] / params.doubt + params.patience) / (numbers[s.COUNT] + 1 + params.patience)
     return covered * min(float(doubtful), 1.0)

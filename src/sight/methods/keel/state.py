@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sight.methods._layout import StateLayout
+from sight.methods._state_layout import StateLayout
 from sight.types import Array
 
 LAYOUT = StateLayout(
@@ -42,6 +42,8 @@ TRACE = ("surprise", "hazard", "strength", "agreement")
 TINY, STILL = 1e-30, 1e-6
 #: Bounds of the learned hazard, so that the filter can neither freeze nor stop filtering.
 LOWEST, HIGHEST = 0.01, 0.95
+#: Coverage of the classes up to which nothing is corrected.
+LEAST_COVERAGE = 0.1
 #: Windows that the initial hazard counts for; pairs and variance that the spread starts from.
 FIRST_WINDOWS, FIRST_PAIRS, FIRST_VARIANCE = 20, 5, 0.25
 #: Bound of the logarithm of the Bayes factor.
@@ -53,6 +55,7 @@ class KeelParams(NamedTuple):
 
     align: float  # 0 without source statistics
     debias: float
+    penalty: float
     guard: bool
     doubt: float
     surprise: float

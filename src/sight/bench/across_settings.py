@@ -10,17 +10,19 @@ import numpy as np
 from sight.bench import figures
 from sight.bench.aggregate import HARM, METRIC_OF_KIND
 from sight.bench.html_report import Section
-from sight.bench.multi_setting import MultiSettingSummary, summarise_settings
+from sight.bench.multi_setting_summary import MultiSettingSummary, summarise_settings
 from sight.bench.settings import MAIN_GROUP, setting_group
+from sight.bench.stats import MIN_SUBJECTS
 from sight.bench.table_format import DASH, Cell, Table, interval, mark_best, number
-from sight.bench.tables import COMPLETED, INTERVALS, ScoreColumn, score_cells
+from sight.bench.tables import COMPLETED, FEW, INTERVALS, ScoreColumn, score_cells, without_ranking
 
 GAINS_NOTE = (
-    "Difference of {metric} to source-only in points, on the same runs, averaged by target subject, "
+    "Difference of {metric} to source-only (raw predictions) in points, on the same runs, averaged by target subject, "
     f"{INTERVALS}; in the mean, a subject drawn counts in every setting that includes them. Harmed: share of runs "
     f"(source, target, seed) that lose more than {HARM:g} points. Best in: number of settings with the highest "
     "difference. Rank: mean over subjects, then settings, among the methods run there. Methods run on more settings "
-    f"come first; {DASH}: not run. A column of runs is added where methods have different numbers of runs. {COMPLETED}"
+    f"come first; {DASH}: not run. A column of runs is added where methods have different numbers of runs. "
+    f"{COMPLETED} {FEW}"
 )
 SCORES_NOTE = (
     "Mean over settings, for methods run on all of them. Wrong windows by kind in percent of all windows. Delay: "
@@ -109,6 +111,8 @@ def gains(summary: MultiSettingSummary, name: str, title: str, *, metric: str = 
         columns["Settings"] = [Cell(str(int(n))) for n in by["settings"][order]]
     if (runs.lt(runs.max()) & runs.notna()).any(axis=None):
         columns["Runs"] = [Cell(str(int(n))) for n in runs.sum(axis=1)[order]]
+    if min(own.subjects for own in summary.summaries.values()) < MIN_SUBJECTS:
+        columns = without_ranking(columns)
     return Table.of_columns(name, title, columns, GAINS_NOTE.format(metric=metric))
 
 

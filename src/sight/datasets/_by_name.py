@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.datasets._window_protocols import drop_unlabelled
+from sight.datasets._window_helpers import drop_unlabelled
 from sight.types import Windows
 
 
@@ -16,16 +16,21 @@ def load(name: str, root: Path | str | None = None, **options: Any) -> Any:
     """Return a dataset by its registry name.
 
     `root` is the folder or zip with the official files; None searches the data folder (`SIGHT_DATA`). `options` are
-    fields of the dataset.
+    fields of the dataset; a ValueError lists those that are unknown or have a wrong value.
 
     Examples
     --------
     >>> load("harth", sensor="back").channels
     ('back_x', 'back_y', 'back_z')
     """
+    from sight import params
     from sight.registry import get
 
-    return get("datasets", name)(**({} if root is None else {"root": root}), **options)
+    cls = get("datasets", name)
+    fields = options if root is None else {"root": root, **options}
+    if hasattr(cls, "__dataclass_fields__"):
+        params.check(cls, fields)
+    return cls(**fields)
 
 
 def windows_of(dataset: Any, subject: str, **overrides: Any) -> Windows:
