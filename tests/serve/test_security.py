@@ -128,6 +128,17 @@ def test_a_scope_permits_its_routes_and_no_others(client, book):
         assert everything(client) == before
 
 
+def test_other_methods_and_params_need_the_scope_admin(client, book):
+    sender, owner = book.add(["ingest"])[0], book.add(["ingest", "admin"])[0]
+    for options in ({"method": "sight"}, {"params": {"hazard": 0.2}}, {"method": "keel", "params": {"hazard": 0.2}}):
+        refused = client.put("/v1/wearers/new", json=options, headers=bearer(sender))
+        assert refused.status_code == 403, options
+        assert "scope admin" in refused.json()["error"]
+    assert client.put("/v1/wearers/one", json={"method": "Keel"}, headers=bearer(sender)).status_code == 200
+    assert client.put("/v1/wearers/two", json={"method": "sight"}, headers=bearer(owner)).status_code == 200
+    assert client.put("/v1/wearers/two", json={"method": "sight"}, headers=bearer(sender)).status_code == 200
+
+
 def test_a_token_does_not_reveal_whether_another_wearer_exists(client, book):
     token, _ = book.add(SCOPES, ["anna", "lab-*"])
     listed = client.get("/v1/wearers", headers=bearer(token)).json()["wearers"]

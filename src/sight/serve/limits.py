@@ -32,6 +32,8 @@ class Limits:
         Chunks per second of one WebSocket; a faster one is read more slowly.
     wearers
         Most wearers stored.
+    state_bytes
+        Most bytes that the method of one wearer may hold; a wearer that would need more is not created.
     connections
         Most open WebSockets.
     queue
@@ -47,6 +49,7 @@ class Limits:
     chunks_per_s: float = 100.0
     connection_chunks_per_s: float = 10_000.0
     wearers: int = 10_000
+    state_bytes: int = 4 << 20
     connections: int = 1_000
     queue: int = 20_000
     time_s: float = 1e10

@@ -19,7 +19,7 @@ from zlib import crc32
 from sight.serve import serialization
 from sight.serve.chunk_batch import ChunkBatch, Outcome
 from sight.serve.chunks import Ack, Chunk
-from sight.serve.errors import Conflict, Refused, ServiceError, StoreFailed, UnknownWearer
+from sight.serve.errors import METHOD_DENIED, Conflict, Refused, ServiceError, StoreFailed, UnknownWearer
 from sight.serve.limits import Limits, check_wearer
 from sight.serve.model_catalog import ModelCatalog
 from sight.serve.store import Store, StoredWearer
@@ -140,13 +140,15 @@ class SessionManager:
 
     # --- wearers --------------------------------------------------------------------------------------------------
 
-    def create(self, wearer: str, **options: Any) -> dict[str, Any]:
+    def create(self, wearer: str, *, any_method: bool = True, **options: Any) -> dict[str, Any]:
         """Create a wearer and return its description; raise `Conflict` if it exists with other options.
 
         Parameters
         ----------
         wearer
             1 to 64 letters, digits, ``.``, ``_`` or ``-``.
+        any_method
+            Whether a new wearer may have another method or other params than the default.
         **options
             Fields of `WearerOptions`: model, method, params, rate_hz.
         """
@@ -156,10 +158,12 @@ class SessionManager:
             info = self.info(wearer)
             chosen.check_agreement(info, self.models)
             return info
+        if not any_method and not chosen.is_default_method:
+            raise Refused("token", METHOD_DENIED, 403)
         if len(self._index) >= self.limits.wearers:
             text = f"Expected at most {self.limits.wearers} wearers; delete one, or raise the limit."
             raise Refused("wearers", text, 409)
-        return self._put(new_session(wearer, chosen.config(self.models), self.models))
+        return self._put(new_session(wearer, chosen.config(self.models, self.limits.state_bytes), self.models))
 
     def wearers(self) -> list[dict[str, Any]]:
         """Return model, method, windows predicted, last refined class and idle seconds of each wearer, by name."""

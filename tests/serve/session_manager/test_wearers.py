@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from sight.base import OutputAdapter
+from sight.methods.ema import EMA
 from sight.registry import method
 from sight.serve.errors import Conflict, Refused, UnknownModel, UnknownWearer
 from sight.serve.limits import Limits
@@ -88,6 +90,34 @@ def test_the_number_of_wearers_is_limited(models, tmp_path):
     manager.delete("anna")
     manager.create("carla")
     manager.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [("t3a", {"M": 10**6}), ("tca", {"M": 10**7}), ("lame", {"rule": "stream", "batch": 10**5})],
+)
+def test_a_method_with_a_large_state_is_refused_before_it_is_allocated(manager, monkeypatch, name, params):
+    def fail(*_):
+        raise AssertionError("an adapter was bound")
+
+    monkeypatch.setattr(Model, "adapter", fail)
+    with pytest.raises(Refused, match=r"at most 4194304 bytes .* raise the limit state_bytes") as raised:
+        manager.create("anna", model="toy@1", method=name, params=params)
+    assert (raised.value.status, raised.value.reason) == (413, "state")
+    assert "anna" not in manager.store.wearers()
+
+
+def test_methods_of_usual_size_are_created(manager):
+    for name in ("none", "ema", "sticky", "sticky-learned", "oatta", "t3a", "tca", "sight", "keel"):
+        manager.create(name, model="toy@1", method=name)
+        assert manager.adaptation(name)["state_bytes"] <= manager.limits.state_bytes
+    manager.create("lame", model="toy@1", method="lame", params={"rule": "stream"})
+
+
+def test_a_method_that_does_not_declare_its_size_is_refused(manager, monkeypatch):
+    monkeypatch.setattr(EMA, "_max_state_bytes", OutputAdapter._max_state_bytes)
+    with pytest.raises(Refused, match="does not declare"):
+        manager.create("anna", method="ema")
 
 
 def test_reset_keeps_the_numbers_of_chunks(manager, model, tmp_path):
