@@ -86,6 +86,34 @@ def test_a_chunk_sent_twice_is_applied_once_and_a_skipped_one_is_named(client):
     assert client.get("/v1/wearers/anna").json()["count"] == 19
 
 
+def test_a_rebooted_sensor_gets_an_error_and_starts_a_new_sequence(client):
+    put_wearers(client, "anna")
+    values = make_stream(3, 20)
+    post(client, "anna", values[:100], seq=1)
+    post(client, "anna", values[100:150], seq=2)
+    reused = client.post("/v1/wearers/anna/samples", json={"seq": 1, "values": values[150:].tolist()})
+    assert (reused.status_code, reused.json()["expected"]) == (409, 3)
+    assert "/v1/wearers/anna/sequence" in reused.json()["error"]
+    with client.websocket_connect("/v1/ingest") as socket:
+        socket.send_bytes(pack([Chunk("anna", 1, values[150:])]))
+        message = socket.receive_json()
+        assert (message["type"], message["expected"]) == ("error", 3)
+    assert client.post("/v1/wearers/anna/sequence").json()["seq"] == 0
+    assert post(client, "anna", values[150:], seq=1)["seq"] == 1
+    assert equal_events(client.get("/v1/wearers/anna/events").json()["events"], expected(values))
+
+
+def test_dropped_samples_are_reported(client):
+    put_wearers(client, "anna")
+    values, time_s = make_stream(3, 4), np.arange(40) / 10
+    time_s[20:25] = 0.5
+    assert post(client, "anna", values, seq=1, time_s=time_s.tolist())["dropped"] == 5
+    assert post(client, "anna", values, seq=1, time_s=time_s.tolist())["dropped"] is None
+    info = client.get("/v1/wearers/anna").json()
+    assert (info["samples"], info["dropped"]) == (35, 5)
+    assert "sight_samples_dropped_total 5.0" in client.get("/metrics").text
+
+
 def test_a_socket_carries_many_wearers_in_json_and_binary(client):
     wearers = [f"w{i}" for i in range(6)]
     put_wearers(client, *wearers)

@@ -27,6 +27,7 @@ SCOPE = {
     ("delete", "/v1/wearers/{wearer}"): "admin",
     ("post", "/v1/wearers/{wearer}/samples"): "ingest",
     ("get", "/v1/wearers/{wearer}/events"): "read",
+    ("post", "/v1/wearers/{wearer}/sequence"): "ingest",
     ("post", "/v1/wearers/{wearer}/reset"): "admin",
     ("post", "/v1/wearers/{wearer}/move"): "admin",
     ("get", "/v1/wearers/{wearer}/export"): "admin",

@@ -62,7 +62,7 @@ class T3A(OutputAdapter):
         self.directions_ = self.supports_.directions()  # (K, D)
 
     def _max_state_bytes(self, head: Array) -> int:
-        return Supports.nbytes(*head.shape, self.M, head.itemsize) + head.nbytes
+        return Supports.nbytes(len(head), head.shape[1], self.M, head.itemsize) + head.nbytes
 
     def _refine_one(self, z: Array, p: Array) -> Array:
         label = int(p.argmax())

@@ -117,9 +117,9 @@ def _fields(adapter: TypeAdapter[Any], message_type: str) -> list[str]:
 
 
 def ack_json(ack: Ack, latency_ms: float) -> dict[str, Any]:
-    """Return number, duplicate flag and events of an acknowledgement as plain JSON values."""
+    """Return number, duplicate flag, dropped samples and events of an acknowledgement as plain JSON values."""
     events = [as_json(event, ack.classes, latency_ms) for event in ack.events]
-    return {"seq": ack.seq, "duplicate": ack.duplicate, "events": events}
+    return {"seq": ack.seq, "duplicate": ack.duplicate, "dropped": ack.dropped, "events": events}
 
 
 def dumps(content: Any) -> str:

@@ -80,6 +80,20 @@ class WrongSequence(Conflict):
         self.expected = expected
 
 
+class ReusedNumber(WrongSequence):
+    """A chunk with a number that was applied before, whose content differs or cannot be compared any more."""
+
+    reason = "reused"
+
+    def __init__(self, wearer: str, got: int, expected: int) -> None:
+        Conflict.__init__(
+            self,
+            f"{wearer}: chunk {got} was applied before, with other content or too long ago to compare; continue with "
+            f"chunk {expected}, or start a new sequence with POST /v1/wearers/{wearer}/sequence.",
+        )
+        self.expected = expected
+
+
 class StoreFailed(RuntimeError):
     """The store failed to write; the batch may or may not be stored, so send it again under the same numbers."""
 

@@ -36,6 +36,9 @@ class Metrics:
         self._registry = registry = CollectorRegistry()
         self.chunks = Counter("sight_chunks", "Chunks acknowledged.", ["duplicate"], registry=registry)
         self.windows = Counter("sight_windows", "Windows predicted.", registry=registry)
+        self.dropped = Counter(
+            "sight_samples_dropped", "Samples not used because their time does not increase.", registry=registry
+        )
         self.refused = Counter("sight_refused", "Requests and chunks refused.", ["reason"], registry=registry)
         self.latency = Histogram(
             "sight_latency_seconds",

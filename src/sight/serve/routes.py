@@ -239,6 +239,14 @@ async def events(
     return Response(dumps({"events": [as_json(event, info["classes"]) for event in stored]}), media_type=JSON)
 
 
+@per_wearer.post("/sequence", summary="Start a new sequence of chunks", dependencies=[permits("ingest")])
+async def sequence(service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
+    """Let the next chunk be number 1, for a sender that has lost its count; what was learned and stored stays."""
+    info = await service.queue.call(service.manager.start_sequence, wearer)
+    log.info("sequence started", extra={"wearer": wearer})
+    return schemas.WearerInfoOut(**info)
+
+
 @per_wearer.post("/reset", summary="Reset a wearer", dependencies=[permits("admin")])
 async def reset(service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
     """Delete what was learned, the logged samples and the stored predictions; chunks keep their numbering."""

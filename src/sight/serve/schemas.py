@@ -100,6 +100,9 @@ class AckOut(BaseModel):
 
     seq: int
     duplicate: bool = Field(description="True if this number had been applied before; nothing was changed.")
+    dropped: int | None = Field(
+        description="Samples that were not used because their time does not increase; null for an earlier chunk."
+    )
     events: list[EventOut]
 
 
@@ -136,6 +139,8 @@ class WearerInfoOut(WearerOut):
     rate_hz: float
     seq: int = Field(description="Number of the last chunk applied; the next one is one higher.")
     count: int = Field(description="Windows predicted so far.")
+    samples: int = Field(description="Samples used so far.")
+    dropped: int = Field(description="Samples that were not used because their time does not increase.")
     classes: list[str]
     channels: list[str]
     units: list[str]

@@ -26,7 +26,7 @@ from sight.serve.store import Store, StoredWearer
 from sight.serve.wearer_archive import archive
 from sight.serve.wearer_creation import WearerOptions, new_session
 from sight.serve.wearer_index import WearerIndex
-from sight.serve.wearer_session import WearerSession, ignore_overflow, resume
+from sight.serve.wearer_session import UNKNOWN, WearerSession, ignore_overflow, resume
 from sight.types import Event
 
 #: Chunks in the log after which a snapshot is taken however few windows they completed.
@@ -136,7 +136,7 @@ class SessionManager:
             events = [] if sealed is None else serialization.unpack_events(chunk.wearer, seq, sealed)
         except (ServiceError, StoreFailed) as error:
             return error
-        return Ack(replace(chunk, seq=seq), events, session.model.card.classes, session.rate_hz, duplicate=True)
+        return Ack(chunk, events, session.model.card.classes, session.rate_hz, duplicate=True)
 
     # --- wearers --------------------------------------------------------------------------------------------------
 
@@ -189,7 +189,16 @@ class SessionManager:
         stored = self._load(wearer)
         session = new_session(wearer, serialization.unpack_config(wearer, stored.config), self.models)
         session.seq = stored.inputs[-1][0] if stored.inputs else stored.seq
+        session.digests[:] = UNKNOWN
+        with suppress(ServiceError):  # damaged data may be the reason to reset
+            session.continue_numbers(self._find_alone(wearer))
         return self._put(session, clear=True)
+
+    def start_sequence(self, wearer: str) -> dict[str, Any]:
+        """Let the next chunk of a wearer be number 1; everything else stays."""
+        session = self._find_alone(wearer)
+        session.offset = session.seq
+        return self._put(session)
 
     def move(self, wearer: str, model: str) -> dict[str, Any]:
         """Continue a wearer with another model; its state is kept, so the two models must agree in shape."""

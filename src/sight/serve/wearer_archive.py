@@ -29,9 +29,10 @@ def archive(session: WearerSession, stored: StoredWearer, events: Sequence[Event
     inputs: dict[str, Array] = {}
     for seq, sealed in stored.inputs:
         values, time_s = serialization.unpack_inputs(wearer, seq, sealed)
-        inputs[f"{seq}.values"] = values
+        number = seq - session.offset
+        inputs[f"{number}.values"] = values
         if time_s is not None:
-            inputs[f"{seq}.time_s"] = time_s
+            inputs[f"{number}.time_s"] = time_s
     files = {
         "README.txt": README.encode(),
         "wearer.json": json.dumps(session.info(adaptation=True), indent=2).encode(),
