@@ -21,6 +21,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from sight.serve.app import create_app
 from sight.serve.limits import Limits
+from sight.serve.protocols import server_config
 from sight.serve.service import Service
 from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
@@ -53,9 +54,8 @@ def listening(folder: Path, limits: Limits) -> Iterator[httpx.Client]:
     """Run the application on a port, in a thread, configured as the command does."""
     import uvicorn
 
-    app = create_app(make_service(folder, limits))
-    config = uvicorn.Config(app, port=0, ws_max_size=limits.message_bytes, log_config=None)
-    server = uvicorn.Server(config)
+    service = make_service(folder, limits)
+    server = uvicorn.Server(server_config(create_app(service), limits, port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -63,6 +63,7 @@ def listening(folder: Path, limits: Limits) -> Iterator[httpx.Client]:
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            client.service = service
             yield client
     finally:
         server.should_exit = True

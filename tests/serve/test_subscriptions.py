@@ -12,8 +12,8 @@ import pytest
 from sight.serve.demo import replay
 from sight.serve.errors import INTERNAL
 from sight.serve.monitoring import JsonLines
-from sight.serve.sockets import WatchConnection
 from sight.serve.subscriptions import HISTORY
+from sight.serve.watch_socket import WatchConnection
 from sight.types import Recording
 from tests.helpers.services import equal_events, post, put_wearers, read_until, read_until_closed, running
 from tests.helpers.sessions import RATE_HZ, make_stream, toy_model, uninterrupted

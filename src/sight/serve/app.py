@@ -19,9 +19,10 @@ from starlette.websockets import WebSocketClose
 from sight._version import __version__
 from sight.serve import routes, static_files
 from sight.serve.errors import Refused, StoreFailed, WrongSequence, describe
+from sight.serve.ingest_socket import IngestConnection
 from sight.serve.monitoring import log_failure
 from sight.serve.service import Service
-from sight.serve.sockets import IngestConnection, WatchConnection
+from sight.serve.watch_socket import WatchConnection
 
 #: Host names of this machine that a browser may use.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -34,7 +35,7 @@ def create_app(service: Service) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
+        await service.start()
         try:
             yield
         finally:

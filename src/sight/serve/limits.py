@@ -35,7 +35,11 @@ class Limits:
     state_bytes
         Most bytes that the method of one wearer may hold; a wearer that would need more is not created.
     connections
-        Most open WebSockets.
+        Most open WebSockets that have shown a token.
+    unauthenticated
+        Most open WebSockets that have not; the oldest is closed for a new one.
+    open_connections
+        Most open connections of any kind; the one that has waited longest for its headers is closed for a new one.
     queue
         Most chunks waiting to be processed; beyond it chunks are refused with status 503.
     time_s
@@ -51,6 +55,8 @@ class Limits:
     wearers: int = 10_000
     state_bytes: int = 4 << 20
     connections: int = 1_000
+    unauthenticated: int = 100
+    open_connections: int = 2_000
     queue: int = 20_000
     time_s: float = 1e10
     value: float = 1e9

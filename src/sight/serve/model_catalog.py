@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from sight.card import ModelCard, require_card
 from sight.ops import choices
 from sight.registry import method
 from sight.serve.errors import UnknownModel
+from sight.signal.windows import whole_samples
 from sight.sources import load
 from sight.sources.onnx import OnnxSource
 from sight.types import Array
@@ -76,6 +78,13 @@ class Model:
                 self._templates.clear()
             self._templates[key] = method(name, **params).bind(self.source)
         return copy(self._templates[key]).reset()
+
+    def warm_up(self, name: str) -> None:
+        """Encode a window and refine it with a method, so that the steps are compiled; errors are left to wearers."""
+        shape = len(self.card.channels), whole_samples(self.card.window_s, self.card.rate_hz)
+        with suppress(ValueError), np.errstate(all="ignore"):
+            adapter = method(name).bind(self.source)
+            adapter.step(np.zeros((1, *shape), np.float32))
 
     def differences(self, other: Model) -> list[str]:
         """Return what prevents a state of this model from being used with another; empty if nothing does."""

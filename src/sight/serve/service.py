@@ -55,13 +55,15 @@ class Service:
         self.ready = False
         self._require_token = require_token
         self._sockets: set[Connection] = set()
+        self._strangers: dict[Connection, None] = {}  # sockets that have not shown a token, oldest first
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Start on the running event loop."""
+    async def start(self) -> None:
+        """Start on the running event loop; ready once the kernels are compiled and the list of wearers is read."""
         self.queue.start()
+        await self.queue.call(self.manager.warm_up)
         self.ready = True
         log.info("ready", extra={"models": [model.id for model in self.manager.models], **self.manager.store.info})
 
@@ -71,10 +73,10 @@ class Service:
             return
         self.ready = False
         log.info("draining", extra={"sockets": len(self._sockets)})
-        for connection in tuple(self._sockets):
+        for connection in (*self._sockets, *self._strangers):
             connection.stop()
         end = time.monotonic() + DRAIN_S
-        while self._sockets and time.monotonic() < end:
+        while (self._sockets or self._strangers) and time.monotonic() < end:
             await asyncio.sleep(0.01)
         await self.queue.drain()
 
@@ -86,17 +88,30 @@ class Service:
         log.info("closed")
 
     @contextmanager
-    def track(self, connection: Connection, path: str) -> Iterator[bool]:
-        """Count a socket while it is open; yield whether it is accepted."""
-        accepted = self.ready and len(self._sockets) < self.limits.connections
-        self._sockets.add(connection)
+    def track(self, connection: Connection, path: str) -> Iterator[None]:
+        """Count a socket while it is open; if too many have not shown a token, the oldest of those is closed."""
+        if connection.token is None:
+            self._strangers[connection] = None
+        if len(self._strangers) > self.limits.unauthenticated:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.turn_away()
         gauge = self.metrics.sockets.labels(path)
         gauge.inc()
         try:
-            yield accepted
+            yield
         finally:
             gauge.dec()
             self._sockets.discard(connection)
+            self._strangers.pop(connection, None)
+
+    def enter(self, connection: Connection) -> bool:
+        """Count a socket that has shown a token; return whether there is room for it."""
+        self._strangers.pop(connection, None)
+        if not self.ready or len(self._sockets) >= self.limits.connections:
+            return False
+        self._sockets.add(connection)
+        return True
 
     # --- permissions --------------------------------------------------------------------------------------------------
 

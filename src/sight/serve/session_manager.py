@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
+from sight import registry
 from sight.serve import serialization
 from sight.serve.chunk_batch import ChunkBatch, Outcome
 from sight.serve.chunks import Ack, Chunk
@@ -164,6 +165,12 @@ class SessionManager:
             text = f"Expected at most {self.limits.wearers} wearers; delete one, or raise the limit."
             raise Refused("wearers", text, 409)
         return self._put(new_session(wearer, chosen.config(self.models, self.limits.state_bytes), self.models))
+
+    def warm_up(self) -> None:
+        """Do what would delay the first request: compile the steps of the default method, and list the wearers."""
+        for model in self.models:
+            model.warm_up(registry.RECOMMENDED)
+        self.wearers()
 
     def wearers(self) -> list[dict[str, Any]]:
         """Return model, method, windows predicted, last refined class and idle seconds of each wearer, by name."""
