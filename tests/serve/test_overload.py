@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import time
 from contextlib import ExitStack
@@ -18,8 +19,9 @@ from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
 from sight.serve.ingest_socket import IngestConnection
 from sight.serve.limits import Limits
+from sight.serve.monitoring import JsonLines, RepetitionFilter, log_config
 from sight.serve.tokens import SCOPES, TokenFile
-from tests.helpers.services import listening, make_service, put_wearers
+from tests.helpers.services import listening, make_service, put_wearers, unread_socket
 from tests.helpers.sessions import make_stream
 
 # --- clients that do not read -----------------------------------------------------------------------------------------
@@ -90,18 +92,6 @@ def test_pending_samples_are_limited(tmp_path, monkeypatch):
     asyncio.run(run())
     assert (connection._pending, unread.received) == (2, 3)
     service.manager.close()
-
-
-def unread_socket(port: int, *headers: str):
-    """Return a raw connection with small buffers after a WebSocket handshake."""
-    raw = socket.socket()
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    raw.connect(("127.0.0.1", port))
-    lines = ["GET /v1/ingest HTTP/1.1", f"host: 127.0.0.1:{port}", "connection: upgrade", "upgrade: websocket"]
-    lines += ["sec-websocket-version: 13", "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==", *headers, "", ""]
-    raw.sendall("\r\n".join(lines).encode())
-    assert raw.recv(12).endswith(b"101")
-    return raw
 
 
 def is_disconnected(raw: socket.socket, within_s: float = 30.0) -> bool:
@@ -259,3 +249,21 @@ def test_the_state_of_the_protocol_is_that_of_the_socket():
     connection = SimpleNamespace(socket=sockets.WebSocket(scope, None, None))
     sockets.Connection._set_token(connection, None)
     assert scope["state"] == {"authenticated": False}
+
+
+def test_repeated_log_lines_are_limited_and_counted():
+    now = [0.0]
+    repetitions = RepetitionFilter(per_s=1.0, burst_s=10.0, clock=lambda: now[0])
+    record = logging.getLogger("uvicorn.error").makeRecord
+
+    def lines(count, message, level=logging.WARNING):
+        records = [record("uvicorn.error", level, "", 0, message, (), None) for _ in range(count)]
+        return [JsonLines().format(one) for one in records if repetitions.filter(one)]
+
+    assert len(lines(1000, "Invalid HTTP request received.")) == 10
+    assert len(lines(5, "another warning")) == 5
+    assert len(lines(50, "created", logging.INFO)) == 50
+    now[0] = 1.0
+    (line,) = lines(1, "Invalid HTTP request received.")
+    assert json.loads(line)["left_out"] == 990
+    assert log_config()["handlers"]["stderr"]["filters"] == ["repetitions"]

@@ -240,6 +240,24 @@ def test_requests_from_other_sites_are_rejected(tmp_path):
             assert ended.value.code == 1008
 
 
+@pytest.mark.parametrize("broken", ["[::1", "[", "127.0.0.1[", "[x]:y"])
+def test_a_broken_host_or_origin_is_a_bad_request(tmp_path, broken):
+    with running(tmp_path) as client:
+        for headers in ({"origin": f"http://{broken}"}, {"host": broken}):
+            response = client.get("/v1/wearers", headers=headers)
+            assert (response.status_code, list(response.json())) == (400, ["error"]), headers
+            with pytest.raises(WebSocketDisconnect), client.websocket_connect("/v1/watch", headers=headers):
+                pass
+
+
+def test_what_needs_no_token_is_the_same_for_every_service(client):
+    """The description of the routes and the pages hold no data."""
+    described = client.get("/openapi.json")
+    assert described.status_code == 200
+    assert "anna" not in described.text
+    assert {client.get(path).status_code for path in (*OPEN, "/", "/device")} == {200}
+
+
 def test_tokens_are_stored_as_hashes_and_managed_by_the_command(tmp_path):
     result = serve_command("token", "add", "--scopes", "ingest,read", "--wearers", "lab-*,anna", "--data", tmp_path)
     secret = result.output.split()[0]

@@ -110,6 +110,20 @@ def test_a_slow_subscriber_restarts_and_delays_no_other_client(client):
     assert client.service.metrics.lagging._value.get() >= 1
 
 
+def test_subscribers_are_informed_that_the_wearer_was_deleted(client):
+    put_wearers(client, "anna")
+    with client.websocket_connect("/v1/watch") as socket:
+        socket.send_json({"type": "watch", "wearer": "anna"})
+        read_until(socket, "hello")
+        assert client.delete("/v1/wearers/anna").status_code == 204
+        error = read_until(socket, "error")[-1]
+        assert (error["wearer"], "deleted" in error["error"]) == ("anna", True)
+        put_wearers(client, "anna")
+        post(client, "anna", make_stream(7, 3))
+        socket.send_json({"type": "watch", "wearer": "anna"})
+        assert len(read_until(socket, "hello")[-1]["history"]) == 2
+
+
 @pytest.mark.parametrize("part", ["hello", "writer", "adaptation"])
 def test_a_failing_subscription_is_logged_and_closed(client, monkeypatch, caplog, part):
     def failing(*_):
@@ -120,7 +134,7 @@ def test_a_failing_subscription_is_logged_and_closed(client, monkeypatch, caplog
         other.send_json({"type": "watch", "wearer": "anna"})
         read_until(other, "hello")
         if part == "hello":  # the first message cannot be made
-            monkeypatch.setattr(client.service, "_latest", failing)
+            monkeypatch.setattr(client.service, "_hello_text", failing)
         elif part == "writer":
             monkeypatch.setattr(WatchConnection, "_send_hello", failing)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import signal
 import socket
 import sys
@@ -68,6 +69,7 @@ def serve(
     """
     if ctx.invoked_subcommand is not None:
         return
+    _set_kernel_cache(data)
     from sight import params
     from sight.serve.limits import Limits
     from sight.serve.model_catalog import ModelCatalog
@@ -133,6 +135,12 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listener])
+
+
+def _set_kernel_cache(data: Path) -> None:
+    """Keep compiled steps in the data folder if the folder of the package, their usual place, is read-only."""
+    if not os.access(Path(__file__).parents[1] / "methods", os.W_OK):
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(data.resolve() / "kernels"))
 
 
 def _raise_file_limit(connections: int) -> None:

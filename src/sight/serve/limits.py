@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 
 from sight.serve.errors import Refused
 
-#: Regular expression of a wearer's name.
-WEARER = r"[A-Za-z0-9._-]{1,64}"
+#: Regular expression of a wearer's name, and its greatest length. Names of dots alone would change the path of a URL.
+WEARER, WEARER_LENGTH = r"\.*[A-Za-z0-9_-][A-Za-z0-9._-]*", 64
 #: Most buckets of a rate limiter; beyond it the least recently used is dropped.
 MAX_BUCKETS = 100_000
 
@@ -24,6 +24,8 @@ class Limits:
     ----------
     message_bytes
         Largest request body and largest WebSocket message.
+    message_chunks
+        Most chunks in one binary message.
     samples
         Most samples in one chunk.
     chunks_per_s
@@ -49,6 +51,7 @@ class Limits:
     """
 
     message_bytes: int = 1 << 20
+    message_chunks: int = 1_000
     samples: int = 20_000
     chunks_per_s: float = 100.0
     connection_chunks_per_s: float = 10_000.0
@@ -77,10 +80,12 @@ def check_wearer(name: str) -> str:
     >>> check_wearer("../etc")
     Traceback (most recent call last):
     ...
-    sight.serve.errors.Refused: Expected a wearer name of 1 to 64 letters, digits, '.', '_' or '-'.
+    sight.serve.errors.Refused: Expected a wearer name of 1 to 64 letters, digits, '.', '_' or '-', not of dots alone.
     """
-    if not re.fullmatch(WEARER, name):
-        raise Refused("wearer", "Expected a wearer name of 1 to 64 letters, digits, '.', '_' or '-'.")
+    if len(name) > WEARER_LENGTH or not re.fullmatch(WEARER, name):
+        raise Refused(
+            "wearer", "Expected a wearer name of 1 to 64 letters, digits, '.', '_' or '-', not of dots alone."
+        )
     return name
 
 

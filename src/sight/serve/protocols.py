@@ -18,7 +18,7 @@ from sight.serve.limits import Limits
 from sight.serve.monitoring import log_config
 
 #: Seconds for the headers of a request, for a client to read what waits for it, and for it to read the last message.
-HEADER_S, STALLED_S, CLOSE_S = 10.0, 30.0, 5.0
+HEADER_S, STALLED_S, CLOSE_S = 10.0, 30.0, 2.0
 #: Most bytes of a first message that may carry a token.
 AUTH_BYTES = 4096
 #: Seconds that open requests get when the server stops, after the sockets were closed.
@@ -141,7 +141,7 @@ class SocketProtocol(StallDeadline, WebSocketsSansIOProtocol):
     async def run_asgi(self) -> None:
         """Run the application, then end the connection."""
         await super().run_asgi()
-        self.loop.call_later(CLOSE_S, self.transport.abort)
+        self.loop.call_later(CLOSE_S if self.writable.is_set() else 0, self.transport.abort)
 
 
 def server_config(app: ASGIApp, limits: Limits, **options: Any) -> uvicorn.Config:

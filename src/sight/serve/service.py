@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sight.serve.chunk_format import dumps
 from sight.serve.chunks import Chunk
 from sight.serve.errors import DENIED, Refused, ServiceError
 from sight.serve.ingest_queue import IngestQueue
 from sight.serve.limits import RateLimiter
 from sight.serve.monitoring import Metrics, log
+from sight.serve.reader import Reader
 from sight.serve.session_manager import SessionManager
 from sight.serve.subscriptions import HISTORY, Subscriptions
 from sight.serve.tokens import LOCAL, Token, TokenFile
@@ -49,6 +51,7 @@ class Service:
         self.metrics = Metrics()
         self.subscriptions = Subscriptions(self._send_adaptation)
         self.queue = IngestQueue(manager, self.metrics, self.limits.queue, self.subscriptions.publish)
+        self.reader = Reader(manager, self.queue)
         self.ground_truth: dict[str, dict[str, Any]] = {}
         self.wearer_rate = RateLimiter(self.limits.chunks_per_s)
         self.connection_rate = RateLimiter(self.limits.connection_chunks_per_s, burst_s=1.0)
@@ -85,6 +88,7 @@ class Service:
         await self.drain()
         await self.queue.call(self.manager.close)
         await self.queue.stop()
+        self.reader.close()
         log.info("closed")
 
     @contextmanager
@@ -144,15 +148,19 @@ class Service:
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
-    async def hello(self, wearer: str) -> dict[str, Any]:
-        """Return the first message to a subscriber: description, adaptation and latest events of the wearer."""
-        info, events = await self.queue.call(self._latest, wearer)
-        history = [as_json(event, info["classes"]) for event in events]
-        return {"type": "hello", **info, "history": history, "truth": self.ground_truth.get(wearer)}
+    async def hello(self, wearer: str) -> tuple[str, int]:
+        """Return the first message to a subscriber, and the number of its last window, -1 if there is none.
 
-    def _latest(self, wearer: str) -> tuple[dict[str, Any], list[Event]]:
-        info = self.manager.info(wearer, adaptation=True)
-        return info, self.manager.events(wearer, after=info["count"] - HISTORY - 1, limit=HISTORY)
+        It has the description, the adaptation and the latest events of the wearer.
+        """
+        info = await self.queue.call(self.manager.info, wearer, adaptation=True)
+        events = await self.reader.events(wearer, info["count"] - HISTORY - 1, HISTORY)
+        text = await self.reader.call(self._hello_text, info, events)
+        return text, events[-1].window if events else -1
+
+    def _hello_text(self, info: dict[str, Any], events: list[Event]) -> str:
+        history = [as_json(event, info["classes"]) for event in events]
+        return dumps({"type": "hello", **info, "history": history, "truth": self.ground_truth.get(info["wearer"])})
 
     def _send_adaptation(self, wearer: str) -> None:
         """Send a summary of the adaptation to the subscribers of a wearer, when the manager's thread is free."""

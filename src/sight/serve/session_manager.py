@@ -24,7 +24,7 @@ from sight.serve.errors import METHOD_DENIED, Conflict, Refused, ServiceError, S
 from sight.serve.limits import Limits, check_wearer
 from sight.serve.model_catalog import ModelCatalog
 from sight.serve.store import Store, StoredWearer
-from sight.serve.wearer_archive import archive
+from sight.serve.wearer_archive import StoredSession
 from sight.serve.wearer_creation import WearerOptions, new_session
 from sight.serve.wearer_index import WearerIndex
 from sight.serve.wearer_session import UNKNOWN, WearerSession, ignore_overflow, resume
@@ -186,10 +186,14 @@ class SessionManager:
 
     def events(self, wearer: str, after: int = -1, limit: int = 1000) -> list[Event]:
         """Return stored events of windows numbered above `after`, oldest first."""
-        self._require(wearer)
-        rows = self.store.events(wearer, after, limit)
+        rows = self.event_rows(wearer, after, limit)
         events = (event for seq, sealed in rows for event in serialization.unpack_events(wearer, seq, sealed))
         return [event for event in events if event.window > after][:limit]
+
+    def event_rows(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return number and sealed events of at most `limit` chunks with windows numbered above `after`."""
+        self._require(wearer)
+        return self.store.events(wearer, after, limit)
 
     def reset(self, wearer: str) -> dict[str, Any]:
         """Delete state, log and events of a wearer; windows count from 0 again, chunks keep their numbering."""
@@ -218,9 +222,11 @@ class SessionManager:
         moved = new_session(wearer, {**session.config, "model": chosen.id}, self.models)
         return self._put(moved.restore(session.arrays(), session.seq))
 
-    def export(self, wearer: str) -> bytes:
-        """Return all stored data of a wearer as a zip archive."""
-        return archive(self._find_alone(wearer), self._load(wearer), self.events(wearer, limit=self.keep + 1))
+    def export(self, wearer: str) -> StoredSession:
+        """Return all stored data of a wearer but its events."""
+        session, stored = self._find_alone(wearer), self._load(wearer)
+        info, arrays = session.info(adaptation=True), {name: array.copy() for name, array in session.arrays().items()}
+        return StoredSession(info, session.header(), arrays, stored.inputs, session.offset)
 
     def delete(self, wearer: str) -> None:
         """Delete all data of a wearer."""

@@ -66,17 +66,15 @@ class WatchConnection(Connection):
         self._lagging = False
         self._outbox.clear()
         try:
-            hello = await self.service.hello(wearer)
+            text, last = await self.service.hello(wearer)
         except ServiceError as error:
             if wearer == self._wearer:
                 self._unsubscribe()
                 await self._send_error(wearer, describe(error)[1])
             return
         if wearer == self._wearer:
-            last = hello["history"][-1]["window"] if hello["history"] else -1
-            new = [(text, window) for text, window in self._outbox if window is None or window > last]
-            self._outbox = deque(new)
-            await self.socket.send_text(dumps(hello))
+            self._outbox = deque(entry for entry in self._outbox if entry[1] is None or entry[1] > last)
+            await self.socket.send_text(text)
 
     async def _send_error(self, wearer: str, text: str) -> None:
         await self.socket.send_text(dumps({"type": "error", "wearer": wearer, "seq": None, "error": text}))

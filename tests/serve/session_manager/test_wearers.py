@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import zipfile
 from hashlib import sha256
@@ -21,8 +22,10 @@ from sight.serve.limits import Limits
 from sight.serve.model_catalog import Model, ModelCatalog
 from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
+from sight.serve.wearer_archive import ArchiveWriter
 from sight.stream.session import Session
 from sight.testing import toy_network
+from tests.helpers.services import write_onnx
 from tests.helpers.sessions import (
     after_kill,
     create,
@@ -76,7 +79,7 @@ def test_invalid_options_are_refused(manager, options, error, keyword):
         manager.info("anna")
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "../x", "a b", "x" * 65, "é", "a\n"])
+@pytest.mark.parametrize("name", ["", "a/b", "../x", "a b", "x" * 65, "é", "a\n", ".", "..", "..."])
 def test_invalid_names_are_refused(manager, name):
     with pytest.raises(Refused, match="1 to 64 letters"):
         manager.create(name)
@@ -186,7 +189,11 @@ def test_an_export_contains_plain_files(manager, model):
     create(manager, ["anna"])
     values = make_stream(0, 12)
     events = send(manager, "anna", values[:60]).events + send(manager, "anna", values[60:]).events
-    packed = zipfile.ZipFile(io.BytesIO(manager.export("anna")))
+    writer = ArchiveWriter(manager.export("anna"))
+    packed = zipfile.ZipFile(
+        io.BytesIO(writer.start() + writer.add(events[:4]) + writer.add(events[4:]) + writer.finish())
+    )
+    assert packed.testzip() is None
     lines = [json.loads(line) for line in packed.read("events.jsonl").splitlines()]
     assert [line["window"] for line in lines] == list(range(11))
     assert np.float32(lines[-1]["q"]) == pytest.approx(events[-1].q, rel=1e-7)
@@ -215,6 +222,13 @@ def test_models_are_named_by_file_and_content(exported, tmp_path):
     assert [models.get(name).id for name in ("step", "walk", "step@9")] == ["step@10", "walk@a", "step@9"]
     assert models.get().id == expected[0]
     assert ModelCatalog.load([tmp_path / "step@9.onnx", tmp_path]).get().id == "step@10"
+
+
+def test_a_version_in_a_card_is_cleaned(tmp_path):
+    write_onnx(tmp_path / "walk.onnx", version="2 \x1b[31m<script>/../" + "x" * 100)
+    (model,) = ModelCatalog.load([tmp_path])
+    assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}", model.version)
+    assert model.version.startswith("2-31m-script-..-x")
 
 
 def test_unknown_and_missing_models_are_refused(models, tmp_path):
