@@ -1,6 +1,6 @@
 """Generated parts of README and docs, between ``<!-- begin generated: NAME -->`` and ``<!-- end generated -->``.
 
-``python -m tools.build_docs write`` (``make docs``) writes all of them; the tests check that they are current.
+``python -m tools.build_docs write`` (``make docs``) writes those that changed; the tests check that they are current.
 """
 
 from __future__ import annotations
@@ -53,9 +53,11 @@ def figures() -> dict[Path, str]:
 
 
 def write() -> None:
-    """Write all pages and figures."""
+    """Write the pages and figures that changed."""
     pages = {page: fill(page.read_text("utf-8")) for page in PAGES if blocks_in(page.read_text("utf-8"))}
     for path, text in (pages | figures()).items():
+        if path.exists() and path.read_text("utf-8") == text:
+            continue
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, "utf-8")
         print(f"wrote {path.relative_to(ROOT)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sight.bench import result_rows, stats
-from sight.bench.multi_setting import MultiSettingSummary, summarise_settings
+from sight.bench.multi_setting_summary import MultiSettingSummary, summarise_settings
 from sight.bench.settings import setting_group, settings, short_name
 from sight.bench.stats import Difference
 

@@ -20,7 +20,7 @@ from sight.bench.figures import (
     named_rows,
     svg,
 )
-from sight.bench.multi_setting import MultiSettingSummary
+from sight.bench.multi_setting_summary import MultiSettingSummary
 from sight.bench.plan import ORDERS
 from sight.bench.report import ORDER_NAMES
 from sight.bench.settings import setting_group

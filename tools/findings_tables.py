@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench import leaderboard, paper_values
+from sight.bench import across_settings, paper_values
 from sight.bench.aggregate import MACRO_F1, grids
 from sight.bench.analyses import EDGES
-from sight.bench.feature_tables import persistence
-from sight.bench.multi_setting import MultiSettingSummary
+from sight.bench.analysis_tables import persistence
+from sight.bench.multi_setting_summary import MultiSettingSummary
 from sight.bench.plan import ORDERS
 from sight.bench.report import ORDER_NAMES
 from sight.bench.result_rows import arrays, matrices
@@ -301,7 +301,7 @@ def segments() -> str:
     """Return accuracy and segment errors, averaged over settings."""
     labels = (SOURCE_ONLY, EMA, STICKY, SIGHT, AUTHORS, KEEL)
     heads = ("Accuracy", "Fragmented (%)", "Events inserted", "Changes missed (%)", "Delay (windows)")
-    return leaderboard.mean_scores(summary("table-main"), "", "", labels=labels, heads=heads).markdown_body()
+    return across_settings.mean_scores(summary("table-main"), "", "", labels=labels, heads=heads).markdown_body()
 
 
 def cost() -> str:

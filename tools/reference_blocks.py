@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sight import registry
 from sight.bench import paper_values
 from sight.bench.speed_tables import speed_tables
-from sight.bench.timing_models import SHAPES, Shape
+from sight.bench.timing_setup import SHAPES, Shape
 from sight.card import ModelCard
 from sight.cli import app
 from sight.encoders.cnn import CNN

@@ -32,8 +32,8 @@ import websockets
 
 from sight.atomic import write_json
 from sight.registry import method
-from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
+from sight.serve.message_format import pack
 from sight.serve.model_catalog import Model, ModelCatalog
 from sight.stream.event_json import as_json
 from sight.stream.session import Session

@@ -32,8 +32,8 @@ import psutil
 import websockets
 
 from sight.atomic import write_json
-from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
+from sight.serve.message_format import pack
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "live"
 RATE_HZ, CHANNELS, CLASSES = 50, 3, 12

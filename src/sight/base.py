@@ -18,7 +18,7 @@ import numpy as np
 
 from sight import params
 from sight.ops import choices
-from sight.state import Stateful
+from sight.stateful import Stateful
 from sight.types import Array, SourceStats
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Adapter(Stateful, ABC):
     of a change of class before each window; it makes predictions smoothable (`sight.smoothing`). `fused_step` names the
     class that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with its model
     (`sight.sources.fused_export`). Methods that advance many wearers at once have a method `many`
-    (`sight.methods._compiled`).
+    (`sight.methods._compiled_adapter`).
     """
 
     name: ClassVar[str]

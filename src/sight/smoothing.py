@@ -2,7 +2,8 @@
 
 A filter such as Keel predicts each window from the windows up to it. If `lag` later windows, or the whole recording,
 are available, the same pass gives better predictions: the belief is carried backwards with the probabilities of a
-change that the filter computed. Such predictions use future windows, which the streaming rule of the result states.
+change that the filter computed, so only methods that return these can be smoothed. Such predictions use future windows,
+which the streaming rule of the result states.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sight.bench import figures, leaderboard, tables
+from sight.bench import across_settings, figures, tables
 from sight.bench.aggregate import by_pair, summarise
-from sight.bench.multi_setting import summarise_settings
+from sight.bench.multi_setting_summary import summarise_settings
 from sight.bench.report import compose, write_report
 from sight.bench.result_rows import frame, read, write
 from sight.bench.stats import Difference
@@ -127,7 +127,7 @@ def test_gains_over_settings_by_hand():
     assert found.harmed("Keel") == 0.5  # all runs of one setting lose four points
     assert found.harmed("SIGHT") == 0
     assert found.best_in.to_dict() == {"Source-only": 0, "SIGHT": 1, "Keel": 1, "mine": 0}
-    cells = {row[0].text: [cell.text for cell in row] for row in leaderboard.gains(found, "nine", "T").rows}
+    cells = {row[0].text: [cell.text for cell in row] for row in across_settings.gains(found, "nine", "T").rows}
     assert cells["mine"][1:4] == [DASH, "+1.0", DASH]
     assert cells["Keel"][1:5] == ["+3.0", "\N{MINUS SIGN}4.0", "\N{MINUS SIGN}0.5", "50.0"]
 
@@ -135,10 +135,10 @@ def test_gains_over_settings_by_hand():
 def test_leaderboard_counts_runs_where_they_differ():
     made = gained("hapt-body-single", {"Keel": 3.0, "TENT": 4.0}) + gained("wisdm-pooled", {"Keel": 3.0, "TENT": 4.0})
     made = [row for row in made if row["label"] != "TENT" or row["seed"] == 0]
-    board = leaderboard.gains(summarise_settings(frame(made), PAIR), "nine", "T")
+    board = across_settings.gains(summarise_settings(frame(made), PAIR), "nine", "T")
     assert board.heads[-1] == "Runs"
     assert {row[0].text: row[-1].text for row in board.rows} == {"TENT": "12", "Keel": "24"}
-    means = leaderboard.mean_scores(summarise_settings(frame(made), PAIR), "m", "T")
+    means = across_settings.mean_scores(summarise_settings(frame(made), PAIR), "m", "T")
     assert not any(cell.best for row in means.rows for cell in row if row[0].text == "TENT")
 
 
@@ -150,7 +150,7 @@ def test_leaderboard_over_all_settings(tmp_path):
     write(tmp_path / "c.parquet", rows(experiment="ablation"))  # not ranked
     table = read([tmp_path])
     assert len(table) == 36 + 48 + 36
-    (board,) = (section.tables[0] for section in leaderboard.sections(table) if section.name == "leaderboard")
+    (board,) = (section.tables[0] for section in across_settings.sections(table) if section.name == "leaderboard")
     lines = board.markdown_body().splitlines()
     assert lines[0] == "| Method | hapt | hapt-total | Mean | Harmed (%) | Best in | Rank | Settings |"
     assert [line.split(" | ")[0].strip("| ") for line in lines[2:]] == ["Sticky", "SIGHT", "mine"]

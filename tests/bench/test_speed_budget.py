@@ -11,7 +11,7 @@ pytest.importorskip("onnx")
 
 from sight.bench import timing  # noqa: E402
 from sight.bench.naive_sight import NaiveSight  # noqa: E402
-from sight.bench.timing_models import SHAPES, make_setup  # noqa: E402
+from sight.bench.timing_setup import SHAPES, make_setup  # noqa: E402
 from sight.methods._backend import FIRST, numba_backend, numpy_backend  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
 from sight.sources import FeatureSource  # noqa: E402

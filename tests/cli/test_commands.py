@@ -55,12 +55,13 @@ def test_the_fused_graph_runs_as_documented(model, tmp_path, monkeypatch, capsys
     windows = windows_of(Synthetic(hours=0.05, gaps_per_hour=0), "W04").x
     page = (ROOT / "docs" / "onnx.md").read_text("utf-8")
     capsys.readouterr()
-    exec(page.split("```python")[1].split("```")[0], {"windows": windows})
-    printed = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
+    for example in page.split("```python")[1:]:
+        exec(example.split("```")[0], {"windows": windows, "gaps_s": [0.0] * len(windows)})
+    labels = [line.rpartition(" ")[0] for line in capsys.readouterr().out.splitlines()]
     adapter = registry.method(registry.RECOMMENDED).bind(load(model))
     assert "fused graph" in json.loads(run_sight("inspect", "watch.onnx", "--json").output)["kind"]
     assert "FusedSession" in output_of("adapt", "synthetic:W01", "-m", "watch.onnx", code=2)
-    assert printed == adapter.step(windows).argmax(axis=1).tolist()
+    assert labels == 2 * [adapter.source.classes[k] for k in adapter.step(windows).argmax(axis=1)]
 
 
 def test_int8_export_prints_its_agreement_with_float32(model, tmp_path):

@@ -19,8 +19,8 @@ import websockets
 from sight.cli import serve
 from sight.datasets.synthetic import Synthetic
 from sight.registry import method
-from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
+from sight.serve.message_format import pack
 from sight.serve.tokens import TokenFile
 from sight.sources import load
 from sight.stream import Session
@@ -132,7 +132,7 @@ def test_unsafe_and_impossible_options_are_refused(tmp_path):
         (["--tls-cert", tmp_path / "cert.pem"], "Expected both --tls-cert and --tls-key"),
         (["--limit", "wearer=3"], "'wearer'"),
         (["--limit", "wearers=0"], "limit wearers above 0"),
-        (["--port", "0"], "at least one model"),
+        (["--port", "0"], "with -m, or use --demo"),
     ):
         result = serve_command("--data", tmp_path / "data", *options)
         assert result.exit_code == 2, result.output

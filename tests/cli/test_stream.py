@@ -113,13 +113,19 @@ def test_lines_in_a_pipe_give_the_predictions_of_offline(path, rows, expected, l
     events, messages = stream(path, text=text)
     assert_same(events, expected)
     assert f"{len(events)} windows, 2 gaps" in messages
-    assert "dropped: 1 duplicate samples, 1 backward samples, 2 nan samples" in messages
+    assert "dropped: 1 repeated, 1 late, 2 with a missing value" in messages
 
 
 def test_a_header_names_columns_in_any_order(path, rows, expected):
     header = "z,battery,time_s,x,y\n"
     text = header + as_csv([[z, 0.9, t, x, y] for t, x, y, z in rows])
     assert_same(stream(path, text=text)[0], expected)
+
+
+def test_a_header_of_other_columns_is_refused(path, rows):
+    """The rows have as many cells as samples, and would be read by position."""
+    _, messages = stream(path, text="time_s,gyro_x,gyro_y,gyro_z\n" + as_csv(rows), code=2)
+    assert "Line 1 is a header that does not name x, y, z" in messages
 
 
 def test_malformed_lines_are_reported_once_and_counted(path, rows, expected):
@@ -164,6 +170,7 @@ def test_invalid_options_are_refused(path, tmp_path):
         (["--method", "tent", "--set", "rule=stream"], "no network to adapt"),
         (["--replay", tmp_path / "no.csv"], "no file or folder"),
         (["--mqtt", "mqtt://127.0.0.1:1/t"], "no MQTT broker"),
+        (["--serial", "/dev/absent"], "serial port /dev/absent (No such file or directory)"),
     ]:
         assert keyword in stream(path, *options, code=2)[1]
 
@@ -236,8 +243,8 @@ def test_a_state_file_that_is_damaged_or_does_not_fit_is_refused(path, rows, tmp
         (whole[: len(whole) // 2], [], "part of one"),
         (bytes(flipped), [], "damaged"),
         (b"", [], "something else"),
-        (whole, ["--method", "sight"], "another method"),
-        (whole, ["--rate", "20"], "another sensor_rate_hz"),
+        (whole, ["--method", "sight"], "saved with method keel"),
+        (whole, ["--rate", "20"], "saved at 10 Hz, this run uses 20 Hz"),
     ]:
         state.write_bytes(content)
         assert keyword in stream(path, "--state", state, *options, code=2)[1]

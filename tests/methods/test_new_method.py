@@ -18,8 +18,8 @@ pytest.importorskip("numba")
 from sight import registry
 from sight.checks import check_adapter
 from sight.cli import app
+from sight.code_fingerprint import class_fingerprint
 from sight.evaluate import run
-from sight.fingerprint import class_fingerprint
 from sight.fleet import shard_state
 from sight.fleet.shard import Rows, advance
 from sight.sources.fused import FusedSession
@@ -34,8 +34,8 @@ FILES = {
         from typing import ClassVar
 
         from sight.base import Needs
-        from sight.methods._compiled import CompiledAdapter
-        from sight.methods._layout import StateLayout
+        from sight.methods._compiled_adapter import CompiledAdapter
+        from sight.methods._state_layout import StateLayout
         from sight.params import GapHalfLife, UnitInterval
 
 
@@ -196,4 +196,4 @@ def test_capabilities_are_listed_in_errors(method, files, tmp_path):
     arguments = ["export", str(files[1].with_name("model.safetensors")), "--fused", "--method", "ema"]
     result = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "fused.onnx")])
     assert result.exit_code == 2
-    assert "sight or keel or blend" in " ".join(result.output.split())
+    assert " or ".join(registry.supporting("fused_step")) in " ".join(result.output.split())

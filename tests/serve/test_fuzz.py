@@ -17,9 +17,9 @@ from schemathesis import GenerationMode
 from schemathesis.checks import max_response_time, positive_data_acceptance
 from schemathesis.core.parameters import ParameterLocation
 
-from sight.serve.chunk_format import MAGIC, pack
 from sight.serve.chunks import Chunk
 from sight.serve.limits import Limits
+from sight.serve.message_format import MAGIC, pack
 from sight.serve.tokens import SCOPES, TokenFile
 from tests.helpers.services import equal_events, listening, post, put_wearers, read_until_closed, running
 from tests.helpers.sessions import make_stream, toy_model, uninterrupted

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from sight.methods import _compiled
+from sight.methods import _compiled_adapter
 from sight.methods._backend import choose
 from sight.serve import schemas, static_files
-from sight.serve.chunk_format import pack, parse
 from sight.serve.chunks import Chunk
 from sight.serve.errors import INTERNAL, Refused
-from sight.serve.limits import Limits
-from sight.serve.monitoring import JsonLines
+from sight.serve.limits import WEARER_RULE, Limits
+from sight.serve.message_format import pack, parse
+from sight.serve.metrics_and_logs import JsonLines
 from sight.serve.wearer_archive import ArchiveWriter
 from tests.helpers.services import BINARY, equal_events, post, put_wearers, read_until_closed, running
 from tests.helpers.sessions import RATE_HZ, make_stream, split_randomly, toy_model, uninterrupted
@@ -469,13 +469,25 @@ def test_a_failing_publication_delays_no_acknowledgement(client, caplog):
 def test_the_service_is_ready_once_its_kernels_are_compiled(tmp_path, monkeypatch):
     monkeypatch.delenv("SIGHT_KERNEL", raising=False)
     compiled = []
-    monkeypatch.setattr(_compiled, "choose", lambda *given: compiled.append(given) or choose(*given))
+    monkeypatch.setattr(_compiled_adapter, "choose", lambda *given: compiled.append(given) or choose(*given))
     with running(tmp_path) as client:
         assert client.get("/readyz").status_code == 200
         at_start = len(compiled)
         assert at_start == len(list(client.service.manager.models))
         assert client.put("/v1/wearers/anna", json={"method": "sight"}).status_code == 200
         assert len(compiled) == at_start + 1  # before the session manager needs it
+
+
+def test_creation_is_logged_once(client, caplog):
+    with caplog.at_level("INFO", logger="sight.serve"):
+        for _ in range(3):
+            assert client.put("/v1/wearers/anna").status_code == 200
+    assert [record.message for record in caplog.records].count("created") == 1
+
+
+def test_an_invalid_name_of_a_wearer_is_explained(client):
+    response = client.put(f"/v1/wearers/{'x' * 65}")
+    assert (response.status_code, response.json()) == (422, {"error": WEARER_RULE})
 
 
 def test_metrics_and_health(client, caplog):

@@ -15,11 +15,11 @@ from starlette.datastructures import Headers, QueryParams, State
 from websockets.sync.client import connect
 
 from sight.serve import ingest_socket, protocols, sockets
-from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
 from sight.serve.ingest_socket import IngestConnection
 from sight.serve.limits import Limits
-from sight.serve.monitoring import JsonLines, RepetitionFilter, log_config
+from sight.serve.message_format import pack
+from sight.serve.metrics_and_logs import JsonLines, RepetitionFilter, log_config
 from sight.serve.tokens import SCOPES, TokenFile
 from tests.helpers.services import listening, make_service, put_wearers, unread_socket
 from tests.helpers.sessions import make_stream

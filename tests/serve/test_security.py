@@ -8,9 +8,9 @@ from itertools import product
 import pytest
 from starlette.websockets import WebSocketDisconnect
 
-from sight.serve.chunk_format import pack
 from sight.serve.chunks import Chunk
 from sight.serve.errors import DENIED
+from sight.serve.message_format import pack
 from sight.serve.tokens import SCOPES, TokenFile
 from tests.helpers.services import read_until, read_until_closed, running, serve_command
 from tests.helpers.sessions import make_stream
@@ -124,7 +124,8 @@ def test_a_scope_permits_its_routes_and_no_others(client, book):
             if wanted in (scope, None):
                 assert response.status_code not in (401, 403), (scope, method, path)
             else:
-                assert (response.status_code, response.json()) == (403, {"error": DENIED}), (scope, method, path)
+                error = f"This needs the scope {wanted}; the token has {scope}."
+                assert (response.status_code, response.json()) == (403, {"error": error}), (scope, method, path)
         client.delete("/v1/wearers/absent", headers=bearer(client.owner))
         assert everything(client) == before
 
@@ -148,7 +149,8 @@ def test_a_token_does_not_reveal_whether_another_wearer_exists(client, book):
     for (method, path), wearer in product(SCOPE, ("bela", "absent", "annab", "lab", "x.anna")):
         if "{wearer}" in path:
             response = call(client, method, path, wearer=wearer, token=token)
-            assert (response.status_code, response.json()) == (403, {"error": DENIED}), (method, path, wearer)
+            error = "The token does not permit this wearer; it permits anna, lab-*."
+            assert (response.status_code, response.json()) == (403, {"error": error}), (method, path, wearer)
     assert everything(client) == before
     assert call(client, "get", "/v1/wearers/{wearer}", token=token).json()["wearer"] == "anna"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from sight.serve.errors import StoreFailed
 from sight.serve.redis_store import RedisStore
 from sight.serve.sqlite_store import SqliteStore
 from sight.serve.store import Snapshot, StoredChunk, open_store
+from tests.conftest import ROOT
 from tests.helpers.sessions import RedisServer
 
 
@@ -148,10 +151,44 @@ def test_a_deleted_name_can_be_used_again(store):
     assert store.events("anna", -1, 9) == []
 
 
+def test_a_store_has_one_owner(location):
+    first = open_store(location[0])
+    fill(first, "anna", 1)
+    try:
+        second = open_store(location[0])
+    except ValueError:
+        first.close()
+        return
+    with pytest.raises(StoreFailed):
+        first.commit([StoredChunk("anna", 2, b"inputs 2")])
+    assert len(second.load("anna").inputs) == 1
+    second.close()
+
+
+def test_what_was_written_survives_a_kill_of_the_process(location):
+    program = (
+        "import sys, time\n"
+        "from sight.serve.store import open_store\n"
+        "from tests.serve.test_stores import fill\n"
+        "store = open_store(sys.argv[1])\n"
+        "fill(store, 'anna', 7)\n"
+        "print('filled', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, location[0]], stdout=subprocess.PIPE, cwd=ROOT)
+    assert process.stdout.readline() == b"filled\n"
+    process.kill()
+    process.communicate()
+    store = open_store(location[0])
+    assert [seq for seq, _ in store.load("anna").inputs] == [1, 2, 3, 4, 5, 6, 7]
+    assert store.chunk_events("anna", 6) == b"events 6"
+    store.close()
+
+
 # --- SQLite ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_has_one_owner(tmp_path):
+def test_a_file_is_free_again_when_its_owner_closes_it(tmp_path):
     first = SqliteStore(tmp_path / "a.db")
     with pytest.raises(ValueError, match="another service"):
         SqliteStore(tmp_path / "a.db", timeout_s=0.05)
@@ -177,7 +214,7 @@ def test_fsync_waits_for_the_disk(tmp_path):
     for fsync, level in ((False, 1), (True, 2)):
         store = open_store(str(tmp_path / f"{fsync}.db"), fsync=fsync)
         assert store._db.execute("PRAGMA synchronous").fetchone()[0] == level
-        assert store.info["survives"] == ("loss of power" if fsync else "SIGKILL")
+        assert store.info["durable_against"] == ("power loss" if fsync else "process kill")
         store.close()
 
 
@@ -221,7 +258,7 @@ def test_redis_must_keep_an_append_only_file(server):
     with pytest.raises(ValueError, match=r"appendfsync always .* got everysec"):
         RedisStore(server.url, fsync=True)
     client.config_set("appendfsync", "always")
-    assert RedisStore(server.url, fsync=True).info["survives"] == "loss of power"
+    assert RedisStore(server.url, fsync=True).info["durable_against"] == "power loss"
     client.config_set("appendfsync", "everysec")
     client.config_set("appendonly", "no")
     try:

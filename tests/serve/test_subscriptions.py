@@ -11,7 +11,7 @@ import pytest
 
 from sight.serve.demo import replay
 from sight.serve.errors import INTERNAL
-from sight.serve.monitoring import JsonLines
+from sight.serve.metrics_and_logs import JsonLines
 from sight.serve.subscriptions import HISTORY
 from sight.serve.watch_socket import WatchConnection
 from sight.types import Recording

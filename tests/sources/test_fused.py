@@ -21,9 +21,9 @@ from sight.sources.fused import FUSED, FusedSession  # noqa: E402
 from sight.sources.fused_export import export_fused  # noqa: E402
 from sight.sources.onnx import OnnxSource  # noqa: E402
 from sight.sources.onnx_export import export_onnx  # noqa: E402
-from sight.sources.onnx_graph import prepare_network, to_graph  # noqa: E402
 from sight.sources.quantise import quantise  # noqa: E402
 from sight.sources.torch import TorchSource  # noqa: E402
+from sight.sources.torch_to_onnx import prepare_network, to_graph  # noqa: E402
 from sight.testing import ToySource, toy_stream  # noqa: E402
 from sight.train import train  # noqa: E402
 
@@ -242,7 +242,7 @@ def test_keel_moves_between_graph_and_adapter(fused_keel, toy):
         session.restore({**adapter.state(), "frequencies": np.ones(3)})
 
 
-def test_the_example_of_the_docs_runs(tmp_path, toy, capsys, monkeypatch):
+def test_the_examples_of_the_docs_run(tmp_path, toy, capsys, monkeypatch):
     from typer.testing import CliRunner
 
     from sight.cli import app
@@ -256,9 +256,14 @@ def test_the_example_of_the_docs_runs(tmp_path, toy, capsys, monkeypatch):
     assert CliRunner().invoke(app, arguments).exit_code == 0
     capsys.readouterr()
     page = (ROOT / "docs" / "onnx.md").read_text("utf-8")
-    exec(page.split("```python")[1].split("```")[0], {"windows": x})
-    printed = [int(line.split()[0]) for line in capsys.readouterr().out.splitlines()]
-    assert printed == SIGHT(tau=0.2).bind(trained).step(x).argmax(axis=1).tolist()
+    adapter, gaps_s = SIGHT(tau=0.2).bind(trained), np.where(np.arange(len(x)) % 9 == 5, 400.0, 0.0)
+    expected = []
+    for window, gap_s in zip(x, gaps_s, strict=True):
+        adapter.gap(gap_s)
+        expected.append(trained.classes[adapter.step(window[None]).argmax()])
+    for example in page.split("```python")[1:]:
+        exec(example.split("```")[0], {"windows": x, "gaps_s": gaps_s})
+    assert [line.rpartition(" ")[0] for line in capsys.readouterr().out.splitlines()] == 2 * expected
 
 
 def test_the_file_of_keel_has_what_hosts_need(fused_keel):
@@ -301,7 +306,7 @@ def test_files_hold_no_metadata_of_the_exporter(tmp_path, source, form, monkeypa
     assert not any(len(node.metadata_props) for node in graph.node)
     assert not any(len(value.metadata_props) for value in (graph, *graph.input, *graph.output, *graph.value_info))
     assert b"site-packages" not in path.read_bytes()
-    monkeypatch.setattr("sight.sources.onnx_graph.strip_metadata", lambda model: model)
+    monkeypatch.setattr("sight.sources.torch_to_onnx.strip_metadata", lambda model: model)
     noted = EXPORTS[form](source, tmp_path / "noted.onnx", shape=SHAPE)
     assert any(len(node.metadata_props) for node in onnx.load(noted).graph.node)
     assert path.stat().st_size < noted.stat().st_size - 20_000

@@ -7,6 +7,7 @@ import logging
 import os
 
 import numpy as np
+import pytest
 
 from sight.stream.event_json import as_json
 from sight.stream.line_parser import LONGEST_LINE, LineParser, split_lines
@@ -46,6 +47,23 @@ def test_malformed_lines_are_counted_and_the_first_is_logged(caplog):
     assert parser.malformed == len(bad)
     assert len(caplog.records) == 1
     assert caplog.messages[0].startswith("line 2 ")
+
+
+@pytest.mark.parametrize("header", ["time_s,gx,gy,gz", "gx,gy,gz", ",a,b,c", '"t","x","y","w"', "a,b,c,d,e,f"])
+def test_a_header_that_does_not_name_the_channels_is_refused(header):
+    with pytest.raises(ValueError, match=r"Line 3 is a header that does not name .*; rename the columns"):
+        LineParser(CHANNELS).parse(["# a comment", "", header, "0,1,2,3"])
+
+
+def test_only_the_first_line_is_refused_as_a_header():
+    for first in ("1,2,3", "[1,2,3]", "started", "nan,1,2,3", "x,y,z"):
+        parser = LineParser(CHANNELS)
+        assert parser.parse([first, "0.1,a,b,c", "4,5,6"])[-1].values[-1].tolist() == [4, 5, 6]
+
+
+def test_a_byte_order_mark_does_not_hide_the_time():
+    [samples] = LineParser(("x",)).parse(["\ufefftime_s,x", "0.5,1"])
+    assert samples.time_s.tolist() == [0.5]
 
 
 def test_numbers_beyond_single_precision_become_infinity():

@@ -20,13 +20,13 @@ def test_a_state_file_fits_only_the_same_model_method_rate_and_window(tmp_path):
     assert state_file.pack(copy) == file.read_bytes()
     other = toy_source()
     other.weight = other.weight * 1.5
-    for wrong, field in [
-        (Session(other, method("sight")), "model"),
-        (Session(source, method("keel")), "method"),
-        (Session(source, method("sight"), rate_in_hz=20), "sensor_rate_hz"),
-        (Session(source, method("sight"), stride_s=0.5), "window"),
+    for wrong, difference in [
+        (Session(other, method("sight")), "with model"),
+        (Session(source, method("keel")), "with method"),
+        (Session(source, method("sight"), rate_in_hz=20), "at 10 Hz, this run uses 20 Hz; set --rate 10"),
+        (Session(source, method("sight"), stride_s=0.5), "with window"),
     ]:
-        with pytest.raises(ValueError, match=f"another {field}"):
+        with pytest.raises(ValueError, match=f"saved {difference}"):
             state_file.load(file, wrong)
 
 

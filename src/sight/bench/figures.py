@@ -12,7 +12,7 @@ import numpy as np
 
 from sight.bench.aggregate import MethodSummary, grids
 from sight.bench.analyses import AROUND, EDGES
-from sight.bench.feature_tables import class_means
+from sight.bench.analysis_tables import class_means
 from sight.bench.result_rows import arrays, matrices
 from sight.bench.stats import Difference
 from sight.report.palette import COLOURS

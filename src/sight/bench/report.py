@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sight.atomic import write_atomic
-from sight.bench import feature_tables, figures, html_report, leaderboard, result_rows, tables
+from sight.bench import across_settings, analysis_tables, figures, html_report, result_rows, tables
 from sight.bench.aggregate import MethodSummary, by_pair, grids, summarise
 from sight.bench.html_report import Section
 from sight.bench.paper_values import CONDITIONS
@@ -56,7 +56,7 @@ def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False
 
 def compose(table: Any, *, only_across: bool = False) -> Iterator[Section]:
     """Return the sections: comparisons over several settings, then each experiment on each setting."""
-    yield from leaderboard.sections(table)
+    yield from across_settings.sections(table)
     if only_across:
         return
     first = {name: at for at, name in enumerate(ORDER)}
@@ -153,7 +153,7 @@ def _features(make_table: Callable[..., Table], draw: Callable[[Any], str]) -> C
 KINDS: dict[str, Callable[[Section, Any], None]] = {
     "compare": _compare,
     "classes": _single_class_streams,
-    "geometry": _features(feature_tables.geometry, figures.geometry),
-    "prototypes": _features(feature_tables.prototypes, figures.prototypes),
-    "motivation": _features(feature_tables.motivation, figures.motivation),
+    "geometry": _features(analysis_tables.geometry, figures.geometry),
+    "prototypes": _features(analysis_tables.prototypes, figures.prototypes),
+    "motivation": _features(analysis_tables.motivation, figures.motivation),
 }

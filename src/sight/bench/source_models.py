@@ -13,7 +13,7 @@ import numpy as np
 from sight import registry
 from sight._version import __version__
 from sight.bench.plan import hash_key
-from sight.fingerprint import class_fingerprint, module_fingerprint
+from sight.code_fingerprint import class_fingerprint, module_fingerprint
 from sight.types import Windows
 
 #: Number of windows above which batches have 256 windows instead of 64: a quarter of the steps.

@@ -20,7 +20,7 @@ from sight.bench.experiments import SPELLING
 from sight.bench.int8_accuracy import int8_scores
 from sight.bench.naive_sight import NaiveSight
 from sight.bench.paper_values import values
-from sight.bench.timing_models import SHAPES, TimingSetup, make_setup
+from sight.bench.timing_setup import SHAPES, TimingSetup, make_setup
 from sight.methods._backend import choose
 from sight.methods.sight import SIGHT
 from sight.sources.features import FeatureSource

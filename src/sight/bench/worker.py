@@ -30,7 +30,7 @@ from sight.bench.source_models import Recipe, batch_size, data_hash, source_mode
 from sight.bench.stream_orders import reorder
 from sight.bench.timing import package_versions
 from sight.card import filled
-from sight.fingerprint import class_fingerprint, module_fingerprint
+from sight.code_fingerprint import class_fingerprint, module_fingerprint
 from sight.smoothing import rule_of
 from sight.types import Array, Windows
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sight.base import Adapter, Source
 from sight.checks._behaviour import CHECKS
-from sight.checks._harness import Case, CheckFailed
+from sight.checks._case import Case, CheckFailed
 from sight.types import Windows
 
 __all__ = ["CHECKS", "Case", "Check", "CheckFailed", "check_adapter", "checks"]

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sight.base import OutputAdapter
-from sight.checks._declarations import bad_input, declaration, half_life, params_as_text, unbound
-from sight.checks._harness import (
+from sight.checks._case import (
     CLOSE,
     Case,
     CheckFailed,
@@ -20,8 +19,9 @@ from sight.checks._harness import (
     source_digest,
     states_equal,
 )
+from sight.checks._declarations import bad_input, declaration, half_life, params_as_text, unbound
 from sight.methods._backend import numpy_backend
-from sight.methods._compiled import CompiledAdapter
+from sight.methods._compiled_adapter import CompiledAdapter
 
 # --- predictions --------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sight.base import Adapter, Needs, OutputAdapter
-from sight.checks._harness import Case, CheckFailed, chunk_size, parts, predict
+from sight.checks._case import Case, CheckFailed, chunk_size, parts, predict
 from sight.params import parse
 
 

@@ -132,6 +132,17 @@ def _fact_text(value: Any) -> str:
     return str(value)
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "window"), plural(2, "window")
+    ('1 window', '2 windows')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def parse_pairs(texts: Iterable[str], expected: str) -> dict[str, str]:
     """Parse KEY=VALUE texts.
 

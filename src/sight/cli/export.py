@@ -23,7 +23,9 @@ def export(
     fused: Annotated[
         bool, typer.Option("--fused", help="Include a method in the graph: (window, state) to (probabilities, state).")
     ] = False,
-    method: Annotated[str, typer.Option(help="Method of a fused graph: keel or sight.")] = registry.RECOMMENDED,
+    method: Annotated[
+        str, typer.Option(help="Method of a fused graph; it must have a fused step.")
+    ] = registry.RECOMMENDED,
     params: opt.Params = None,
     int8: Annotated[
         str | None,

@@ -35,7 +35,8 @@ def serve(
         list[Path] | None, typer.Option("--model", "-m", help="Model file or folder of models; repeatable.")
     ] = None,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Add a small model and three synthetic wearers that send all the time.")
+        bool,
+        typer.Option("--demo", help="Add a small model and three synthetic wearers, replayed at 10 times their speed."),
     ] = False,
     data: Data = Path("sight-data"),
     store: Annotated[str | None, typer.Option(help="redis://... or a file; SQLite in --data by default.")] = None,
@@ -85,6 +86,8 @@ def serve(
         )
     if (tls_cert is None) != (tls_key is None):
         raise ValueError("Expected both --tls-cert and --tls-key, got one; give the other, or neither.")
+    if not model and not demo:
+        raise ValueError("Expected a model, got none; give a file or folder of models with -m, or use --demo.")
     listener = _listen(host, port)
     paths = list(model or []) + ([_demo_model(data)] if demo else [])
     data.mkdir(parents=True, exist_ok=True)

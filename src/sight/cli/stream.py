@@ -17,12 +17,15 @@ import typer
 from sight import registry
 from sight.card import require_card
 from sight.cli import _options as opt
-from sight.cli._shared import close_stdout, console, errors, make_adapter, print_warnings
+from sight.cli._shared import close_stdout, console, errors, make_adapter, plural, print_warnings
 from sight.types import Event, Recording
 
 if TYPE_CHECKING:
     from sight.stream.line_parser import LineParser, Samples
     from sight.stream.session import Session
+
+#: Words of the summary for the counters of dropped samples.
+DROPPED = {"duplicate_samples": "repeated", "backward_samples": "late", "nan_samples": "with a missing value"}
 
 Rate = Annotated[float | None, typer.Option(help="Nominal rate (Hz) of the sensor; the model's by default.")]
 Unit = Annotated[str | None, typer.Option(help="Unit of acceleration: g, mg or m/s^2; the model's by default.")]
@@ -96,12 +99,11 @@ def stream(
         except BrokenPipeError:  # the reader of our output has closed it
             close_stdout()
     counts = {name: count - before[name] for name, count in session.facts.items()}  # of this run alone
-    parts = [printer.summary(), f"{counts.pop('samples')} samples"]
-    if any(counts.values()):
-        dropped = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
-        parts.append(f"dropped: {dropped}")
+    parts = [printer.summary(), plural(counts["samples"], "sample")]
+    if dropped := [f"{counts[name]} {text}" for name, text in DROPPED.items() if counts[name]]:
+        parts.append(f"dropped: {', '.join(dropped)}")
     if parser.malformed:
-        parts.append(f"{parser.malformed} malformed lines")
+        parts.append(plural(parser.malformed, "malformed line"))
     if state is not None:
         parts.append(f"saved to {state}")
     _print_message("; ".join(parts) + ".")
@@ -129,8 +131,9 @@ class EventPrinter:
     def summary(self) -> str:
         """Return the counts as text."""
         share = self.changed / max(self.windows, 1)
-        changed = f"{self.changed} ({share:.1%}) predictions differ from the model alone"
-        return f"{self.windows} windows, {self.gaps} gaps; {changed}"
+        verb = "differs" if self.changed == 1 else "differ"
+        changed = f"{plural(self.changed, 'prediction')} ({share:.1%}) {verb} from the model alone"
+        return f"{plural(self.windows, 'window')}, {plural(self.gaps, 'gap')}; {changed}"
 
     def _line(self, event: Event) -> str:
         classes, refined, raw = self.classes, int(event.q.argmax()), int(event.p.argmax())
@@ -154,7 +157,7 @@ def _make_session(
     session = Session(source, adapter, rate_in_hz=rate, units=units, max_gap_s=max_gap)
     if state is not None and state.exists():
         state_file.load(state, session)
-        _print_message(f"resumed from {state}, after {session.count} windows.")
+        _print_message(f"resumed from {state}, after {plural(session.count, 'window')}.")
     return session
 
 

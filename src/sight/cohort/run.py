@@ -12,13 +12,13 @@ from typing import Any
 from sight._version import __version__
 from sight.base import Adapter, OutputAdapter
 from sight.card import require_card
+from sight.code_fingerprint import class_fingerprint
 from sight.cohort.memory_budget import available_bytes, estimate_bytes
 from sight.cohort.overview_page import write_overview
 from sight.cohort.recording_job import LOG_FIELDS, RunConfig, process_recording
 from sight.cohort.results_folder import Failure, ResultsFolder, append_log, is_unchanged
 from sight.cohort.summary_tables import write_summary
 from sight.datasets.window_cache import file_hash
-from sight.fingerprint import class_fingerprint
 from sight.parallel import is_local, map_unordered
 from sight.reading import ReadOptions, RecordingRef
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from sight.datasets._dataset_files import FileStore, data_folder, natural
-from sight.datasets._window_protocols import drop_unlabelled
+from sight.datasets._window_helpers import drop_unlabelled
 from sight.ops import choices
 from sight.types import UNLABELLED, Array, Recording, Windows
 

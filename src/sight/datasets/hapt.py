@@ -12,7 +12,7 @@ import numpy as np
 
 from sight.datasets._base import Dataset, Download
 from sight.datasets._dataset_files import read_columns
-from sight.datasets._window_protocols import windows_at
+from sight.datasets._window_helpers import windows_at
 from sight.types import UNLABELLED, Array, Recording, Windows
 
 ACTIVITIES = ("walking", "walking_upstairs", "walking_downstairs", "sitting", "standing", "laying")

@@ -19,7 +19,7 @@ import numpy as np
 from sight.atomic import write_atomic
 from sight.datasets._base import Dataset
 from sight.datasets._npz_strings import read_array
-from sight.datasets._window_protocols import continuous_runs, unroll
+from sight.datasets._window_helpers import continuous_runs, unroll
 from sight.types import UNLABELLED, Array, Recording, Windows
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sight.datasets._base import Dataset, Download
 from sight.datasets._dataset_files import read_columns
-from sight.datasets._window_protocols import continuous_runs, unroll
+from sight.datasets._window_helpers import continuous_runs, unroll
 from sight.datasets.hapt import ACTIVITIES, BASIC
 from sight.types import Array, Recording, Windows
 

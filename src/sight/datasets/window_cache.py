@@ -24,7 +24,7 @@ import numpy as np
 
 from sight._version import __version__
 from sight.atomic import write_atomic
-from sight.fingerprint import hash_files
+from sight.code_fingerprint import hash_files
 from sight.types import Windows
 
 LIMIT_BYTES = 10 << 30

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sight.methods._layout import StateArrays
+from sight.methods._state_layout import StateArrays
 from sight.registry import resolve
 from sight.types import Array, SourceStats
 
 if TYPE_CHECKING:
-    from sight.methods._compiled import CompiledAdapter
+    from sight.methods._compiled_adapter import CompiledAdapter
 
 #: Row of the only wearer.
 FIRST = np.zeros(1, np.int64)

@@ -18,7 +18,7 @@ from sight.methods._norms import Stats, StatsNorm, learning, norm_parameters, re
 from sight.methods._window_memory import Fifo
 from sight.ops import entropy
 from sight.params import NonNegative, PositiveInt, UnitInterval
-from sight.state import Stateful
+from sight.stateful import Stateful
 from sight.types import Array
 
 Rule: TypeAlias = Literal["chunk", "stream"]

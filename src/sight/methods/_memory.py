@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sight.ops import unit
-from sight.state import Stateful
+from sight.stateful import Stateful
 from sight.types import Array
 
 

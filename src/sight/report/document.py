@@ -155,7 +155,8 @@ def _details(summary: ResultSummary, facts: Mapping[str, Any]) -> Html:
     result, w = summary.result, summary.result.windows
     groups: dict[str, Mapping[str, Any]] = {"Method": {"name": result.method} | dict(result.params)}
     groups |= {key.capitalize(): value for key, value in facts.items() if isinstance(value, Mapping)}
-    stream = {"windows": len(w), "window_s": w.window_s, "stride_s": w.stride_s, "start": w.start} | dict(w.facts)
+    stream = {"windows": len(w), "window_s": w.window_s, "stride_s": w.stride_s, "start": w.start}
+    stream |= {key: value for key, value in w.facts.items() if key not in facts.get("input", {})}
     single_facts = {key: value for key, value in facts.items() if not isinstance(value, Mapping)}
     groups |= {"Stream": stream, "Run": dict(result.facts) | single_facts}
     tables = tag("div", facts_table(groups), class_="columns")

@@ -1,4 +1,4 @@
-"""SVG drawings of the timeline: bands of classes, marks and traces, of limited size for streams of any length."""
+"""SVG lanes of the timeline: bands of classes, marks and traces, of limited size for streams of any length."""
 
 from __future__ import annotations
 

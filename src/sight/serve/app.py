@@ -20,7 +20,8 @@ from sight._version import __version__
 from sight.serve import routes, static_files
 from sight.serve.errors import Refused, StoreFailed, WrongSequence, describe
 from sight.serve.ingest_socket import IngestConnection
-from sight.serve.monitoring import log_failure
+from sight.serve.limits import WEARER_RULE
+from sight.serve.metrics_and_logs import log_failure
 from sight.serve.service import Service
 from sight.serve.watch_socket import WatchConnection
 
@@ -148,7 +149,8 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # registered for nothing else
     first = error.errors()[0]
     location = " ".join(str(part) for part in first["loc"])[:80]
-    return await _error_response(request, Refused("request", f"Invalid {location}: {first['msg'][:160]}."))
+    text = WEARER_RULE if location == "path wearer" else f"Invalid {location}: {first['msg'][:160]}."
+    return await _error_response(request, Refused("request", text))
 
 
 async def _http_error(_: Request, error: Exception) -> JSONResponse:

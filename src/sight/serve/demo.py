@@ -12,7 +12,7 @@ import numpy as np
 
 from sight.serve.chunks import Chunk
 from sight.serve.errors import ServiceError
-from sight.serve.monitoring import log
+from sight.serve.metrics_and_logs import log
 from sight.serve.service import Service
 from sight.types import Recording
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-#: The same text for a token that is missing, wrong, removed or not valid for this wearer, whether the wearer exists.
+#: The same text for a token that is missing, wrong or removed.
 DENIED = "This needs a token that permits it; send it as 'Authorization: Bearer TOKEN'."
 METHOD_DENIED = (
     "Another method than the default, or other params, needs a token with the scope admin; leave out method and params."

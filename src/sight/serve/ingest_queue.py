@@ -11,7 +11,7 @@ from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 from sight.serve.chunk_batch import Outcome
 from sight.serve.chunks import Ack, Chunk
 from sight.serve.errors import Refused
-from sight.serve.monitoring import Metrics, log
+from sight.serve.metrics_and_logs import Metrics, log
 from sight.serve.session_manager import SessionManager
 
 #: How long the first chunk of a batch waits for others, and most chunks in one batch.

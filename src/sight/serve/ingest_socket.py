@@ -10,10 +10,10 @@ from pydantic import Field, TypeAdapter
 from starlette.websockets import WebSocket
 
 from sight.serve.chunk_batch import Outcome
-from sight.serve.chunk_format import ack_json, chunk_from_json, dumps, parse, unpack
 from sight.serve.chunks import Chunk
 from sight.serve.errors import Refused, WrongSequence, describe
-from sight.serve.monitoring import log_failure
+from sight.serve.message_format import ack_json, chunk_from_json, dumps, parse, unpack
+from sight.serve.metrics_and_logs import log_failure
 from sight.serve.schemas import AuthMessage, SamplesMessage
 from sight.serve.service import Service
 from sight.serve.sockets import CloseSocket, Connection

@@ -14,6 +14,7 @@ from sight.serve.errors import Refused
 WEARER, WEARER_LENGTH = r"\.*[A-Za-z0-9_-][A-Za-z0-9._-]*", 64
 #: Most buckets of a rate limiter; beyond it the least recently used is dropped.
 MAX_BUCKETS = 100_000
+WEARER_RULE = "The name of a wearer has 1 to 64 letters, digits, ., _ or -, and not dots alone."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +81,10 @@ def check_wearer(name: str) -> str:
     >>> check_wearer("../etc")
     Traceback (most recent call last):
     ...
-    sight.serve.errors.Refused: Expected a wearer name of 1 to 64 letters, digits, '.', '_' or '-', not of dots alone.
+    sight.serve.errors.Refused: The name of a wearer has 1 to 64 letters, digits, ., _ or -, and not dots alone.
     """
     if len(name) > WEARER_LENGTH or not re.fullmatch(WEARER, name):
-        raise Refused(
-            "wearer", "Expected a wearer name of 1 to 64 letters, digits, '.', '_' or '-', not of dots alone."
-        )
+        raise Refused("wearer", WEARER_RULE)
     return name
 
 

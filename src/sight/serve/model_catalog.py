@@ -15,7 +15,7 @@ import numpy as np
 
 from sight.base import Adapter, Source
 from sight.card import ModelCard, require_card
-from sight.methods._compiled import CompiledAdapter
+from sight.methods._compiled_adapter import CompiledAdapter
 from sight.ops import choices
 from sight.registry import method
 from sight.serve.errors import UnknownModel

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from sight.serve.limits import Limits
-from sight.serve.monitoring import log_config
+from sight.serve.metrics_and_logs import log_config
 
 #: Seconds for the headers of a request, for a client to read what waits for it, and for it to read the last message.
 HEADER_S, STALLED_S, CLOSE_S = 10.0, 30.0, 2.0

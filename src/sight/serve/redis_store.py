@@ -93,8 +93,8 @@ class RedisStore:
     @property
     def info(self) -> dict[str, str]:
         """Kind of store and what its data survive, for the log."""
-        survives = "loss of power" if self._policy == "always" else "SIGKILL"
-        return {"store": "redis", "survives": survives, "appendfsync": self._policy}
+        durable_against = "power loss" if self._policy == "always" else "process kill"
+        return {"store": "redis", "durable_against": durable_against, "appendfsync": self._policy}
 
     def wearers(self) -> dict[str, bytes]:
         """Return the configuration of each wearer, sorted by name."""

@@ -12,11 +12,11 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import TypeAdapter
 
 from sight.serve import schemas
-from sight.serve.chunk_format import ack_json, chunk_from_json, dumps, parse
 from sight.serve.chunks import LAST_SEQ, Chunk, check_limits
 from sight.serve.errors import DENIED, Refused
 from sight.serve.limits import WEARER, WEARER_LENGTH
-from sight.serve.monitoring import log
+from sight.serve.message_format import ack_json, chunk_from_json, dumps, parse
+from sight.serve.metrics_and_logs import log
 from sight.serve.reader import PAGE_EVENTS
 from sight.serve.service import Service
 from sight.serve.tokens import Token
@@ -64,7 +64,7 @@ def permits(scope: str | None) -> Any:
     ) -> Token:
         token = service.token_of(request.headers.get("authorization"))
         if token is None or not token.permits(scope, request.path_params.get("wearer")):
-            raise Refused("token", DENIED, 401 if token is None else 403)
+            raise Refused("token", DENIED, 401) if token is None else Refused("token", token.denial(scope), 403)
         return token
 
     return Depends(check)
@@ -181,8 +181,14 @@ async def create(
     any_method = token.permits("admin", wearer)
     if any_method and options.method:  # its step may have to be compiled, for which no chunk should wait
         await service.reader.call(service.manager.models.get(options.model).warm_up, options.method)
-    info = await service.queue.call(service.manager.create, wearer, any_method=any_method, **options.model_dump())
-    log.info("created", extra={"wearer": wearer, "model": info["model"], "method": info["method"]})
+
+    def make() -> tuple[bool, dict[str, Any]]:
+        known = wearer in service.manager
+        return known, service.manager.create(wearer, any_method=any_method, **options.model_dump())
+
+    known, info = await service.queue.call(make)
+    if not known:
+        log.info("created", extra={"wearer": wearer, "model": info["model"], "method": info["method"]})
     return schemas.WearerInfoOut(**info)
 
 

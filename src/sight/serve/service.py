@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sight.serve.chunk_format import dumps
 from sight.serve.chunks import Chunk
 from sight.serve.errors import DENIED, Refused, ServiceError
 from sight.serve.ingest_queue import IngestQueue
 from sight.serve.limits import RateLimiter
-from sight.serve.monitoring import Metrics, log
+from sight.serve.message_format import dumps
+from sight.serve.metrics_and_logs import Metrics, log
 from sight.serve.reader import Reader
 from sight.serve.session_manager import SessionManager
 from sight.serve.subscriptions import HISTORY, Subscriptions

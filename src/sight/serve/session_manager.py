@@ -172,6 +172,9 @@ class SessionManager:
             model.warm_up(registry.RECOMMENDED)
         self.wearers()
 
+    def __contains__(self, wearer: str) -> bool:
+        return wearer in self._index
+
     def wearers(self) -> list[dict[str, Any]]:
         """Return model, method, windows predicted, last refined class and idle seconds of each wearer, by name."""
         return self._index.rows()

@@ -15,9 +15,9 @@ from typing import ClassVar
 from pydantic import TypeAdapter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from sight.serve.chunk_format import parse
 from sight.serve.errors import DENIED, INTERNAL, Refused
-from sight.serve.monitoring import log
+from sight.serve.message_format import parse
+from sight.serve.metrics_and_logs import log
 from sight.serve.protocols import AUTH_BYTES, CLOSE_S
 from sight.serve.schemas import AuthMessage
 from sight.serve.service import Service

@@ -80,7 +80,7 @@ class SqliteStore:
     @property
     def info(self) -> dict[str, str]:
         """Kind of store and what its data survive, for the log."""
-        return {"store": "sqlite", "survives": "loss of power" if self.fsync else "SIGKILL"}
+        return {"store": "sqlite", "durable_against": "power loss" if self.fsync else "process kill"}
 
     def wearers(self) -> dict[str, bytes]:
         """Return the configuration of each wearer, sorted by name."""

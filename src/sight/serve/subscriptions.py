@@ -1,4 +1,4 @@
-"""Subscriptions to live wearers: predictions and a thinned signal for pages, without slowing down the service."""
+"""Subscriptions to live wearers: predictions and a downsampled signal for pages, without slowing down the service."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sight.serve.chunk_format import ack_json, dumps
 from sight.serve.chunks import Ack
+from sight.serve.message_format import ack_json, dumps
 from sight.types import Array
 
 #: Samples per second sent to a page, events in the first message, and seconds between two adaptation summaries.

@@ -60,6 +60,12 @@ class Token:
             return False
         return wearer is None or any(fnmatchcase(wearer, pattern) for pattern in self.wearers)
 
+    def denial(self, scope: str | None) -> str:
+        """Return why the token does not permit a scope on a wearer, whether or not the wearer exists."""
+        if scope is not None and scope not in self.scopes:
+            return f"This needs the scope {scope}; the token has {', '.join(self.scopes)}."
+        return f"The token does not permit this wearer; it permits {', '.join(self.wearers)}."
+
 
 #: Token of every request to a service without tokens, which only this machine can reach.
 LOCAL = Token(id="local", digest="", scopes=SCOPES)

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter
 from starlette.websockets import WebSocket
 
-from sight.serve.chunk_format import dumps, parse
 from sight.serve.errors import DENIED, ServiceError, describe
+from sight.serve.message_format import dumps, parse
 from sight.serve.schemas import AuthMessage, WatchMessage
 from sight.serve.service import Service
 from sight.serve.sockets import Connection

@@ -75,7 +75,12 @@ class WearerOptions:
             requested["params"] = _make_adapter(requested.get("method", info["method"]), self.params or {}).params()
         if self.rate_hz is not None:
             requested["rate_hz"] = float(self.rate_hz)
-        differing = [f"{key} is {info[key]}, not {value}" for key, value in requested.items() if info[key] != value]
+        params = requested.pop("params", {})
+        if requested.get("method", info["method"]) == info["method"]:
+            requested |= params
+        stored = {**info["params"], **info}
+        pairs = [(key, stored.get(key), value) for key, value in requested.items()]
+        differing = [f"{key} is {old}, not {new}" for key, old, new in pairs if old != new]
         if differing:
             raise Conflict(f"{info['wearer']} exists: {'; '.join(differing)}; delete it first, or use another name.")
 

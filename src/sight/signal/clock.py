@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sight.state import Stateful
+from sight.stateful import Stateful
 from sight.types import Array, Recording
 
 MAX_GAP_S = 0.5

@@ -15,7 +15,7 @@ from sight.signal.calibrate import Calibration
 from sight.signal.clock import MAX_GAP_S, Clock, gap_limit_s
 from sight.signal.resample import Resampler
 from sight.signal.windows import whole_samples
-from sight.state import Stateful
+from sight.stateful import Stateful
 from sight.types import UNLABELLED, Array, Windows
 
 

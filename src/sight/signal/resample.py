@@ -10,7 +10,7 @@ import numpy as np
 
 from sight.signal.clock import MAX_GAP_S, blocks, gap_limit_s, stretches
 from sight.signal.resampling_stages import RateConverter, SteadySampler
-from sight.state import Stateful
+from sight.stateful import Stateful
 from sight.types import Array, Recording
 
 #: Rates closer than this need no conversion.

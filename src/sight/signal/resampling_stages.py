@@ -1,4 +1,7 @@
-"""The two stages of resampling, both fed in chunks of any size: regular ticks, then another rate."""
+"""The two stages of resampling: uneven times to a regular grid, then that grid to another rate.
+
+Both accept chunks of any size.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from math import isnan, nan
 
 import numpy as np
 
-from sight.state import Stateful
+from sight.stateful import Stateful
 from sight.types import Array
 
 #: Order of the low-pass filter and its attenuation above the new Nyquist frequency.

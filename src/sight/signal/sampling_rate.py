@@ -31,7 +31,7 @@ def interval_facts(time_s: Array, rate_hz: float, *, max_gap_s: float = MAX_GAP_
         "gap_longest_s": longest_s,
         "burst_samples": int(bursts),
         "bridged_holes": int(bridged),
-        "jitter_ms": 1e3 * max(variance, 0.0) ** 0.5,
+        "jitter_ms": round(1e3 * max(variance, 0.0) ** 0.5, 6),  # rounding errors of the times are no jitter
         "rate_nominal_hz": float(rate_hz),
         "rate_measured_hz": estimate_rate(time_s) if len(time_s) > 1 else float(rate_hz),
     }

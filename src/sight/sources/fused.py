@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from sight.methods._layout import StateLayout
+from sight.methods._state_layout import StateLayout
 from sight.ops import relax
 from sight.registry import get
 from sight.sources.checkpoint import unpack_stats

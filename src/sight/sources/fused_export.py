@@ -16,13 +16,13 @@ import torch
 
 from sight.atomic import write_atomic
 from sight.base import Adapter
-from sight.methods._compiled import CompiledAdapter
+from sight.methods._compiled_adapter import CompiledAdapter
 from sight.registry import RECOMMENDED, method, resolve, supporting
 from sight.sources.fused import FusedSession, graph_facts
 from sight.sources.onnx import FUSED
 from sight.sources.onnx_export import check_agreement, serialise, window_shape
-from sight.sources.onnx_graph import prepare_network, to_graph
 from sight.sources.torch import TorchSource
+from sight.sources.torch_to_onnx import prepare_network, to_graph
 
 
 def export_fused(

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from sight.atomic import write_atomic
 from sight.sources.checkpoint import pack_stats
 from sight.sources.onnx import CARD, CLASSES, OUTPUTS, TENSORS, open_session
-from sight.sources.onnx_graph import prepare_network, to_graph
 from sight.sources.torch import TorchSource
+from sight.sources.torch_to_onnx import prepare_network, to_graph
 from sight.types import Array
 
 

@@ -38,7 +38,8 @@ class LineParser:
     Notes
     -----
     JSON: ``{"time_s": 0.02, "values": [x, y, z]}`` for a sample, lists of both for a chunk; ``time_s`` is optional.
-    CSV: one sample a line, with columns named by a header line or by position; a leading time is optional.
+    CSV: one sample a line, with columns named by a header line or by position; a leading time is optional. A first line
+    that is a header but does not name all channels raises ValueError: its columns may be of another sensor.
 
     Examples
     --------
@@ -52,6 +53,7 @@ class LineParser:
         self.channels = tuple(channels)
         self.number = 0
         self.malformed = 0
+        self._begun = False
         self._time: int | None = None
         self._columns: list[int] | None = None
 
@@ -68,8 +70,12 @@ class LineParser:
         self.number += 1
         if not line or line.startswith("#"):
             return None
+        cells = None if line[0] in "{[" else line.split(",")
+        if cells and not self._begun:
+            self._refuse_other_header(cells)
+        self._begun = True
         try:
-            return self._parse_json(json.loads(line)) if line[0] in "{[" else self._parse_csv(line.split(","))
+            return self._parse_json(json.loads(line)) if cells is None else self._parse_csv(cells)
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
             self._skip(line, error)
             return None
@@ -104,12 +110,22 @@ class LineParser:
 
     def _read_header(self, cells: list[str]) -> bool:
         """Store the columns if the line names all channels; return whether it does."""
-        names = [cell.strip().strip('"') for cell in cells]
+        names = _names(cells)
         if not set(self.channels) <= set(names):
             return False
         self._columns = [names.index(channel) for channel in self.channels]
         self._time = next((names.index(name) for name in TIME_NAMES if name in names), None)
         return True
+
+    def _refuse_other_header(self, cells: list[str]) -> None:
+        """Raise ValueError if a line is a header that does not name all channels."""
+        names = _names(cells)
+        missing = [channel for channel in self.channels if channel not in names]
+        if missing and len(names) >= len(self.channels) and any(names) and not any(map(_is_number, names)):
+            raise ValueError(
+                f"Line {self.number} is a header that does not name {', '.join(missing)}: {', '.join(names)[:200]}; "
+                f"rename the columns, or use --replay FILE with --columns."
+            )
 
     def _skip(self, line: str, error: Exception) -> None:
         self.malformed += 1
@@ -120,6 +136,19 @@ class LineParser:
                 "Further malformed lines are only counted.",
                 self.number, ", ".join(self.channels), error, excerpt,
             )  # fmt: skip
+
+
+def _names(cells: list[str]) -> list[str]:
+    """Return the cells of a header without quotes and byte order mark."""
+    return [cell.strip().strip('"\ufeff') for cell in cells]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _number(cell: str) -> float:

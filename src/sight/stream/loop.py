@@ -1,4 +1,7 @@
-"""Live loop: push chunks into a session, report events and save the session."""
+"""Live loop: push chunks into a session, report events and save the session.
+
+Windows and predictions are made by `sight.stream.session`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -27,7 +28,12 @@ def from_serial(port: str, baud: int) -> Iterator[bytes]:
     """Yield what arrives at a serial port; raise OSError if the device is unplugged."""
     import serial
 
-    with serial.Serial(port, baud, timeout=1.0) as device:
+    try:
+        opened = serial.Serial(port, baud, timeout=1.0)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else error
+        raise OSError(f"Cannot open the serial port {port} ({reason}); check its name and permissions.") from None
+    with opened as device:
         logger.info("listening to %s at %d baud.", port, baud)
         while True:
             if block := device.read(device.in_waiting or 1):

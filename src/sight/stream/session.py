@@ -16,7 +16,7 @@ from sight.signal.clock import MAX_GAP_S
 from sight.signal.live_windows import FeatureWindower, Windower
 from sight.signal.resample import SAME_RATE
 from sight.signal.windows import whole_samples
-from sight.state import Stateful
+from sight.stateful import Stateful
 from sight.stream.channel_mapping import ChannelMapping
 from sight.types import Array, Event, Windows
 

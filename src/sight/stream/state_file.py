@@ -40,11 +40,12 @@ def unpack(data: bytes, session: Session) -> Session:
     if header["digest"] != _digest(state):
         raise ValueError("The saved session does not match its digest, so it is damaged; use an older copy.")
     for name, own in identity(session).items():
-        if header.get(name) != own:
-            raise ValueError(
-                f"The saved session has another {name}: expected {own}, got {header.get(name)}; "
-                f"use the same {name}, or start a new file."
-            )
+        if (saved := header.get(name)) != own:
+            if name == "sensor_rate_hz" and isinstance(saved, float):
+                differing = f"at {saved:g} Hz, this run uses {own:g} Hz; set --rate {saved:g}"
+            else:
+                differing = f"with {name} {saved}, this run uses {own}; use the same {name}"
+            raise ValueError(f"The session was saved {differing}, or use another file.")
     return session.restore(state)
 
 

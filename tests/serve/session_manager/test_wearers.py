@@ -46,8 +46,13 @@ def test_creating_twice_must_agree(manager):
     assert (info["seq"], info["time_s"]) == (0, None)
     assert manager.create("anna") == info
     assert manager.create("anna", model="toy", method="sight", params={"routing": False, "tau": 0.1}) == info
-    for other in ({"model": "toy@1"}, {"method": "keel"}, {"params": {"tau": 0.2}}, {"rate_hz": 10.0}):
-        with pytest.raises(Conflict, match="anna exists"):
+    for other, difference in (
+        ({"model": "toy@1"}, "model is toy@2, not toy@1"),
+        ({"method": "keel"}, "method is sight, not keel"),
+        ({"params": {"tau": 0.2, "routing": False}}, "tau is 0.1, not 0.2"),
+        ({"rate_hz": 10.0}, "rate_hz is 20.0, not 10.0"),
+    ):
+        with pytest.raises(Conflict, match=f"^anna exists: {difference}; delete"):
             manager.create("anna", **other)
     assert manager.info("anna") == info
     assert [row["wearer"] for row in manager.wearers()] == ["anna"]

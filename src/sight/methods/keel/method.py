@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sight.base import Needs
-from sight.methods._compiled import CompiledAdapter
-from sight.methods._layout import StateArrays, StateLayout
+from sight.methods._compiled_adapter import CompiledAdapter
+from sight.methods._state_layout import StateArrays, StateLayout
 from sight.methods.keel.reference import centred, strength
 from sight.methods.keel.state import HIGHEST, LAYOUT, LOWEST, TRACE, KeelParams, SourceTerms
 from sight.ops import unit

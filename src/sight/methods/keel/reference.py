@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sight.methods._layout import StateArrays
+from sight.methods._state_layout import StateArrays
 from sight.methods.keel import state as s
 from sight.methods.keel.state import KeelParams, SourceTerms
 from sight.ops import entropy, normalise, softmax, unit

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sight import fingerprint
+from sight import code_fingerprint
 from sight.bench.source_models import Recipe
 from sight.registry import TABLES, get
 
@@ -22,7 +22,7 @@ RECIPE = Recipe(classes=("a", "b"), encoder="cnn", epochs=1, batch=8, seed=0, de
         ("ema", "base.py"),
         ("ema", "ops.py"),
         ("ema", "params.py"),
-        ("ema", "state.py"),
+        ("ema", "stateful.py"),
         *(("keel", f"methods/keel/{file}.py") for file in ("method", "reference", "compiled", "fused", "state")),
         ("sight", "methods/sight/compiled.py"),
         ("keel", "methods/_numba.py"),
@@ -37,9 +37,9 @@ RECIPE = Recipe(classes=("a", "b"), encoder="cnn", epochs=1, batch=8, seed=0, de
     ],
 )
 def test_the_hash_of_a_method_covers_its_imports(edit, method, file):
-    before = fingerprint.class_fingerprint(get("methods", method))
+    before = code_fingerprint.class_fingerprint(get("methods", method))
     edit(file)
-    assert fingerprint.class_fingerprint(get("methods", method)) != before
+    assert code_fingerprint.class_fingerprint(get("methods", method)) != before
 
 
 OTHERS = ("__init__.py", "methods/keel/compiled.py", "methods/_gradient.py", "registry.py", "train.py")
@@ -47,16 +47,16 @@ OTHERS = ("__init__.py", "methods/keel/compiled.py", "methods/_gradient.py", "re
 
 @pytest.mark.parametrize("file", OTHERS)
 def test_the_hash_of_a_method_covers_nothing_else(edit, file):
-    before = fingerprint.class_fingerprint(get("methods", "ema"))
+    before = code_fingerprint.class_fingerprint(get("methods", "ema"))
     edit(file)
-    assert fingerprint.class_fingerprint(get("methods", "ema")) == before
+    assert code_fingerprint.class_fingerprint(get("methods", "ema")) == before
 
 
 @pytest.mark.parametrize("name", TABLES["methods"])
 def test_methods_import_only_lower_layers(name):
-    files = fingerprint.imported_files(Path(inspect.getsourcefile(get("methods", name))))
-    layers = {file.relative_to(fingerprint.HOME).parts[0] for file in files}
-    assert layers <= {"base.py", "methods", "ops.py", "params.py", "state.py", "types.py"}
+    files = code_fingerprint.imported_files(Path(inspect.getsourcefile(get("methods", name))))
+    layers = {file.relative_to(code_fingerprint.HOME).parts[0] for file in files}
+    assert layers <= {"base.py", "methods", "ops.py", "params.py", "stateful.py", "types.py"}
 
 
 def test_the_hash_of_an_external_method_covers_its_file_and_ours(edit, tmp_path):
@@ -73,25 +73,25 @@ def test_the_hash_of_an_external_method_covers_its_file_and_ours(edit, tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(importlib.sys.modules, "external_method", module)
         spec.loader.exec_module(module)
-        hashes = {fingerprint.class_fingerprint(module.Mine)}
+        hashes = {code_fingerprint.class_fingerprint(module.Mine)}
         for file in ("base.py", "segments.py", "metrics.py", path):
             edit(file)
-            hashes.add(fingerprint.class_fingerprint(module.Mine))
+            hashes.add(code_fingerprint.class_fingerprint(module.Mine))
     assert len(hashes) == 5
 
 
 def test_code_is_read_once_in_a_process(edit, monkeypatch):
-    before = fingerprint.class_fingerprint(get("methods", "tent"))
-    monkeypatch.setattr(fingerprint, "imported_files", None)
-    assert fingerprint.class_fingerprint(get("methods", "tent")) == before
+    before = code_fingerprint.class_fingerprint(get("methods", "tent"))
+    monkeypatch.setattr(code_fingerprint, "imported_files", None)
+    assert code_fingerprint.class_fingerprint(get("methods", "tent")) == before
 
 
 def test_the_hash_depends_on_file_boundaries(tmp_path):
     first, second = tmp_path / "a.py", tmp_path / "b.py"
     first.write_text("x = 1\ny = 2\n"), second.write_text("z = 3\n")
-    before = fingerprint.hash_files([first, second])
+    before = code_fingerprint.hash_files([first, second])
     first.write_text("x = 1\n"), second.write_text("y = 2\nz = 3\n")
-    assert fingerprint.hash_files([first, second]) != before
+    assert code_fingerprint.hash_files([first, second]) != before
 
 
 @pytest.mark.parametrize("file", ["train.py", "sources/source_stats.py", "encoders/_base.py", "encoders/cnn.py"])

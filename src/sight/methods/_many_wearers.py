@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sight.ops import relax
-from sight.state import check_state
+from sight.stateful import check_state
 from sight.types import Array
 
 if TYPE_CHECKING:
-    from sight.methods._compiled import CompiledAdapter
+    from sight.methods._compiled_adapter import CompiledAdapter
 
 
 class ManyWearers:

@@ -49,7 +49,7 @@ def to_graph(
             )
     finally:
         logger.setLevel(level)
-    return strip_metadata(widen(program.model_proto))  # type: ignore[union-attr]
+    return strip_metadata(signals_as_images(program.model_proto))  # type: ignore[union-attr]
 
 
 def strip_metadata(model: Any) -> Any:
@@ -110,7 +110,7 @@ def _input_lengths(network: nn.Module, layers: Mapping[str, nn.Module], window: 
     return lengths
 
 
-def widen(model: Any) -> Any:
+def signals_as_images(model: Any) -> Any:
     """Replace the 1-D convolutions and pools of an ONNX model by 2-D ones over images of height one, in place."""
     return _Widening(model).run()
 

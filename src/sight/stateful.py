@@ -1,4 +1,4 @@
-"""Saving and restoring the state of live objects.
+"""Base class of objects whose state can be saved and restored; the file format is in `sight.stream.state_file`.
 
 State is every attribute whose name ends with an underscore, and the state of every attribute that is itself `Stateful`.
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.datasets._window_protocols import drop_unlabelled
+from sight.datasets._window_helpers import drop_unlabelled
 from sight.types import Windows
 
 

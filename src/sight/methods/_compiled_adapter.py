@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from sight.base import OutputAdapter
 from sight.methods._backend import FIRST, Backend, choose
-from sight.methods._layout import StateLayout
-from sight.methods._many import ManyWearers
+from sight.methods._many_wearers import ManyWearers
+from sight.methods._state_layout import StateLayout
 from sight.types import Array
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sight.state import check_state
+from sight.stateful import check_state
 from sight.types import Array
 
 #: Shape of a state entry: matrix (K, D), vector (K,), or a single number.

@@ -1,4 +1,4 @@
-"""The subject of a check (a method, a source and a stream) and the helpers that checks share."""
+"""The case that a check examines (a method, a source and a stream) and the assertions that checks share."""
 
 from __future__ import annotations
 

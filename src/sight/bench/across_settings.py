@@ -10,7 +10,7 @@ import numpy as np
 from sight.bench import figures
 from sight.bench.aggregate import HARM, METRIC_OF_KIND
 from sight.bench.html_report import Section
-from sight.bench.multi_setting import MultiSettingSummary, summarise_settings
+from sight.bench.multi_setting_summary import MultiSettingSummary, summarise_settings
 from sight.bench.settings import MAIN_GROUP, setting_group
 from sight.bench.table_format import DASH, Cell, Table, interval, mark_best, number
 from sight.bench.tables import COMPLETED, INTERVALS, ScoreColumn, score_cells
