@@ -84,6 +84,10 @@ class LAME(OutputAdapter):
         cuts = range(0, len(p), self.batch)
         return np.concatenate([p[:0], *(self._agreed(z[t : t + self.batch], p[t : t + self.batch]) for t in cuts)])
 
+    def _max_state_bytes(self, head: Array) -> int:
+        kept = self.batch * sum(head.shape) * head.itemsize + 8 if self.rule == "stream" else 0
+        return kept + 8 * self.batch**2  # the similarity of all windows of a chunk
+
     def _refine_one(self, z: Array, p: Array) -> Array:
         for buffer, row in ((self.features_, z), (self.probabilities_, p)):
             buffer[:-1] = buffer[1:]

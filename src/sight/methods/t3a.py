@@ -62,6 +62,9 @@ class T3A(OutputAdapter):
         self.supports_ = head_supports(self.source, self.M)
         self.directions_ = self.supports_.directions()  # (K, D)
 
+    def _max_state_bytes(self, head: Array) -> int:
+        return Supports.nbytes(len(head), head.shape[1], self.M, head.itemsize) + head.nbytes
+
     def _refine_one(self, z: Array, p: Array) -> Array:
         label = int(p.argmax())
         if self.supports_.add(z, label, float(entropy(p))):
