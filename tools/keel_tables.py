@@ -131,6 +131,42 @@ def network_baselines() -> str:
     return _by_setting(rows, "mean", "harmed")
 
 
+def days() -> str:
+    """Return the gains on recordings, and on days that one class fills, of the versions of Keel."""
+    signed = ("mean", "day-60", "day-80", "day-94", "days", "days_worst_percentile", "days_worst")
+    rows = []
+    for row in read("days"):
+        figures = [number(float(row[name]), sign=True) for name in signed]
+        shares = [f"{float(row[name]):.1f} %" for name in ("harmed_percent", "days_harmed_percent")]
+        rows.append([f"{row['method']}, {row['half']}", figures[0], shares[0], *figures[1:5], shares[1], *figures[5:]])
+    heads = ["macro-F1", "harmed", "60 %", "80 %", "94 %", "all days", "harmed", "worst 1 %", "worst"]
+    return markdown(["", *heads], rows)
+
+
+def sensitivity() -> str:
+    """Return the effect of each hyper-parameter at 0, or at its value without effect."""
+    off = {
+        "prototypes": "0.0",
+        "align": "0.0",
+        "debias": "0.0",
+        "penalty": "99.0",
+        "guard": "0.0",
+        "least": "0.0",
+        "doubt": "0.0",
+        "surprise": "0.0",
+        "temper": "1.0",
+        "rate": "0.0",
+    }
+    found = {(row["field"], row["value"]): row for row in read("sensitivity")}
+    names = ("mean", "harmed_percent", "days", "days_harmed_percent")
+    rows = []
+    for field, value in [("defaults", ""), *off.items()]:
+        row = found[field, value]
+        cells = [number(float(row[name]), sign="percent" not in name) for name in names]
+        rows.append([f"`{field}` = {float(value):g}" if value else "defaults", *cells])
+    return markdown(["", "recordings, macro-F1", "harmed, %", "days, accuracy", "harmed, %"], rows)
+
+
 def parts() -> str:
     """Return the gains of Keel without each part."""
     return _by_setting([[name, *_figures(method)] for method, name in PARTS.items()], "mean", "harmed")
@@ -178,6 +214,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "keel-changes": changes,
     "keel-network-baselines": network_baselines,
     "keel-parts": parts,
+    "keel-days": days,
+    "keel-sensitivity": sensitivity,
     "keel-stress": stress,
     "keel-fixed-lag": fixed_lag,
     "keel-unknown-classes": unknown_classes,

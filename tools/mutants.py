@@ -64,7 +64,7 @@ TARGETS = {
     "signal/sampling_rate.py": SIGNAL,
     "signal/windows.py": SIGNAL,
     "serve/sqlite_store.py": STORES,
-    "serve/tokens.py": "tests/serve/test_tokens.py",
+    "serve/tokens.py": "tests/serve/test_tokens.py tests/serve/test_security.py",
     "stateful.py": "tests/test_stateful.py tests/test_base.py tests/stream/test_state_file.py",
     "params.py": "tests/test_registry.py tests/test_base.py",
 }

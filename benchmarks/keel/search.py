@@ -1,8 +1,8 @@
 """Evaluate Keel's hyper-parameters on development subjects, one field at a time, over the projections of every model.
 
 Run as ``python -m benchmarks.keel.search WINDOWS PROJECTIONS RESULTS``. A compiled copy of the method's recursion works
-on K numbers per window, so that one value over all nine settings takes a second. Gains are also computed for partial
-coverage: streams in which each subject keeps a random third of the classes.
+on K numbers per window, so that one value over all nine settings takes seconds. Gains are computed for the recordings
+(macro-F1) and for days that one sedentary class fills (accuracy, `sight.bench.day_streams`).
 """
 
 from __future__ import annotations
@@ -10,38 +10,48 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from benchmarks.keel.evaluate import MARGIN, SETTINGS
 from numba import njit
 
 from sight import metrics
+from sight.bench.day_streams import DOMINATED, day_stream
+from sight.bench.settings import load_setting
+from sight.methods.keel import Keel
+from sight.methods.keel.state import LEAST_COVERAGE
 
-DEFAULTS = {
-    "prototypes": 0.3,
-    "align": 0.6,
-    "debias": 2.5,
-    "guard": 1.0,
-    "doubt": 0.05,
-    "surprise": 1.5,
-    "temper": 0.3,
-    "hazard": 0.1,
-    "rate": 0.005,
-    "patience": 50.0,
+FIELDS = (
+    *("prototypes", "align", "debias", "penalty", "guard", "doubt"),
+    *("surprise", "temper", "hazard", "rate", "patience"),
+)
+#: Values of this version and of version 0.1; `least` is the coverage up to which nothing is corrected.
+DEFAULTS = {name: float(getattr(Keel(), name)) for name in FIELDS} | {"least": LEAST_COVERAGE}
+VERSION_0_1 = DEFAULTS | {"align": 0.6, "penalty": 99.0, "least": 0.0}
+#: Settings of the benchmark whose sedentary classes fill the days of a dataset.
+SEDENTARY = {
+    "extrasensory": "extrasensory-pooled",
+    "hugadb": "hugadb-single",
+    "hapt-total": "hapt-total-single",
+    "hapt-body": "hapt-body-single",
+    "wisdm": "wisdm-single",
 }
 GRID = {
-    "prototypes": (0.0, 0.2, 0.4, 0.6),
-    "align": (0.0, 0.3, 0.8, 1.0),
-    "debias": (0.0, 1.5, 2.0, 3.0, 4.0, 6.0),
+    "prototypes": (0.0, 0.6),
+    "align": (0.0, 0.8),
+    "debias": (0.0,),
+    "penalty": (0.0, 99.0),
     "guard": (0.0,),
-    "doubt": (0.0, 0.03, 0.07, 0.1),
-    "surprise": (0.0, 1.0, 2.0, 3.0),
-    "temper": (0.1, 0.5, 1.0),
-    "hazard": (0.05, 0.15, 0.2),
-    "rate": (0.0, 0.002, 0.01, 0.03),
-    "patience": (25.0, 100.0, 200.0),
+    "least": (0.0,),
+    "doubt": (0.0,),
+    "surprise": (0.0,),
+    "temper": (1.0,),
+    "rate": (0.0,),
 }
 
 
@@ -50,6 +60,7 @@ class Model:
     """One source model: evidence of all windows from its head and from its class means, and constants."""
 
     setting: str
+    classes: list[str]
     head: np.ndarray  # (N, K)
     cosine: np.ndarray  # (N, K)
     head_mean: np.ndarray
@@ -82,6 +93,7 @@ def read(path: Path, windows: Path) -> Model:
     prior = np.maximum(found["prior"].astype(np.float64), 1e-6)
     return Model(
         setting=f"{dataset}_{kind}",
+        classes=facts["classes"],
         head=centred(found["logits"].astype(np.float64)),
         cosine=scale * centred(away),
         head_mean=centred(found["mean_logits"].astype(np.float64)),
@@ -94,7 +106,9 @@ def read(path: Path, windows: Path) -> Model:
 
 
 @njit(cache=True)
-def keel(evidence, expected, prior, align, debias, guard, doubt, surprise, temper, hazard, rate, patience):
+def keel(
+    evidence, expected, prior, align, debias, penalty, guard, doubt, surprise, temper, hazard, rate, patience, least
+):
     """Return the labels (N,) of one subject's evidence (N, K); `sight.methods.keel` explains the steps."""
     n, size = evidence.shape
     belief, counts, total = np.full(size, 1 / size), np.zeros(size), np.zeros(size)
@@ -108,10 +122,12 @@ def keel(evidence, expected, prior, align, debias, guard, doubt, surprise, tempe
         strength = 1.0
         if guard > 0:
             seen = counts[counts > 0] / max(t, 1)
-            strength = max(np.exp(-(seen * np.log(seen)).sum()) - 1, 0.0) / (size - 1)
+            covered = max(np.exp(-(seen * np.log(seen)).sum()) - 1, 0.0) / (size - 1)
+            strength = max(covered - least, 0.0) / (1 - least)
         if doubt > 0:
             strength *= min(1.0, (doubts / doubt + patience) / (t + 1 + patience))
-        x = x - strength * (align * (total - t * expected) / (t + patience) + debias * np.log(shares / prior))
+        excess = np.minimum(debias * np.log(shares / prior), penalty)
+        x = x - strength * (align * (total - t * expected) / (t + patience) + excess)
         e = np.exp(x - x.max())
         e /= e.sum()
         if t == 0:
@@ -143,46 +159,97 @@ def keel(evidence, expected, prior, align, debias, guard, doubt, surprise, tempe
     return labels
 
 
-def gains(models: list[Model], fields: dict[str, float], partial: bool = False) -> dict[str, np.ndarray]:
-    """Return the gain in macro-F1 over source-only of every run on a development subject, by setting."""
-    share, others = fields["prototypes"], [fields[key] for key in DEFAULTS if key != "prototypes"]
-    found: dict[str, list[float]] = {}
+def streams(model: Model, half: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield kind, rows and labels of each stream of the subjects of a half: the recording, then the days."""
+    setting = load_setting(SEDENTARY[model.setting.split("_")[0]])
+    for i in range(half, len(model.labels), 2):
+        if i in model.subjects:
+            continue
+        y, first = model.labels[i], model.edges[i]
+        yield "recording", np.arange(first, model.edges[i + 1]), y
+        for kind in DOMINATED:
+            for name in setting.sedentary:
+                index = day_stream(y, kind, i, dominating=model.classes.index(name))
+                if index is not None:
+                    yield kind, first + index, y[index]
+
+
+def score(y: np.ndarray, labels: np.ndarray, classes: int) -> tuple[float, float]:
+    """Return accuracy and macro-F1 in points."""
+    table = metrics.confusion(y, labels, classes)
+    return 100 * metrics.accuracy(table), 100 * metrics.macro_f1_union(table)
+
+
+def predict(model: Model, rows: np.ndarray, _: np.ndarray, *, fields: dict[str, float]) -> np.ndarray:
+    """Return Keel's labels of one stream; the truth, the third argument, is not used."""
+    share, others = fields["prototypes"], [fields[key] for key in (*FIELDS[1:], "least")]
+    evidence = (1 - share) * model.head[rows] + share * model.cosine[rows]
+    expected = (1 - share) * model.head_mean + share * model.cosine_mean
+    labels: np.ndarray = keel(evidence, expected, model.prior, *others)
+    return labels
+
+
+def gains(models: list[Model], methods: dict[str, Callable[..., np.ndarray]], half: int = 0) -> list[dict[str, Any]]:
+    """Return a row for each stream with the gain in accuracy and macro-F1 of each method over source-only."""
+    found = []
     for model in models:
-        evidence = (1 - share) * model.head + share * model.cosine
-        expected = (1 - share) * model.head_mean + share * model.cosine_mean
-        for i in range(0, len(model.labels), 2):
-            if i in model.subjects:
-                continue
-            y, rows = model.labels[i], np.arange(model.edges[i], model.edges[i + 1])
-            if partial:
-                rng = np.random.default_rng(i)
-                kept = rng.choice(np.unique(y), max(2, len(np.unique(y)) // 3), replace=False)
-                rows, y = rows[np.isin(y, kept)], y[np.isin(y, kept)]
-            labels = keel(evidence[rows], expected, model.prior, *others), model.head[rows].argmax(axis=1)
-            new, old = (metrics.macro_f1_union(metrics.confusion(y, own, len(model.prior))) for own in labels)
-            found.setdefault(model.setting, []).append(100 * (new - old))
-    return {setting: np.array(found[setting]) for setting in SETTINGS if setting in found}
+        for kind, rows, y in streams(model, half):
+            before = score(y, model.head[rows].argmax(axis=1), len(model.prior))
+            row: dict[str, Any] = {"setting": model.setting, "kind": kind}
+            for name, method in methods.items():
+                after = score(y, method(model, rows, y), len(model.prior))
+                row[name] = tuple(new - old for new, old in zip(after, before, strict=True))
+            found.append(row)
+    return found
+
+
+def summarise(rows: list[dict[str, Any]], name: str) -> dict[str, float]:
+    """Return the figures of one method: macro-F1 on the recordings, accuracy on the days, means over settings."""
+
+    def values(kinds: Sequence[str], score: int) -> dict[str, np.ndarray]:
+        chosen = [row for row in rows if row["kind"] in kinds]
+        by = {s: [row[name][score] for row in chosen if row["setting"] == s] for s in SETTINGS}
+        return {setting: np.array(gained) for setting, gained in by.items() if gained}
+
+    recordings, days = values(["recording"], 1), values([*DOMINATED], 0)
+    all_days = np.concatenate(list(days.values()))
+    means = {setting: float(gained.mean()) for setting, gained in recordings.items()}
+    harmed = 100 * float((np.concatenate(list(recordings.values())) < -MARGIN).mean())
+    figures = means | {"mean": float(np.mean(list(means.values()))), "harmed_percent": harmed}
+    for kind in DOMINATED:
+        figures[kind] = float(np.mean([gained.mean() for gained in values([kind], 0).values()]))
+    return figures | {
+        "days": float(np.mean([gained.mean() for gained in days.values()])),
+        "days_harmed_percent": 100 * float((all_days < -MARGIN).mean()),
+        "days_worst_percentile": float(np.percentile(all_days, 1)),
+        "days_worst": float(all_days.min()),
+    }
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows as CSV; numbers with two decimals."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(
+            {key: f"{value:.2f}" if isinstance(value, float) else value for key, value in row.items()} for row in rows
+        )
 
 
 def main() -> None:
-    """Print and write a row for the defaults and for each change of one field."""
+    """Write a row for the defaults and for each change of one field."""
     windows, projections, results = (Path(name) for name in sys.argv[1:4])
     models = [read(path, windows) for path in sorted(projections.glob("*.npz"))]
-    changes = [("", 0.0), *((key, value) for key, values in GRID.items() for value in values)]
-    with (results / "sensitivity.csv").open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["field", "value", *SETTINGS, "mean", "harmed_percent", "partial_coverage"])
-        for key, value in changes:
-            fields = DEFAULTS | ({key: value} if key else {})
-            full, partial = gains(models, fields), gains(models, fields, partial=True)
-            means = [float(gain.mean()) for gain in full.values()]
-            harmed = 100 * float((np.concatenate(list(full.values())) < -MARGIN).mean())
-            coverage = float(np.mean([gain.mean() for gain in partial.values()]))
-            figures = [f"{number:.2f}" for number in (*means, np.mean(means), harmed, coverage)]
-            writer.writerow([key or "defaults", value if key else "", *figures])
-            print(
-                f"{key or 'defaults':10s} {value if key else '':>6} ", " ".join(f"{f:>6s}" for f in figures), flush=True
-            )
+    changes = [("defaults", ""), *((key, value) for key, values in GRID.items() for value in values)]
+    methods = {
+        f"{key} {value}": partial(predict, fields=DEFAULTS | ({} if key == "defaults" else {key: value}))
+        for key, value in changes
+    }
+    rows = gains(models, methods)
+    write(
+        results / "sensitivity.csv",
+        [{"field": key, "value": value, **summarise(rows, f"{key} {value}")} for key, value in changes],
+    )
 
 
 if __name__ == "__main__":

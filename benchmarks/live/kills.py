@@ -230,7 +230,7 @@ def check(wearer: Wearer, model: Model, base: str) -> dict[str, Any]:
     info = httpx.get(f"{base}/v1/wearers/{wearer.name}", timeout=TIMEOUT_S).json()
     stored: list[dict[str, Any]] = []
     while True:
-        query = {"after": stored[-1]["window"] if stored else -1, "limit": 2000}
+        query = {"after": stored[-1]["window"] if stored else -1, "limit": 1000}
         more = httpx.get(f"{base}/v1/wearers/{wearer.name}/events", params=query, timeout=TIMEOUT_S).json()["events"]
         if not more:
             break

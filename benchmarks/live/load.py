@@ -203,6 +203,17 @@ def measure(wearers: int, seconds: int, sockets: int, every_s: float = 1.0) -> d
             server.stop()
 
 
+def stored_events(server: Server, wearer: str) -> list[dict[str, Any]]:
+    """Return all stored events of a wearer, page by page."""
+    events: list[dict[str, Any]] = []
+    after: int | None = -1
+    while after is not None:
+        page = server.request(f"/v1/wearers/{wearer}/events?after={after}")
+        events += page["events"]
+        after = page["next"]
+    return events
+
+
 def _run_load(
     server: Server, model: Path, names: list[str], seconds: int, sockets: int, every_s: float
 ) -> dict[str, Any]:
@@ -225,7 +236,7 @@ def _run_load(
     windows = sum(map(len, tally.windows.values()))
     distinct = sum(len(set(numbers)) for numbers in tally.windows.values())
     sampled = names[:: max(1, len(names) // 50)]
-    kept = [server.request(f"/v1/wearers/{name}/events?limit=10000")["events"] for name in sampled]
+    kept = [stored_events(server, name) for name in sampled]
     latency = np.array(tally.latency_ms or [np.nan])
     figures = {f"p{share:g}_ms": round(float(np.percentile(latency, share)), 1) for share in (50, 95, 99, 99.9, 100)}
     memory = np.array(trace)

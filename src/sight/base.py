@@ -275,6 +275,14 @@ class Adapter(Stateful, ABC):
         """
         return {"statistics": sum(array.nbytes for array in self.state().values())}
 
+    @final
+    def max_state_bytes(self, source: Source) -> int | None:
+        """Return the most bytes that this method would hold for a wearer of a source, before anything is allocated.
+
+        None if the method does not declare it; a service then refuses the method.
+        """
+        return self._max_state_bytes(np.asarray(source.weight))
+
     def class_frequencies(self) -> Array | None:
         """Return how frequent each class has been for this wearer, (K,) in any scale; None if that is not stored."""
         return None
@@ -298,6 +306,13 @@ class Adapter(Stateful, ABC):
 
     def _gap(self, seconds: float) -> None:
         """React to a gap."""
+
+    def _max_state_bytes(self, head: Array) -> int | None:  # noqa: ARG002 - for subclasses
+        """Return the most bytes of state for a head (K, D), from hyper-parameters and shapes alone.
+
+        What a step allocates counts too if it grows with a hyper-parameter.
+        """
+        return None
 
     def _title(self) -> str:
         return self.name

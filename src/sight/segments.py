@@ -47,7 +47,8 @@ def find_segments(labels: Array, time_s: Array, window_s: float, stride_s: float
 
     Notes
     -----
-    A segment ends where the next one begins. Before a gap and at the end it ends with its last window.
+    A segment ends where the next one begins. Before a gap, where the clock is set back, and at the end it ends with
+    its last window.
 
     Examples
     --------
@@ -57,10 +58,12 @@ def find_segments(labels: Array, time_s: Array, window_s: float, stride_s: float
     ([0.0, 2.0, 64.0], [2.0, 4.0, 67.0], [2, 0, 0], [2, 1, 2])
     """
     labels, time_s = np.asarray(labels), np.asarray(time_s, dtype=np.float64)
-    starts = run_starts(labels, np.cumsum(np.asarray(gap_before_s) > 0))
+    set_back = np.diff(time_s, prepend=time_s[:1]) < 0
+    starts = run_starts(labels, np.cumsum((np.asarray(gap_before_s) > 0) | set_back))
     stops = np.append(starts[1:], len(labels)) if len(labels) else starts
     own_end_s = time_s[stops - 1] + max(window_s, stride_s)
     next_start_s = np.append(time_s[starts[1:]], np.inf) if len(labels) else own_end_s
+    next_start_s = np.where(next_start_s > time_s[starts], next_start_s, np.inf)
     return Segments(time_s[starts], np.minimum(own_end_s, next_start_s), labels[starts], stops - starts)
 
 

@@ -63,6 +63,12 @@ def test_method_passes(name, encoder, check):
     CHECKS[check](case)
 
 
+@pytest.mark.parametrize("name", [name for name in METHODS if on_features(name)])
+def test_methods_on_features_declare_the_size_of_their_state(name):
+    small_source, large_source = ToySource(classes=3), ToySource(classes=18)
+    assert method(name).max_state_bytes(small_source) <= method(name).max_state_bytes(large_source)
+
+
 @pytest.mark.parametrize("name", [name for name in METHODS if not get("methods", name).needs.gradient])
 @pytest.mark.parametrize(("classes", "batch"), [(2, 1), (18, 32)])
 def test_any_number_of_classes_and_batch_size(name, classes, batch):
@@ -154,6 +160,11 @@ class Growing(Honest):
     def _refine_one(self, z, p):
         self.past_ = np.concatenate([getattr(self, "past_", p[:0]), p])
         return super()._refine_one(z, p)
+
+
+class Understated(Honest):
+    def _max_state_bytes(self, head):
+        return min(len(head), 1)
 
 
 class Unresettable(Honest):
@@ -278,6 +289,7 @@ BROKEN = [
     (Unnormalised, "probabilities", "sum to 1"),
     (SourceWriter, "source_unchanged", "changes its source"),
     (Growing, "memory", "fixed capacity"),
+    (Understated, "declared_size", "declares at most 1 bytes"),
     (Unresettable, "reset", "after reset"),
     (Hidden, "resume", "missing in state"),
     (Hidden, "peek", "differently in peek"),

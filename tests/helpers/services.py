@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -21,6 +23,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from sight.serve.app import create_app
 from sight.serve.limits import Limits
+from sight.serve.protocols import server_config
 from sight.serve.service import Service
 from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
@@ -53,9 +56,8 @@ def listening(folder: Path, limits: Limits) -> Iterator[httpx.Client]:
     """Run the application on a port, in a thread, configured as the command does."""
     import uvicorn
 
-    app = create_app(make_service(folder, limits))
-    config = uvicorn.Config(app, port=0, ws_max_size=limits.message_bytes, log_config=None)
-    server = uvicorn.Server(config)
+    service = make_service(folder, limits)
+    server = uvicorn.Server(server_config(create_app(service), limits, port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -63,10 +65,23 @@ def listening(folder: Path, limits: Limits) -> Iterator[httpx.Client]:
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            client.service = service
             yield client
     finally:
         server.should_exit = True
         thread.join()
+
+
+def unread_socket(port: int) -> socket.socket:
+    """Return a raw connection with small buffers after a WebSocket handshake."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.connect(("127.0.0.1", port))
+    lines = ["GET /v1/ingest HTTP/1.1", f"host: 127.0.0.1:{port}", "connection: upgrade", "upgrade: websocket"]
+    lines += ["sec-websocket-version: 13", "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==", "", ""]
+    raw.sendall("\r\n".join(lines).encode())
+    assert raw.recv(12).endswith(b"101")
+    return raw
 
 
 def read_until_closed(socket) -> WebSocketDisconnect:
@@ -115,12 +130,15 @@ def equal_events(received: Sequence[dict], expected: Sequence[Event]) -> bool:
     ]
 
 
-def write_onnx(path: Path, *, channels=("x", "y", "z"), units=("g",) * 3, rate_hz=10.0, classes=5) -> Path:
+def write_onnx(
+    path: Path, *, channels=("x", "y", "z"), units=("g",) * 3, rate_hz=10.0, classes=5, version=None
+) -> Path:
     """Write a small network with random weights, without torch: mean and power of each channel, a layer, a head."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     card = make_card(tuple(f"activity-{k}" for k in range(classes)), tuple(channels), tuple(units), rate_hz)
+    card = replace(card, training={} if version is None else {"version": version})
     rng, dims = np.random.default_rng(0), 16
     weights = {"hidden": rng.normal(size=(2 * len(channels), dims)), "head": rng.normal(size=(dims, classes))}
     weights = {name: value.astype(np.float32) for name, value in weights.items()} | {"axes": np.array([2])}

@@ -8,16 +8,21 @@ import re
 import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
-from sight.serve import static_files
+from sight.methods import _compiled_adapter
+from sight.methods._backend import choose
+from sight.serve import schemas, static_files
 from sight.serve.chunks import Chunk
-from sight.serve.errors import INTERNAL
+from sight.serve.errors import INTERNAL, Refused
 from sight.serve.limits import WEARER_RULE, Limits
-from sight.serve.message_format import pack
+from sight.serve.message_format import pack, parse
 from sight.serve.metrics_and_logs import JsonLines
+from sight.serve.wearer_archive import ArchiveWriter
 from tests.helpers.services import BINARY, equal_events, post, put_wearers, read_until_closed, running
 from tests.helpers.sessions import RATE_HZ, make_stream, split_randomly, toy_model, uninterrupted
 
@@ -86,6 +91,34 @@ def test_a_chunk_sent_twice_is_applied_once_and_a_skipped_one_is_named(client):
     assert client.get("/v1/wearers/anna").json()["count"] == 19
 
 
+def test_a_rebooted_sensor_gets_an_error_and_starts_a_new_sequence(client):
+    put_wearers(client, "anna")
+    values = make_stream(3, 20)
+    post(client, "anna", values[:100], seq=1)
+    post(client, "anna", values[100:150], seq=2)
+    reused = client.post("/v1/wearers/anna/samples", json={"seq": 1, "values": values[150:].tolist()})
+    assert (reused.status_code, reused.json()["expected"]) == (409, 3)
+    assert "/v1/wearers/anna/sequence" in reused.json()["error"]
+    with client.websocket_connect("/v1/ingest") as socket:
+        socket.send_bytes(pack([Chunk("anna", 1, values[150:])]))
+        message = socket.receive_json()
+        assert (message["type"], message["expected"]) == ("error", 3)
+    assert client.post("/v1/wearers/anna/sequence").json()["seq"] == 0
+    assert post(client, "anna", values[150:], seq=1)["seq"] == 1
+    assert equal_events(client.get("/v1/wearers/anna/events").json()["events"], expected(values))
+
+
+def test_dropped_samples_are_reported(client):
+    put_wearers(client, "anna")
+    values, time_s = make_stream(3, 4), np.arange(40) / 10
+    time_s[20:25] = 0.5
+    assert post(client, "anna", values, seq=1, time_s=time_s.tolist())["dropped"] == 5
+    assert post(client, "anna", values, seq=1, time_s=time_s.tolist())["dropped"] is None
+    info = client.get("/v1/wearers/anna").json()
+    assert (info["samples"], info["dropped"]) == (35, 5)
+    assert "sight_samples_dropped_total 5.0" in client.get("/metrics").text
+
+
 def test_a_socket_carries_many_wearers_in_json_and_binary(client):
     wearers = [f"w{i}" for i in range(6)]
     put_wearers(client, *wearers)
@@ -141,6 +174,49 @@ def test_a_bad_chunk_affects_no_other_chunk(client):
         assert socket.receive_json()["type"] == "ack"
 
 
+def test_stored_events_are_read_in_pages(client):
+    put_wearers(client, "anna")
+    values = make_stream(1, 1300)
+    for number, part in enumerate(np.split(values, [5000, 5030, 5060]), start=1):
+        post(client, "anna", part, seq=number)
+    pages, after = [], -1
+    while after is not None:
+        page = client.get(f"/v1/wearers/anna/events?after={after}").json()
+        pages.append(page["events"])
+        after = page["next"]
+    assert [len(page) for page in pages] == [1000, 299]
+    assert equal_events([event for page in pages for event in page], expected(values))
+    assert client.get("/v1/wearers/anna/events?limit=1001").status_code == 422
+    archive = zipfile.ZipFile(io.BytesIO(client.get("/v1/wearers/anna/export").content))
+    exported = [json.loads(line) for line in archive.read("events.jsonl").splitlines()]
+    assert equal_events(exported, expected(values))
+
+
+def test_chunks_are_processed_between_the_pages_of_an_export(client, monkeypatch):
+    """The export of a wearer stops after its first page until a chunk of another wearer was acknowledged."""
+    put_wearers(client, "anna", "bela")
+    for _ in range(3):
+        post(client, "anna", make_stream(1, 400))
+    acknowledged, calls = threading.Event(), []
+    real = ArchiveWriter.add
+
+    def add(writer, events):
+        calls.append(len(events))
+        assert acknowledged.wait(30)
+        return real(writer, events)
+
+    monkeypatch.setattr(ArchiveWriter, "add", add)
+    with ThreadPoolExecutor(1) as pool:
+        export = pool.submit(client.get, "/v1/wearers/anna/export")
+        while not calls:
+            time.sleep(0.01)
+        post(client, "bela", make_stream(1, 3))
+        acknowledged.set()
+        content = export.result(60).content
+    assert len(zipfile.ZipFile(io.BytesIO(content)).read("events.jsonl").splitlines()) == sum(calls) == 1199
+    assert max(calls) <= 1000
+
+
 # --- limits ---------------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +238,53 @@ def test_limits_are_reported(tmp_path):
         assert (fast.status_code, fast.headers["retry-after"]) == (429, "1")
         assert post(client, "b", make_stream(1, 1))["seq"] == 1
         assert 'sight_refused_total{reason="rate"} 1.0' in client.get("/metrics").text
+
+
+def test_a_message_has_a_limited_number_of_chunks(tmp_path):
+    with running(tmp_path, limits=Limits(message_chunks=3)) as client:
+        put_wearers(client, "anna")
+        parts = [Chunk("anna", number, make_stream(number, 1)) for number in (1, 2, 3, 4)]
+        with client.websocket_connect("/v1/ingest") as socket:
+            socket.send_bytes(pack(parts))
+            end = read_until_closed(socket)
+            assert (end.code, "at most 3 chunks" in end.reason) == (1007, True)
+        assert client.get("/v1/wearers/anna").json()["seq"] == 0
+        with client.websocket_connect("/v1/ingest") as socket:
+            socket.send_bytes(pack(parts[:3]))
+            assert [socket.receive_json()["seq"] for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"values": [["x", "y", "z"]] * 50_000},
+        {"values": [[0, 0, 0]], "time_s": ["x"] * 100_000},
+        {"values": [[0, 0, 0]]} | {f"field{i}": 0 for i in range(50_000)},
+        {"params": {f"param{i}": [0] for i in range(50_000)}},
+    ],
+)
+def test_the_first_mistake_ends_the_validation(monkeypatch, body):
+    """A request with many mistakes would otherwise take seconds."""
+    counts = []
+
+    def counting(name):
+        real = getattr(TypeAdapter, name)
+
+        def validate(adapter, content):
+            try:
+                return real(adapter, content)
+            except ValidationError as error:
+                counts.append(error.error_count())
+                raise
+
+        monkeypatch.setattr(TypeAdapter, name, validate)
+
+    counting("validate_python")
+    counting("validate_json")
+    adapter = TypeAdapter(schemas.Create if "params" in body else schemas.Samples)
+    with pytest.raises(Refused, match="Expected JSON"):
+        parse(adapter, json.dumps(body))
+    assert sum(counts) <= 2
 
 
 class Blocked:
@@ -237,7 +360,7 @@ def test_a_wearer_is_read_exported_reset_and_deleted(client):
     assert {client.get("/v1/wearers/anna").status_code, client.delete("/v1/wearers/anna").status_code} == {404}
     assert list(latest(client)) == ["bela"]
     put_wearers(client, "anna")
-    assert client.get("/v1/wearers/anna/events").json() == {"events": []}
+    assert client.get("/v1/wearers/anna/events").json() == {"events": [], "next": None}
 
 
 def test_the_list_has_the_latest_prediction_of_each_wearer(tmp_path):
@@ -374,6 +497,18 @@ def test_a_failing_publication_delays_no_acknowledgement(client, caplog):
     for seq in (1, 2):
         assert post(client, "anna", make_stream(6, 3), seq=seq)["seq"] == seq
     assert [record.message for record in caplog.records].count("publication failed") == 2
+
+
+def test_the_service_is_ready_once_its_kernels_are_compiled(tmp_path, monkeypatch):
+    monkeypatch.delenv("SIGHT_KERNEL", raising=False)
+    compiled = []
+    monkeypatch.setattr(_compiled_adapter, "choose", lambda *given: compiled.append(given) or choose(*given))
+    with running(tmp_path) as client:
+        assert client.get("/readyz").status_code == 200
+        at_start = len(compiled)
+        assert at_start == len(list(client.service.manager.models))
+        assert client.put("/v1/wearers/anna", json={"method": "sight"}).status_code == 200
+        assert len(compiled) == at_start + 1  # before the session manager needs it
 
 
 def test_creation_is_logged_once(client, caplog):

@@ -27,6 +27,7 @@ SCOPE = {
     ("delete", "/v1/wearers/{wearer}"): "admin",
     ("post", "/v1/wearers/{wearer}/samples"): "ingest",
     ("get", "/v1/wearers/{wearer}/events"): "read",
+    ("post", "/v1/wearers/{wearer}/sequence"): "ingest",
     ("post", "/v1/wearers/{wearer}/reset"): "admin",
     ("post", "/v1/wearers/{wearer}/move"): "admin",
     ("get", "/v1/wearers/{wearer}/export"): "admin",
@@ -129,6 +130,17 @@ def test_a_scope_permits_its_routes_and_no_others(client, book):
         assert everything(client) == before
 
 
+def test_other_methods_and_params_need_the_scope_admin(client, book):
+    sender, owner = book.add(["ingest"])[0], book.add(["ingest", "admin"])[0]
+    for options in ({"method": "sight"}, {"params": {"hazard": 0.2}}, {"method": "keel", "params": {"hazard": 0.2}}):
+        refused = client.put("/v1/wearers/new", json=options, headers=bearer(sender))
+        assert refused.status_code == 403, options
+        assert "scope admin" in refused.json()["error"]
+    assert client.put("/v1/wearers/one", json={"method": "Keel"}, headers=bearer(sender)).status_code == 200
+    assert client.put("/v1/wearers/two", json={"method": "sight"}, headers=bearer(owner)).status_code == 200
+    assert client.put("/v1/wearers/two", json={"method": "sight"}, headers=bearer(sender)).status_code == 200
+
+
 def test_a_token_does_not_reveal_whether_another_wearer_exists(client, book):
     token, _ = book.add(SCOPES, ["anna", "lab-*"])
     listed = client.get("/v1/wearers", headers=bearer(token)).json()["wearers"]
@@ -168,12 +180,13 @@ def test_sockets_need_a_token_first(client, path):
 
 
 def test_sockets_send_and_accept_what_the_token_permits(client, book):
-    token, _ = book.add(["read", "ingest"], ["anna"])
+    token, stored = book.add(["read", "ingest"], ["anna"])
+    denial = stored.denial("read")
     with client.websocket_connect("/v1/watch") as socket:
         socket.send_json({"type": "auth", "token": token})
         for wearer in ("bela", "absent"):
             socket.send_json({"type": "watch", "wearer": wearer})
-            assert socket.receive_json() == {"type": "error", "wearer": wearer, "seq": None, "error": DENIED}
+            assert socket.receive_json() == {"type": "error", "wearer": wearer, "seq": None, "error": denial}
         socket.send_json({"type": "watch", "wearer": "anna"})
         assert read_until(socket, "hello")[-1]["wearer"] == "anna"
         client.post("/v1/wearers/bela/samples", json=chunk(2), headers=bearer(client.owner))
@@ -182,11 +195,11 @@ def test_sockets_send_and_accept_what_the_token_permits(client, book):
     with client.websocket_connect("/v1/ingest", headers=bearer(token)) as socket:
         socket.send_bytes(pack([Chunk(name, 3, make_stream(3, 5)) for name in ("bela", "absent", "anna")]))
         messages = [socket.receive_json() for _ in range(3)]
-        assert [message.get("error") for message in messages] == [DENIED, DENIED, None]
-    reader, _ = book.add(["read"], ["*"])
+        assert [message.get("error") for message in messages] == [denial, denial, None]
+    reader, stored = book.add(["read"], ["*"])
     with client.websocket_connect("/v1/ingest", headers=bearer(reader)) as socket:
         socket.send_json({"type": "samples", "wearer": "anna", **chunk(4)})
-        assert socket.receive_json()["error"] == DENIED
+        assert socket.receive_json()["error"] == stored.denial("ingest")
 
 
 def test_a_removed_token_is_rejected_on_open_sockets_too(client, book):
@@ -228,6 +241,24 @@ def test_requests_from_other_sites_are_rejected(tmp_path):
             with pytest.raises(WebSocketDisconnect) as ended, client.websocket_connect(path, headers=headers):
                 pass
             assert ended.value.code == 1008
+
+
+@pytest.mark.parametrize("broken", ["[::1", "[", "127.0.0.1[", "[x]:y"])
+def test_a_broken_host_or_origin_is_a_bad_request(tmp_path, broken):
+    with running(tmp_path) as client:
+        for headers in ({"origin": f"http://{broken}"}, {"host": broken}):
+            response = client.get("/v1/wearers", headers=headers)
+            assert (response.status_code, list(response.json())) == (400, ["error"]), headers
+            with pytest.raises(WebSocketDisconnect), client.websocket_connect("/v1/watch", headers=headers):
+                pass
+
+
+def test_what_needs_no_token_is_the_same_for_every_service(client):
+    """The description of the routes and the pages hold no data."""
+    described = client.get("/openapi.json")
+    assert described.status_code == 200
+    assert "anna" not in described.text
+    assert {client.get(path).status_code for path in (*OPEN, "/", "/device")} == {200}
 
 
 def test_tokens_are_stored_as_hashes_and_managed_by_the_command(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ import pytest
 from sight.serve.demo import replay
 from sight.serve.errors import INTERNAL
 from sight.serve.metrics_and_logs import JsonLines
-from sight.serve.sockets import WatchConnection
 from sight.serve.subscriptions import HISTORY
+from sight.serve.watch_socket import WatchConnection
 from sight.types import Recording
 from tests.helpers.services import equal_events, post, put_wearers, read_until, read_until_closed, running
 from tests.helpers.sessions import RATE_HZ, make_stream, toy_model, uninterrupted
@@ -110,6 +111,20 @@ def test_a_slow_subscriber_restarts_and_delays_no_other_client(client):
     assert client.service.metrics.lagging._value.get() >= 1
 
 
+def test_subscribers_are_informed_that_the_wearer_was_deleted(client):
+    put_wearers(client, "anna")
+    with client.websocket_connect("/v1/watch") as socket:
+        socket.send_json({"type": "watch", "wearer": "anna"})
+        read_until(socket, "hello")
+        assert client.delete("/v1/wearers/anna").status_code == 204
+        error = read_until(socket, "error")[-1]
+        assert (error["wearer"], "deleted" in error["error"]) == ("anna", True)
+        put_wearers(client, "anna")
+        post(client, "anna", make_stream(7, 3))
+        socket.send_json({"type": "watch", "wearer": "anna"})
+        assert len(read_until(socket, "hello")[-1]["history"]) == 2
+
+
 @pytest.mark.parametrize("part", ["hello", "writer", "adaptation"])
 def test_a_failing_subscription_is_logged_and_closed(client, monkeypatch, caplog, part):
     def failing(*_):
@@ -120,7 +135,7 @@ def test_a_failing_subscription_is_logged_and_closed(client, monkeypatch, caplog
         other.send_json({"type": "watch", "wearer": "anna"})
         read_until(other, "hello")
         if part == "hello":  # the first message cannot be made
-            monkeypatch.setattr(client.service, "_latest", failing)
+            monkeypatch.setattr(client.service, "_hello_text", failing)
         elif part == "writer":
             monkeypatch.setattr(WatchConnection, "_send_hello", failing)
         else:
@@ -131,7 +146,10 @@ def test_a_failing_subscription_is_logged_and_closed(client, monkeypatch, caplog
             post(client, "anna", make_stream(7, 3))
             messages = [*read_until(socket, "event"), *read_until(socket, "event")]
             assert [message["window"] for message in messages if message["type"] == "event"] == [0, 1]
-            assert "adaptation summary failed" in [record.message for record in caplog.records]
+            end = time.monotonic() + 30
+            while "adaptation summary failed" not in [record.message for record in caplog.records]:
+                assert time.monotonic() < end
+                time.sleep(0.01)
             return
         end = read_until_closed(socket)
         assert (end.code, end.reason) == (1011, INTERNAL)

@@ -13,7 +13,7 @@ from io import StringIO
 import pytest
 
 from sight.serve.errors import DENIED
-from sight.serve.metrics_and_logs import JsonLines
+from sight.serve.metrics_and_logs import JsonLines, RepetitionFilter
 from sight.serve.tokens import PREFIX, SCOPES, TokenFile, parse_duration
 from tests.helpers.services import read_until_closed, running, serve_command
 from tests.helpers.sessions import make_stream
@@ -48,8 +48,8 @@ def bearer(text):
     return {"authorization": f"Bearer {text}"}
 
 
-def create(client, wearer, headers):
-    return client.put(f"/v1/wearers/{wearer}", json={"model": "toy@1"}, headers=headers)
+def create(client, wearer, headers, **options):
+    return client.put(f"/v1/wearers/{wearer}", json={"model": "toy@1", **options}, headers=headers)
 
 
 def test_concurrent_edits_lose_and_revive_no_token(book):
@@ -165,9 +165,11 @@ def test_a_token_creates_no_more_wearers_than_its_quota(client, book):
 
 def test_the_log_names_the_token_of_actions_and_refusals(client, book, caplog):
     reader, token = book.add(["read"])
+    ingester, other = book.add(["ingest"])
     with caplog.at_level(logging.INFO, "sight.serve"):
         handler = logging.StreamHandler(stream := StringIO())
         handler.setFormatter(JsonLines())
+        handler.addFilter(RepetitionFilter())
         logging.getLogger("sight.serve").addHandler(handler)
         try:
             create(client, "anna", client.owner)
@@ -176,6 +178,7 @@ def test_the_log_names_the_token_of_actions_and_refusals(client, book, caplog):
             client.delete("/v1/wearers/anna", headers=client.owner)
             for _ in range(100):
                 client.get("/v1/wearers")
+            create(client, "bela", bearer(ingester), method="none")
         finally:
             logging.getLogger("sight.serve").removeHandler(handler)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -187,7 +190,8 @@ def test_the_log_names_the_token_of_actions_and_refusals(client, book, caplog):
         ("deleted", client.token.id),
     ]
     assert lines[1]["action"] == "DELETE /v1/wearers/anna"
-    assert len(lines) < 30  # refusals of strangers do not fill the log
+    assert len(lines) < 30  # refusals of strangers neither fill the log nor hide those of others
+    assert (lines[-1]["token"], lines[-1]["action"]) == (other.id, "create bela")
     assert "sight_wrong" not in stream.getvalue()
 
 
@@ -208,11 +212,11 @@ def test_files_of_older_and_newer_versions(book):
 
 
 def test_a_chunk_of_another_wearer_is_refused_and_logged(client, book, caplog):
-    text, _ = book.add(["ingest"], ["lab-*"])
+    text, token = book.add(["ingest"], ["lab-*"])
     with (
         caplog.at_level(logging.WARNING, "sight.serve"),
         client.websocket_connect("/v1/ingest", headers=bearer(text)) as socket,
     ):
         socket.send_json({"type": "samples", "wearer": "anna", "seq": 1, "values": make_stream(0, 1).tolist()})
-        assert socket.receive_json()["error"] == DENIED
+        assert socket.receive_json()["error"] == token.denial("ingest")
     assert [record.action for record in caplog.records if record.message == "refused"] == ["samples anna"]

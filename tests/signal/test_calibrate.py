@@ -96,6 +96,14 @@ def test_nonwear_is_flagged_and_kept():
     assert np.flatnonzero(~windows.wear).tolist() == list(range(60, 180))
 
 
+def test_nonwear_counts_from_the_clock_of_the_recording():
+    whole = day()
+    later = replace(whole, time_s=whole.time_s + 450)
+    assert find_nonwear(later)[0].tolist() == [[3600 + 450, 3 * 3600 + 450]]
+    windows = prepare(later, rate_hz=5, window_s=60, stride_s=60)
+    assert np.flatnonzero(~windows.wear).tolist() == list(range(60, 180))
+
+
 def test_short_rest_and_gaps_count_as_worn():
     whole = day()
     short = replace(whole, values=whole.values[: 5 * 5400], time_s=whole.time_s[: 5 * 5400])

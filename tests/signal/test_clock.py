@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sight.signal import prepare
-from sight.signal.clock import drop_invalid
+from sight.signal.clock import RESTART_S, Clock, drop_invalid
 from sight.signal.sampling_rate import check_rate, estimate_rate, interval_facts
 from tests.helpers.signals import recording
 
@@ -26,6 +26,68 @@ def test_dropped_samples_are_counted():
     assert clean.labels.tolist() == [0, 1, 4, 7]
     assert (facts["duplicate_samples"], facts["backward_samples"], facts["nan_samples"]) == (1, 1, 2)
     assert (facts["gaps"], facts["gap_longest_s"]) == (1, pytest.approx(4.8))
+
+
+# --- clocks that go back ----------------------------------------------------------------------------------------------
+
+
+def set_back_times(rate_hz=10.0):
+    """Return times of 60 s, one sample far in the future, and 60 s more."""
+    steady = np.arange(1200) / rate_hz
+    return np.concatenate((steady[:600], [1e9], steady[600:]))
+
+
+def test_one_time_in_the_future_costs_ten_seconds():
+    time_s = set_back_times()
+    clean, facts = cleaned(recording(np.zeros(1201), time_s, 10.0, labels=np.arange(1201)))
+    lost = np.setdiff1d(time_s, clean.time_s)
+    assert lost.min() == 60.0
+    assert RESTART_S <= lost.max() - lost.min() + 0.1 <= RESTART_S + 0.2
+    assert (facts["samples"], facts["backward_samples"]) == (1201 - len(lost), len(lost))
+    assert (np.diff(clean.time_s) < 0).sum() == 1
+    assert clean.time_s[-1] == time_s[-1]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 5000])
+def test_what_is_kept_does_not_depend_on_the_chunks(size):
+    rng = np.random.default_rng(0)
+    time_s = np.concatenate([set_back_times() + start for start in (0, 5000, 30, 9000)])
+    time_s[rng.random(len(time_s)) < 0.02] = np.nan
+    late = rng.integers(1, len(time_s), 40)
+    time_s[late] = time_s[late - 1] - 0.3
+    values = np.zeros((len(time_s), 1))
+    whole = Clock(0.5)
+    expected = whole.push(values, time_s)
+    clock, kept, begins = Clock(0.5), [], []
+    for start in range(0, len(time_s), size):
+        clock = Clock(0.5).restore(clock.state())
+        part = clock.push(values[start : start + size], time_s[start : start + size])
+        kept.append(part[0])
+        begins.append(part[1])
+    np.testing.assert_array_equal(np.concatenate(kept), expected[0])
+    np.testing.assert_array_equal(np.concatenate(begins), expected[1])
+    assert clock.facts == whole.facts
+    assert sum(whole.facts.values()) == len(time_s)
+    assert (np.diff(time_s[expected[0]]) < 0).sum() >= 4
+
+
+def test_late_and_repeated_samples_start_no_stretch():
+    steady = np.arange(3000) / 10
+    late = np.concatenate((steady[:1000], steady[900:990], steady[1000:]))  # nine seconds again
+    stuck = np.concatenate((steady[:1000], np.full(500, 50.0), steady[1000:]))
+    apart = np.concatenate((steady[:1000], np.arange(0, 90, 3.0), steady[1000:]))  # not steady
+    for time_s in (late, stuck, apart):
+        clean, facts = cleaned(recording(np.zeros(len(time_s)), time_s, 10.0))
+        np.testing.assert_array_equal(clean.time_s, steady)
+        assert facts["backward_samples"] == len(time_s) - len(steady)
+
+
+def test_a_state_without_the_earlier_samples_is_restored():
+    clock = Clock(0.5)
+    clock.push(np.zeros((3, 1)), np.arange(3.0))
+    state = clock.state()
+    del state["earlier"]
+    assert Clock(0.5).restore(state).facts == clock.facts
 
 
 def test_a_valid_recording_is_not_copied():

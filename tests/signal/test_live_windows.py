@@ -46,6 +46,32 @@ def test_a_stride_longer_than_the_window_skips_as_prepare_does(chunk):
     np.testing.assert_array_equal(np.concatenate([part.time_s for part in parts]), expected.time_s)
 
 
+@pytest.mark.parametrize(("rate", "length"), [(50, 30), (20, 20), (50, 1)])
+def test_a_clock_that_is_set_back_gives_the_same_windows_live_and_offline(rate, length):
+    """One sample far in the future, then a clock that is set back by ten minutes."""
+    rng, steady = np.random.default_rng(0), np.arange(3000) / 50
+    time_s = np.concatenate((steady[:1500] + 900, [1e9], steady[1500:] + 900, steady + 300))
+    whole = recording(rng.normal(size=(len(time_s), 3)), time_s, 50, labels=np.repeat([0, 1], [3001, 3000]))
+    windowing = {"window_s": length / rate, "stride_s": length / rate, "rate_hz": rate}
+    expected = prepare(whole, **windowing)
+    live = make_windower(whole, length, windowing)
+    parts = [live.push(whole.values[i : i + 77], time_s[i : i + 77]) for i in range(0, len(time_s), 77)] + [
+        live.flush()
+    ]
+    for name in ("x", "time_s", "gap_before_s"):
+        np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(expected, name))
+    assert (expected.time_s[expected.label == 1] < 400).all()
+    assert 45 <= (expected.label == 1).sum() * expected.stride_s <= 50
+    assert live.dropped == expected.facts["backward_samples"]
+    assert 1000 <= live.dropped <= 1002
+
+
+def make_windower(whole, length, windowing):
+    if length == 1:
+        return FeatureWindower(rate_hz=whole.rate_hz, channels=3)
+    return Windower(rate_in_hz=whole.rate_hz, channels=3, **windowing)
+
+
 def test_live_calibration_equals_prepare():
     whole = irregular_recording(100)
     calibration = Calibration(scale=(1.02, 0.98, 1.01), offset=(0.05, -0.02, 0.01))

@@ -134,6 +134,20 @@ def memory(case: Case) -> None:
     )
 
 
+def declared_size(case: Case) -> None:
+    """Check that the state takes no more bytes than the method declares beforehand, if it declares a size."""
+    declared = case.unbound().max_state_bytes(case.source)
+    if declared is None:
+        return
+    adapter = case.fresh()
+    predict(adapter, case.x)
+    held = sum(array.nbytes for array in adapter.state().values())
+    case.require(
+        held <= declared,
+        f"declares at most {declared} bytes of state and holds {held}; correct _max_state_bytes.",
+    )
+
+
 def peek(case: Case) -> None:
     """Check that `peek` returns what the next `step` returns, and changes nothing."""
     adapter = case.fresh()
@@ -212,6 +226,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
         causality,
         peek,
         memory,
+        declared_size,
         constant_stream,
         one_class,
         gap,

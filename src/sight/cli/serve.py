@@ -76,6 +76,7 @@ def serve(
     """
     if ctx.invoked_subcommand is not None:
         return
+    _set_kernel_cache(data)
     from sight import params
     from sight.serve.backup import DATABASE
     from sight.serve.limits import Limits
@@ -136,7 +137,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
 
     from sight.serve.app import create_app
     from sight.serve.demo import demo_recordings, replay
-    from sight.serve.metrics_and_logs import log_config
+    from sight.serve.protocols import server_config
 
     class Server(uvicorn.Server):
         """Drains the service before connections are closed."""
@@ -155,23 +156,32 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
             await super().shutdown(sockets)
 
     recordings = demo_recordings() if demo else {}
-    config = uvicorn.Config(
-        create_app(service),
-        log_config=log_config(),
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws_max_size=service.limits.message_bytes,
-        ws_per_message_deflate=False,
-        timeout_graceful_shutdown=15,
-        **tls,
-    )
+    config = server_config(create_app(service), service.limits, **tls)
+    _raise_file_limit(service.limits.open_connections)
     # The manager's thread must not hold the interpreter for the usual 5 ms each time the event loop needs it.
     sys.setswitchinterval(5e-4)
     # The server raises the signal that stopped it again, and supervisors would take exit code 143 as a failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with suppress(KeyboardInterrupt):
         Server(config).run(sockets=[listener])
+
+
+def _set_kernel_cache(data: Path) -> None:
+    """Keep compiled steps in the data folder if the folder of the package, their usual place, is read-only."""
+    if not os.access(Path(__file__).parents[1] / "methods", os.W_OK):
+        os.environ.setdefault("NUMBA_CACHE_DIR", str(data.resolve() / "kernels"))
+
+
+def _raise_file_limit(connections: int) -> None:
+    """Raise the limit of open files, as far as the system permits, so that every permitted connection fits."""
+    with suppress(ImportError):  # not on Windows
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = connections + 512
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _demo_model(data: Path) -> Path:

@@ -88,6 +88,9 @@ class CompiledAdapter(OutputAdapter):
         fits = plain and z.shape == (len(p), head.shape[1]) and p.shape[1:] == head.shape[:1]
         return fits and self.backend.is_valid(z, p)
 
+    def _max_state_bytes(self, head: Array) -> int:
+        return self.layout.nbytes(head)
+
     def _own(self) -> dict[str, Any]:
         return self.states.state(0)
 

@@ -79,6 +79,11 @@ class Supports(Memory):
         self.entropy = np.zeros((classes, per_class), dtype)
         self.count = np.zeros(classes, np.int64)
 
+    @staticmethod
+    def nbytes(classes: int, dims: int, per_class: int, itemsize: int) -> int:
+        """Return the bytes that supports of this size take."""
+        return classes * (per_class * (dims + 1) * itemsize + 8)
+
     def add(self, feature: Array, label: int, entropy: float) -> bool:
         """Store a feature (D,) of a predicted class if it is certain enough; return whether it was stored."""
         place = int(self.count[label])

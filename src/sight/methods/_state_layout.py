@@ -71,6 +71,12 @@ class StateLayout:
         pairs = zip(arrays, stacks, strict=True)
         return arrays, {name: array[:, i] for array, names in pairs for i, name in enumerate(names)}
 
+    def nbytes(self, head: Array) -> int:
+        """Return the bytes of one wearer's state for a head (K, D)."""
+        sizes = {"KD": head.size, "K": len(head)}
+        item = np.dtype(self.dtype or head.dtype).itemsize
+        return sum(sizes[kind] * item if kind in sizes else 8 for kind in self.entries.values())
+
     # --- fused graph ------------------------------------------------------------------------------------------
 
     def graph_zeros(self, classes: int, dims: int) -> dict[str, Array]:

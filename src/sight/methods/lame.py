@@ -65,7 +65,7 @@ class LAME(OutputAdapter):
     name: ClassVar[str] = "lame"
     needs: ClassVar[Needs] = Needs(batch=True, gap="buffer emptied")
     rule: Literal["chunk", "stream"] = "chunk"
-    batch: PositiveInt = 32
+    batch: PositiveInt = 16
     kernel: Literal["rbf", "knn", "linear"] = "rbf"
     neighbours: PositiveInt = 5
     iterations: PositiveInt = 100
@@ -83,6 +83,10 @@ class LAME(OutputAdapter):
             return super()._refine(z, p)
         cuts = range(0, len(p), self.batch)
         return np.concatenate([p[:0], *(self._agreed(z[t : t + self.batch], p[t : t + self.batch]) for t in cuts)])
+
+    def _max_state_bytes(self, head: Array) -> int:
+        kept = self.batch * sum(head.shape) * head.itemsize + 8 if self.rule == "stream" else 0
+        return kept + 8 * self.batch**2  # the similarity of all windows of a chunk
 
     def _refine_one(self, z: Array, p: Array) -> Array:
         for buffer, row in ((self.features_, z), (self.probabilities_, p)):

@@ -26,5 +26,8 @@ class SourceOnly(OutputAdapter):
     def _reset(self) -> None:
         pass
 
+    def _max_state_bytes(self, head: Array) -> int:  # noqa: ARG002 - there is no state
+        return 0
+
     def _refine(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features are not used
         return p.copy()

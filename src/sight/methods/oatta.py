@@ -94,6 +94,9 @@ class OATTA(OutputAdapter):
         self.evidence_ = 0.0
         self.count_ = 0
 
+    def _max_state_bytes(self, head: Array) -> int:
+        return 8 * (len(head) ** 2 + len(head) + 2)
+
     def _refine_one(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features are not used
         self.count_ += 1
         if self.count_ == 1:

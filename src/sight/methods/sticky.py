@@ -47,6 +47,9 @@ class Sticky(OutputAdapter):
         self.belief_ = np.full(self.n_classes, 1 / self.n_classes, self.source.weight.dtype)
         self.count_ = 0
 
+    def _max_state_bytes(self, head: Array) -> int:
+        return 8 * (len(head) + 2)
+
     def _refine_one(self, z: Array, p: Array) -> Array:  # noqa: ARG002 - features are not used
         self.belief_ = p.copy() if self.count_ == 0 else self._filter(p, self.s)
         self.count_ += 1

@@ -94,6 +94,10 @@ class TCA(OutputAdapter):
         self.from_ = np.zeros(size)
         self.to_ = np.zeros(size)
 
+    def _max_state_bytes(self, head: Array) -> int:
+        classes, size = len(head), min(self.dims, int(head.shape[1]))
+        return Supports.nbytes(classes, size, self.M, 8) + 8 * (2 * size**2 + 3 * size + 1)
+
     def _refine_one(self, z: Array, p: Array) -> Array:
         feature = z.astype(np.float64) @ self._basis  # (m,)
         change = (feature - self.from_) @ self.map_ + self.to_ - feature

@@ -68,7 +68,9 @@ class ResultSummary:
         self.worn: Array = np.ones(len(windows), bool) if windows.wear is None else windows.wear.astype(bool)
         self.start_s: Array = windows.time_s
         own_end_s = windows.time_s + max(windows.window_s, windows.stride_s)
-        self.end_s: Array = np.minimum(own_end_s, np.append(windows.time_s[1:], np.inf))
+        next_s = np.append(windows.time_s[1:], np.inf)
+        next_s[next_s <= windows.time_s] = np.inf  # the clock was set back
+        self.end_s: Array = np.minimum(own_end_s, next_s)
         self.seconds: Array = self.end_s - self.start_s
         after_gap = np.flatnonzero(windows.gap_before_s[1:] > 0) + 1
         gap_end_s = windows.time_s[after_gap]

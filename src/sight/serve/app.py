@@ -19,14 +19,16 @@ from starlette.websockets import WebSocketClose
 from sight._version import __version__
 from sight.serve import routes, static_files
 from sight.serve.errors import Refused, StoreFailed, WrongSequence, describe
+from sight.serve.ingest_socket import IngestConnection
 from sight.serve.limits import WEARER_RULE
 from sight.serve.metrics_and_logs import log_failure
 from sight.serve.service import Service
-from sight.serve.sockets import IngestConnection, WatchConnection
+from sight.serve.watch_socket import WatchConnection
 
 #: Host names of this machine that a browser may use.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 DESCRIPTION = "Live activity recognition that adapts to the wearer. WebSockets: /v1/ingest and /v1/watch."
+BROKEN = "Expected headers host and origin with a valid address; use the address that the service printed."
 FOREIGN = "This request came from another site or names another host; use the address that the service printed."
 
 
@@ -35,7 +37,7 @@ def create_app(service: Service) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.start()
+        await service.start()
         try:
             yield
         finally:
@@ -85,11 +87,11 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        foreign = self._is_foreign(Headers(scope=scope))
-        if foreign:
+        refusal = self._refusal(Headers(scope=scope))
+        if refusal is not None:
             self.service.metrics.refused.labels("origin").inc()
         if scope["type"] == "websocket":
-            await (WebSocketClose(1008, FOREIGN) if foreign else self.app)(scope, receive, send)
+            await (self.app if refusal is None else WebSocketClose(1008, refusal[1]))(scope, receive, send)
             return
         started = False
 
@@ -102,7 +104,7 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        app = JSONResponse({"error": FOREIGN}, 403) if foreign else self.app
+        app = self.app if refusal is None else JSONResponse({"error": refusal[1]}, refusal[0])
         try:
             await app(scope, receive, send_with_headers)
         except Exception as error:
@@ -111,11 +113,16 @@ class Guard:
                 raise
             await response(scope, receive, send_with_headers)
 
-    def _is_foreign(self, headers: Headers) -> bool:
+    def _refusal(self, headers: Headers) -> tuple[int, str] | None:
+        """Return status and text for a request from another site or with a broken host or origin, else None."""
         host, origin = headers.get("host", ""), headers.get("origin")
-        if not self.service.requires_token and urlsplit(f"//{host}").hostname not in LOOPBACK:
-            return True
-        return origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        try:
+            name = urlsplit(f"//{host}").hostname
+            foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        except ValueError:
+            return 400, BROKEN
+        foreign = foreign or (not self.service.requires_token and name not in LOOPBACK)
+        return (403, FOREIGN) if foreign else None
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------

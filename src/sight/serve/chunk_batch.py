@@ -27,9 +27,11 @@ class BatchItem:
     index
         Position in the batch.
     seq, chunk, session
-        Number of the chunk, the chunk as applied, and the session of its wearer.
-    start_s
-        Time of its first sample if it comes without times.
+        Number of the chunk in the store, the chunk as applied, and the session of its wearer.
+    inputs
+        Its samples as the store keeps them.
+    start_s, dropped
+        Time of its first sample if it comes without times, and number of samples that are not used.
     windows, encoded, events
         Windows that it completes, their features and probabilities, and the predictions.
     """
@@ -38,7 +40,9 @@ class BatchItem:
     seq: int
     chunk: Chunk
     session: WearerSession
+    inputs: bytes
     start_s: float
+    dropped: int
     windows: Windows
     encoded: tuple[Array, Array] | None = None
     events: list[Event] = field(default_factory=list)
@@ -46,15 +50,20 @@ class BatchItem:
     def stored(self) -> StoredChunk:
         """Return the record for the store."""
         wearer, seq = self.chunk.wearer, self.seq
-        inputs = serialization.pack_inputs(wearer, seq, self.chunk.values, self.chunk.time_s)
         if not self.events:
-            return StoredChunk(wearer, seq, inputs)
+            return StoredChunk(wearer, seq, self.inputs)
         events = serialization.pack_events(wearer, seq, self.events)
-        return StoredChunk(wearer, seq, inputs, self.events[-1].window, events)
+        return StoredChunk(wearer, seq, self.inputs, self.events[-1].window, events)
+
+    @property
+    def digest(self) -> int:
+        """Digest of the samples."""
+        return serialization.digest_of(self.inputs)
 
     def ack(self) -> Ack:
         """Return the acknowledgement."""
-        return Ack(self.chunk, self.events, self.session.model.card.classes, self.session.rate_hz, self.start_s)
+        classes, rate_hz = self.session.model.card.classes, self.session.rate_hz
+        return Ack(self.chunk, self.events, classes, rate_hz, self.start_s, dropped=self.dropped)
 
 
 class ChunkBatch:
@@ -88,31 +97,39 @@ class ChunkBatch:
 
     def admit(self) -> None:
         """Check numbers and channels, and cut the samples into windows."""
-        applied: dict[tuple[str, int], int] = {}
+        applied: dict[tuple[str, int], BatchItem] = {}
         latest: dict[str, int] = {}
         for index, chunk in enumerate(self.chunks):
             wearer = chunk.wearer
             try:
                 session = self._find_session(wearer)
                 expected = latest.get(wearer, session.seq) + 1
-                seq = expected if chunk.seq is None else chunk.seq
+                seq = expected if chunk.seq is None else chunk.seq + session.offset
                 if seq < expected:
-                    self.repeats.append((index, seq, applied.get((wearer, seq))))
+                    first = applied.get((wearer, seq))
+                    session.check_repeat(chunk, seq, expected, None if first is None else first.digest)
+                    self.repeats.append((index, seq, None if first is None else first.index))
                     continue
                 if seq > expected or wearer in self.changed:
-                    raise WrongSequence(wearer, seq, expected)
+                    raise WrongSequence(wearer, seq - session.offset, expected - session.offset)
                 session.check_channels(chunk)
             except Exception as error:
                 self.outcomes[index] = error
                 continue
             try:
-                placed, start_s = session.place(chunk, seq), session.next_s
-                windows = session.cut(placed)
+                item = self._cut(index, seq, chunk, session)
             except Exception as error:  # the session may be half changed; the store has what was before
                 self.refuse(index, error)
                 continue
-            latest[wearer], applied[wearer, seq] = seq, index
-            self.items.append(BatchItem(index, seq, placed, session, start_s, windows))
+            latest[wearer], applied[wearer, seq] = seq, item
+            self.items.append(item)
+
+    def _cut(self, index: int, seq: int, chunk: Chunk, session: WearerSession) -> BatchItem:
+        """Push the samples of a chunk into its session."""
+        placed, start_s, dropped = session.place(chunk, seq), session.next_s, session.dropped
+        windows = session.cut(placed)
+        inputs = session.seal(placed, seq)
+        return BatchItem(index, seq, placed, session, inputs, start_s, session.dropped - dropped, windows)
 
     def predict(self) -> None:
         """Encode the windows of each model in one call, then predict chunk by chunk."""
@@ -123,12 +140,12 @@ class ChunkBatch:
             wearer = item.chunk.wearer
             try:
                 if wearer in failed:
-                    raise WrongSequence(wearer, item.seq, failed[wearer])
+                    raise WrongSequence(wearer, item.chunk.seq or 0, failed[wearer])
                 if item.index in errors:
                     raise errors[item.index]
-                item.events = item.session.predict(item.windows, item.encoded)
+                item.events = item.session.predict(item.windows, item.encoded, item.digest)
             except Exception as error:
-                failed.setdefault(wearer, item.seq)
+                failed.setdefault(wearer, item.chunk.seq or 0)
                 self.refuse(item.index, error)
             else:
                 self.items.append(item)

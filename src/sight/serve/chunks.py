@@ -83,6 +83,8 @@ class Ack:
         Nominal rate of the samples, and the time of the first if the client gave none.
     duplicate
         Whether the chunk had been applied before; then nothing was changed and `events` are those of the first time.
+    dropped
+        Samples that were not used because their time does not increase; None if that is no longer known.
     """
 
     chunk: Chunk
@@ -91,6 +93,7 @@ class Ack:
     rate_hz: float
     start_s: float = 0.0
     duplicate: bool = False
+    dropped: int | None = None
 
     @property
     def wearer(self) -> str:

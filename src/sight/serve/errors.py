@@ -5,6 +5,9 @@ from __future__ import annotations
 
 #: The same text for a token that is missing, wrong or removed.
 DENIED = "This needs a token that permits it; send it as 'Authorization: Bearer TOKEN'."
+METHOD_DENIED = (
+    "Another method than the default, or other params, needs a token with the scope admin; leave out method and params."
+)
 INTERNAL = "Internal error; see the log of the service."
 
 
@@ -74,6 +77,20 @@ class WrongSequence(Conflict):
 
     def __init__(self, wearer: str, got: int, expected: int) -> None:
         super().__init__(f"{wearer}: expected chunk {expected}, got {got}; send the chunks between first.")
+        self.expected = expected
+
+
+class ReusedNumber(WrongSequence):
+    """A chunk with a number that was applied before, whose content differs or cannot be compared any more."""
+
+    reason = "reused"
+
+    def __init__(self, wearer: str, got: int, expected: int) -> None:
+        Conflict.__init__(
+            self,
+            f"{wearer}: chunk {got} was applied before, with other content or too long ago to compare; continue with "
+            f"chunk {expected}, or start a new sequence with POST /v1/wearers/{wearer}/sequence.",
+        )
         self.expected = expected
 
 

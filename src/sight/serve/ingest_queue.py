@@ -129,6 +129,7 @@ class IngestQueue:
                 self.metrics.chunks.labels(str(outcome.duplicate).lower()).inc()
                 self.metrics.latency.observe(latency_s)
                 self.metrics.windows.inc(0 if outcome.duplicate else len(outcome.events))
+                self.metrics.dropped.inc(0 if outcome.duplicate else outcome.dropped or 0)
                 try:
                     self.on_ack(outcome, latency_ms)
                 except Exception:

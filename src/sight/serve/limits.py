@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields
 
 from sight.serve.errors import Refused
 
-#: Regular expression of a wearer's name.
-WEARER = r"[A-Za-z0-9._-]{1,64}"
+#: Regular expression of a wearer's name, and its greatest length. Names of dots alone would change the path of a URL.
+WEARER, WEARER_LENGTH = r"\.*[A-Za-z0-9_-][A-Za-z0-9._-]*", 64
 #: Most buckets of a rate limiter; beyond it the least recently used is dropped.
 MAX_BUCKETS = 100_000
-WEARER_RULE = "The name of a wearer has 1 to 64 letters, digits, ., _ or -."
+WEARER_RULE = "The name of a wearer has 1 to 64 letters, digits, ., _ or -, and not dots alone."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +25,8 @@ class Limits:
     ----------
     message_bytes
         Largest request body and largest WebSocket message.
+    message_chunks
+        Most chunks in one binary message.
     samples
         Most samples in one chunk.
     chunks_per_s
@@ -33,8 +35,14 @@ class Limits:
         Chunks per second of one WebSocket; a faster one is read more slowly.
     wearers
         Most wearers stored.
+    state_bytes
+        Most bytes that the method of one wearer may hold; a wearer that would need more is not created.
     connections
-        Most open WebSockets.
+        Most open WebSockets that have shown a token.
+    unauthenticated
+        Most open WebSockets that have not; the oldest is closed for a new one.
+    open_connections
+        Most open connections of any kind; the one that has waited longest for its headers is closed for a new one.
     queue
         Most chunks waiting to be processed; beyond it chunks are refused with status 503.
     time_s
@@ -44,11 +52,15 @@ class Limits:
     """
 
     message_bytes: int = 1 << 20
+    message_chunks: int = 1_000
     samples: int = 20_000
     chunks_per_s: float = 100.0
     connection_chunks_per_s: float = 10_000.0
     wearers: int = 10_000
+    state_bytes: int = 4 << 20
     connections: int = 1_000
+    unauthenticated: int = 100
+    open_connections: int = 2_000
     queue: int = 20_000
     time_s: float = 1e10
     value: float = 1e9
@@ -69,9 +81,9 @@ def check_wearer(name: str) -> str:
     >>> check_wearer("../etc")
     Traceback (most recent call last):
     ...
-    sight.serve.errors.Refused: The name of a wearer has 1 to 64 letters, digits, ., _ or -.
+    sight.serve.errors.Refused: The name of a wearer has 1 to 64 letters, digits, ., _ or -, and not dots alone.
     """
-    if not re.fullmatch(WEARER, name):
+    if len(name) > WEARER_LENGTH or not re.fullmatch(WEARER, name):
         raise Refused("wearer", WEARER_RULE)
     return name
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from sight.serve.chunks import Ack, Chunk, check_limits
 from sight.serve.errors import Refused
@@ -31,6 +32,8 @@ from sight.serve.schemas import Samples
 from sight.stream.event_json import as_json
 
 MAGIC = b"SGT1"
+#: Most fields of a JSON object; none has as many.
+MAX_FIELDS = 16
 _HEADER = struct.Struct("<BBHIQd")
 _SEQ, _START, _TIMES = 1, 2, 4
 
@@ -60,8 +63,11 @@ def unpack(message: bytes, limits: Limits) -> list[Chunk]:
     """Return all chunks of a binary message; raise `Refused` if any of them cannot be read or exceeds the limits."""
     if message[:4] != MAGIC or len(message) == len(MAGIC):
         raise Refused("frame", "Expected a binary message that starts with SGT1 and contains a chunk.")
-    offset, chunks = len(MAGIC), []
+    offset, chunks = len(MAGIC), list[Chunk]()
     while offset < len(message):
+        if len(chunks) >= limits.message_chunks:
+            text = f"Expected at most {limits.message_chunks} chunks in a message, got more; send several messages."
+            raise Refused("chunks", text, 413)
         if offset + _HEADER.size > len(message):
             raise Refused("frame", f"Expected a header of {_HEADER.size} bytes at byte {offset}, the message ends.")
         length, flags, channels, n, seq, t0 = _HEADER.unpack_from(message, offset)
@@ -97,7 +103,10 @@ def chunk_from_json(wearer: str, samples: Samples, limits: Limits) -> Chunk:
 def parse(adapter: TypeAdapter[Any], text: str | bytes) -> Any:
     """Validate JSON strictly; raise `Refused` with the first mistake, without repeating the input."""
     try:
-        return adapter.validate_json(text)
+        content = from_json(text, allow_inf_nan=False)
+        if isinstance(content, dict) and len(content) > MAX_FIELDS:  # each unknown field would be an error of its own
+            raise Refused("json", f"Expected JSON as described in /openapi.json, got {len(content)} fields.")
+        return adapter.validate_python(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         location = ".".join(str(part) for part in first["loc"][:4])[:80]
@@ -106,6 +115,11 @@ def parse(adapter: TypeAdapter[Any], text: str | bytes) -> Any:
             problem = f"unknown field; expected one of {', '.join(_fields(adapter, str(first['loc'][0])))}"
         prefix = f"{location}: " if location else ""
         raise Refused("json", f"Expected JSON as described in /openapi.json; {prefix}{problem}.") from None
+    except Refused:
+        raise
+    except ValueError as error:
+        problem = str(error).splitlines()[0][:160]
+        raise Refused("json", f"Expected JSON as described in /openapi.json; {problem}.") from None
 
 
 def _fields(adapter: TypeAdapter[Any], message_type: str) -> list[str]:
@@ -117,9 +131,9 @@ def _fields(adapter: TypeAdapter[Any], message_type: str) -> list[str]:
 
 
 def ack_json(ack: Ack, latency_ms: float) -> dict[str, Any]:
-    """Return number, duplicate flag and events of an acknowledgement as plain JSON values."""
+    """Return number, duplicate flag, dropped samples and events of an acknowledgement as plain JSON values."""
     events = [as_json(event, ack.classes, latency_ms) for event in ack.events]
-    return {"seq": ack.seq, "duplicate": ack.duplicate, "events": events}
+    return {"seq": ack.seq, "duplicate": ack.duplicate, "dropped": ack.dropped, "events": events}
 
 
 def dumps(content: Any) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 import traceback
-from collections.abc import Mapping
+from collections import Counter as Counts
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from sight.serve.errors import StoreFailed, describe
+from sight.serve.limits import RateLimiter
 
 log = logging.getLogger("sight.serve")
 #: Id of the token of the request or WebSocket that is being processed; each line of the log carries it.
@@ -39,6 +42,9 @@ class Metrics:
         self._registry = registry = CollectorRegistry()
         self.chunks = Counter("sight_chunks", "Chunks acknowledged.", ["duplicate"], registry=registry)
         self.windows = Counter("sight_windows", "Windows predicted.", registry=registry)
+        self.dropped = Counter(
+            "sight_samples_dropped", "Samples not used because their time does not increase.", registry=registry
+        )
         self.refused = Counter("sight_refused", "Requests and chunks refused.", ["reason"], registry=registry)
         self.latency = Histogram(
             "sight_latency_seconds",
@@ -81,6 +87,37 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class RepetitionFilter(logging.Filter):
+    """Passes warnings and errors of one kind and token at a limited rate; the next line counts those left out.
+
+    Examples
+    --------
+    >>> repetitions = RepetitionFilter(per_s=1.0, burst_s=2.0, clock=lambda: 0.0)
+    >>> record = logging.makeLogRecord({"levelno": logging.WARNING, "msg": "invalid request"})
+    >>> [repetitions.filter(record) for _ in range(3)]
+    [True, True, False]
+    """
+
+    def __init__(self, per_s: float = 0.5, burst_s: float = 20.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._limiter = RateLimiter(per_s, burst_s, clock)
+        self._left_out: Counts[str] = Counts()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to write a record."""
+        if record.levelno < logging.WARNING:
+            return True
+        exception = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        token = getattr(record, "token", token_id.get())
+        kind = f"{record.name} {record.levelno} {str(record.msg)[:200]} {exception} {token}"
+        if self._limiter.delay_s(kind):
+            self._left_out[kind] += 1
+            return False
+        if left_out := self._left_out.pop(kind, 0):
+            record.left_out = left_out
+        return True
+
+
 def log_failure(error: Exception, event: str, extra: Mapping[str, Any]) -> None:
     """Log an internal error, or the cause of a failure of the store; errors of clients are not logged."""
     if isinstance(error, StoreFailed):
@@ -90,13 +127,14 @@ def log_failure(error: Exception, event: str, extra: Mapping[str, Any]) -> None:
 
 
 def log_config() -> dict[str, Any]:
-    """Return a logging configuration that writes records of sight and uvicorn as JSON lines to standard error."""
-    levels = {"sight.serve": "INFO", "uvicorn": "WARNING"}
+    """Return a logging configuration that writes records of sight, uvicorn and asyncio as JSON lines to stderr."""
+    levels = {"sight.serve": "INFO", "uvicorn": "WARNING", "asyncio": "ERROR"}
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": JsonLines}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+        "filters": {"repetitions": {"()": RepetitionFilter}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json", "filters": ["repetitions"]}},
         "loggers": {
             name: {"handlers": ["stderr"], "level": lowest, "propagate": False} for name, lowest in levels.items()
         },

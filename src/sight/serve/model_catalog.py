@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +15,11 @@ import numpy as np
 
 from sight.base import Adapter, Source
 from sight.card import ModelCard, require_card
+from sight.methods._compiled_adapter import CompiledAdapter
 from sight.ops import choices
 from sight.registry import method
 from sight.serve.errors import UnknownModel
+from sight.signal.windows import whole_samples
 from sight.sources import load
 from sight.sources.onnx import OnnxSource
 from sight.types import Array
@@ -76,6 +79,14 @@ class Model:
                 self._templates.clear()
             self._templates[key] = method(name, **params).bind(self.source)
         return copy(self._templates[key]).reset()
+
+    def warm_up(self, name: str) -> None:
+        """Encode a window, and refine it if the method is compiled; errors are left to the first wearer."""
+        shape = len(self.card.channels), whole_samples(self.card.window_s, self.card.rate_hz)
+        with suppress(ValueError, TypeError, ModuleNotFoundError), np.errstate(all="ignore"):
+            adapter = method(name)
+            if isinstance(adapter, CompiledAdapter):
+                adapter.bind(self.source).step(np.zeros((1, *shape), np.float32))
 
     def differences(self, other: Model) -> list[str]:
         """Return what prevents a state of this model from being used with another; empty if nothing does."""
@@ -142,8 +153,12 @@ def _files(path: Path) -> list[Path]:
 def _name(file: Path) -> tuple[str, str]:
     """Return name and version; the version is empty if the file name has none."""
     name, _, version = file.stem.partition("@")
-    clean = [re.sub(r"[^A-Za-z0-9._-]+", "-", part) for part in (name, version)]
-    return clean[0] or "model", clean[1]
+    return _clean(name) or "model", _clean(version)
+
+
+def _clean(text: str) -> str:
+    """Return a part of a model's identity, which appears in logs, pages and file names, without other characters."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:64]
 
 
 def _read(file: Path) -> Model:
@@ -151,7 +166,7 @@ def _read(file: Path) -> Model:
     card = require_card(source, file)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     name, version = _name(file)
-    version = version or str(card.training.get("version", "")) or f"h{digest[:8]}"
+    version = version or _clean(str(card.training.get("version", ""))) or f"h{digest[:8]}"
     return Model(name, version, digest, source, card)
 
 

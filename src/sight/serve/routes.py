@@ -7,15 +7,17 @@ from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request, Response, Security
+from fastapi.responses import StreamingResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import TypeAdapter
 
 from sight.serve import schemas
 from sight.serve.chunks import LAST_SEQ, Chunk, check_limits
 from sight.serve.errors import DENIED, Refused
-from sight.serve.limits import WEARER
+from sight.serve.limits import WEARER, WEARER_LENGTH
 from sight.serve.message_format import ack_json, chunk_from_json, dumps, parse
 from sight.serve.metrics_and_logs import log, token_id
+from sight.serve.reader import PAGE_EVENTS
 from sight.serve.service import Service
 from sight.serve.tokens import Token
 from sight.stream.event_json import as_json
@@ -46,7 +48,9 @@ def service_of(request: Request) -> Service:
     return service
 
 
-Wearer = Annotated[str, Path(pattern=f"^{WEARER}$", description="Name of the wearer.", examples=["lab-07"])]
+Wearer = Annotated[
+    str, Path(pattern=f"^{WEARER}$", max_length=WEARER_LENGTH, description="Name of the wearer.", examples=["lab-07"])
+]
 ServiceOf = Annotated[Service, Depends(service_of)]
 
 
@@ -62,7 +66,7 @@ def permits(scope: str | None) -> Any:
         if token is None or not token.permits(scope, request.path_params.get("wearer")):
             client = request.client.host if request.client else None
             text = DENIED if token is None else token.denial(scope)
-            raise service.deny(token, f"{request.method} {request.url.path}", client, text)
+            raise service.deny(token, f"{request.method} {request.url.path}", text, client)
         token_id.set(token.id)
         return token
 
@@ -155,8 +159,11 @@ async def models(service: ServiceOf) -> schemas.ModelsOut:
 async def wearers(service: ServiceOf, token: Annotated[Token, permits("read")]) -> Response:
     """List the wearers that the token may read, with their latest prediction."""
     rows = await service.queue.call(service.manager.wearers)
-    readable = [row for row in rows if token.permits("read", row["wearer"])]
-    return Response(dumps({"wearers": readable}), media_type=JSON)
+
+    def text() -> str:
+        return dumps({"wearers": [row for row in rows if token.permits("read", row["wearer"])]})
+
+    return Response(await service.reader.call(text), media_type=JSON)
 
 
 @per_wearer.put(
@@ -168,8 +175,15 @@ async def wearers(service: ServiceOf, token: Annotated[Token, permits("read")]) 
 async def create(
     request: Request, service: ServiceOf, wearer: Wearer, token: Annotated[Token, permits("ingest")]
 ) -> schemas.WearerInfoOut:
-    """Create a wearer. Repeating the request changes nothing; other arguments for an existing wearer are a conflict."""
+    """Create a wearer. Repeating the request changes nothing; other arguments for an existing wearer are a conflict.
+
+    Another `method` than the default, and `params`, need the scope admin too.
+    """
     options: schemas.Create = await _read_json(request, _CREATE)
+    if options.method and token.permits(
+        "admin", wearer
+    ):  # its step may have to be compiled; no chunk should wait for it
+        await service.reader.call(service.manager.models.get(options.model).warm_up, options.method)
     created, info = await service.queue.call(service.create, token, wearer, **options.model_dump())
     if created:
         log.info("created", extra={"wearer": wearer, "model": info["model"], "method": info["method"]})
@@ -230,12 +244,25 @@ async def events(
     service: ServiceOf,
     wearer: Wearer,
     after: Annotated[int, Query(ge=-1, le=LAST_SEQ, description="Number of the last window you have.")] = -1,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Most events to return.")] = 1000,
+    limit: Annotated[int, Query(ge=1, le=PAGE_EVENTS, description="Most events to return.")] = PAGE_EVENTS,
 ) -> Response:
-    """Return stored predictions of windows numbered above `after`, oldest first."""
+    """Return stored predictions of windows numbered above `after`, oldest first; `next` continues on the next page."""
     info = await service.queue.call(service.manager.info, wearer)
-    stored = await service.queue.call(service.manager.events, wearer, after, limit)
-    return Response(dumps({"events": [as_json(event, info["classes"]) for event in stored]}), media_type=JSON)
+    stored = await service.reader.events(wearer, after, limit)
+
+    def text() -> str:
+        following = stored[-1].window if len(stored) == limit else None
+        return dumps({"events": [as_json(event, info["classes"]) for event in stored], "next": following})
+
+    return Response(await service.reader.call(text), media_type=JSON)
+
+
+@per_wearer.post("/sequence", summary="Start a new sequence of chunks", dependencies=[permits("ingest")])
+async def sequence(service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
+    """Let the next chunk be number 1, for a sender that has lost its count; what was learned and stored stays."""
+    info = await service.queue.call(service.manager.start_sequence, wearer)
+    log.info("sequence started", extra={"wearer": wearer})
+    return schemas.WearerInfoOut(**info)
 
 
 @per_wearer.post("/reset", summary="Reset a wearer", dependencies=[permits("admin")])
@@ -270,16 +297,17 @@ async def move(request: Request, service: ServiceOf, wearer: Wearer) -> schemas.
 )
 async def export(service: ServiceOf, wearer: Wearer) -> Response:
     """Return all stored data of a wearer as a zip archive."""
-    content = await service.queue.call(service.manager.export, wearer)
-    log.info("exported", extra={"wearer": wearer, "bytes": len(content)})
+    session = await service.queue.call(service.manager.export, wearer)
+    log.info("exported", extra={"wearer": wearer})
     headers = {"content-disposition": f'attachment; filename="{wearer}.zip"'}
-    return Response(content, media_type="application/zip", headers=headers)
+    return StreamingResponse(service.reader.archive(session), media_type="application/zip", headers=headers)
 
 
 @per_wearer.delete("", summary="Delete a wearer", status_code=204, dependencies=[permits("admin")])
 async def delete(service: ServiceOf, wearer: Wearer) -> Response:
     """Delete all data of a wearer."""
     await service.queue.call(service.manager.delete, wearer)
+    service.subscriptions.end(wearer, f"The wearer {wearer!r} was deleted.")
     log.info("deleted", extra={"wearer": wearer})
     return Response(status_code=204)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from sight.serve.chunks import LAST_SEQ
-from sight.serve.limits import WEARER
+from sight.serve.limits import WEARER, WEARER_LENGTH
 
+MAX_PARAMS = 64
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Row = Annotated[list[Finite], Field(fail_fast=True)]  # the first wrong value ends the validation
 ChunkNumber = Annotated[int, Field(strict=True, ge=1, le=LAST_SEQ)]
-WearerName = Annotated[str, Field(pattern=f"^{WEARER}$", examples=["lab-07"])]
+WearerName = Annotated[str, Field(pattern=f"^{WEARER}$", max_length=WEARER_LENGTH, examples=["lab-07"])]
 
 
 class Strict(BaseModel):
@@ -32,8 +34,10 @@ class Samples(Strict):
     seq: ChunkNumber | None = Field(
         None, description="Number of the chunk, from 1; a repeated one is not applied twice."
     )
-    time_s: list[Finite] | None = Field(None, min_length=1, description="Time of each sample, in seconds.")
-    values: list[list[Finite]] = Field(min_length=1, description="One row for each sample, in the model's channels.")
+    time_s: Row | None = Field(None, min_length=1, description="Time of each sample, in seconds.")
+    values: Annotated[list[Row], Field(fail_fast=True)] = Field(
+        min_length=1, description="One row for each sample, in the model's channels."
+    )
 
 
 class Create(Strict):
@@ -44,11 +48,19 @@ class Create(Strict):
     )
     method: str | None = Field(None, max_length=64, description="Registry name of the method.")
     params: dict[str, bool | int | float | str | None] = Field(
-        default_factory=dict, max_length=64, description="Hyper-parameters of the method."
+        default_factory=dict, max_length=MAX_PARAMS, description="Hyper-parameters of the method."
     )
     rate_hz: Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)] | None = Field(
         None, description="Nominal rate of the samples that will be sent; the model's rate if absent."
     )
+
+    @field_validator("params", mode="before")
+    @classmethod
+    def _few_params(cls, params: Any) -> Any:
+        """Refuse too many params before each of them is validated."""
+        if isinstance(params, dict) and len(params) > MAX_PARAMS:
+            raise ValueError(f"expected at most {MAX_PARAMS} params, got {len(params)}")
+        return params
 
 
 class Move(Strict):
@@ -100,6 +112,9 @@ class AckOut(BaseModel):
 
     seq: int
     duplicate: bool = Field(description="True if this number had been applied before; nothing was changed.")
+    dropped: int | None = Field(
+        description="Samples that were not used because their time does not increase; null for an earlier chunk."
+    )
     events: list[EventOut]
 
 
@@ -136,6 +151,8 @@ class WearerInfoOut(WearerOut):
     rate_hz: float
     seq: int = Field(description="Number of the last chunk applied; the next one is one higher.")
     count: int = Field(description="Windows predicted so far.")
+    samples: int = Field(description="Samples used so far.")
+    dropped: int = Field(description="Samples that were not used because their time does not increase.")
     classes: list[str]
     channels: list[str]
     units: list[str]
@@ -162,6 +179,7 @@ class EventsOut(BaseModel):
     """Stored predictions, oldest first."""
 
     events: list[EventOut]
+    next: int | None = Field(description="Value of `after` for the next page; null if there are no more events.")
 
 
 class ModelOut(BaseModel):

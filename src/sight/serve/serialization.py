@@ -59,6 +59,11 @@ def unseal(sealed: bytes, *place: object) -> bytes:
     return content
 
 
+def digest_of(sealed: bytes) -> int:
+    """Return the digest of a sealed record, as a number of 64 bits."""
+    return int.from_bytes(sealed[1:_SEAL_BYTES], "little")
+
+
 def _digest(content: bytes, place: tuple[object, ...]) -> bytes:
     digest = blake2b("/".join(map(str, place)).encode(), digest_size=8)
     digest.update(content)

@@ -10,21 +10,22 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sight.serve.chunks import Chunk
-from sight.serve.errors import DENIED, Refused, ServiceError, StoreFailed
+from sight.serve.errors import METHOD_DENIED, Refused, ServiceError, StoreFailed
 from sight.serve.ingest_queue import IngestQueue
 from sight.serve.limits import RateLimiter
+from sight.serve.message_format import dumps
 from sight.serve.metrics_and_logs import Metrics, log
+from sight.serve.reader import Reader
 from sight.serve.session_manager import SessionManager
 from sight.serve.subscriptions import HISTORY, Subscriptions
 from sight.serve.tokens import LOCAL, Token, TokenFile
+from sight.serve.wearer_creation import WearerOptions
 from sight.stream.event_json import as_json
 from sight.types import Event
 
 if TYPE_CHECKING:
     from sight.serve.sockets import Connection
 
-#: Refusals of one token that are logged per second, on average; ten times as many at once.
-REFUSALS_PER_S = 1.0
 #: Seconds between two checks of the store, and for which the result of one is used by ``/readyz``.
 CHECK_S, CHECK_VALID_S = 10.0, 1.0
 #: Seconds that open sockets get to send their last messages when the service stops.
@@ -54,21 +55,23 @@ class Service:
         self.metrics = Metrics()
         self.subscriptions = Subscriptions(self._send_adaptation)
         self.queue = IngestQueue(manager, self.metrics, self.limits.queue, self.subscriptions.publish)
+        self.reader = Reader(manager, self.queue)
         self.ground_truth: dict[str, dict[str, Any]] = {}
         self.wearer_rate = RateLimiter(self.limits.chunks_per_s)
         self.connection_rate = RateLimiter(self.limits.connection_chunks_per_s, burst_s=1.0)
-        self._refusal_rate = RateLimiter(REFUSALS_PER_S)
         self.ready = False
         self._require_token = require_token
         self._sockets: set[Connection] = set()
+        self._strangers: dict[Connection, None] = {}  # sockets that have not shown a token, oldest first
         self._tasks: set[asyncio.Task[None]] = set()
         self._store_checked, self._store_error = -math.inf, ""
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Start on the running event loop."""
+    async def start(self) -> None:
+        """Start on the running event loop; ready once the kernels are compiled and the list of wearers is read."""
         self.queue.start()
+        await self.queue.call(self.manager.warm_up)
         self.ready = True
         self._start_task(self._check_store_regularly())
         log.info("ready", extra={"models": [model.id for model in self.manager.models], **self.manager.store.info})
@@ -79,10 +82,10 @@ class Service:
             return
         self.ready = False
         log.info("draining", extra={"sockets": len(self._sockets)})
-        for connection in tuple(self._sockets):
+        for connection in (*self._sockets, *self._strangers):
             connection.stop()
         end = time.monotonic() + DRAIN_S
-        while self._sockets and time.monotonic() < end:
+        while (self._sockets or self._strangers) and time.monotonic() < end:
             await asyncio.sleep(0.01)
         await self.queue.drain()
 
@@ -93,6 +96,7 @@ class Service:
             task.cancel()
         await self.queue.call(self.manager.close)
         await self.queue.stop()
+        self.reader.close()
         log.info("closed")
 
     async def check_ready(self) -> None:
@@ -129,17 +133,30 @@ class Service:
         task.add_done_callback(self._tasks.discard)
 
     @contextmanager
-    def track(self, connection: Connection, path: str) -> Iterator[bool]:
-        """Count a socket while it is open; yield whether it is accepted."""
-        accepted = self.ready and len(self._sockets) < self.limits.connections
-        self._sockets.add(connection)
+    def track(self, connection: Connection, path: str) -> Iterator[None]:
+        """Count a socket while it is open; if too many have not shown a token, the oldest of those is closed."""
+        if connection.token is None:
+            self._strangers[connection] = None
+        if len(self._strangers) > self.limits.unauthenticated:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.turn_away()
         gauge = self.metrics.sockets.labels(path)
         gauge.inc()
         try:
-            yield accepted
+            yield
         finally:
             gauge.dec()
             self._sockets.discard(connection)
+            self._strangers.pop(connection, None)
+
+    def enter(self, connection: Connection) -> bool:
+        """Count a socket that has shown a token; return whether there is room for it."""
+        self._strangers.pop(connection, None)
+        if not self.ready or len(self._sockets) >= self.limits.connections:
+            return False
+        self._sockets.add(connection)
+        return True
 
     # --- permissions --------------------------------------------------------------------------------------------------
 
@@ -175,22 +192,22 @@ class Service:
         try:
             yield
         except ValueError:
-            if self._refusal_rate.delay_s("tokens") == 0:
-                log.error("tokens unreadable", exc_info=True)
+            log.error("tokens unreadable", exc_info=True)
             raise Refused("tokens", "The service cannot read its tokens; see its log.", 503) from None
 
-    def deny(self, token: Token | None, action: str, client: str | None = None, text: str = DENIED) -> Refused:
-        """Return the error of an action that a token does not permit, and log it; repeated refusals are thinned."""
-        if self._refusal_rate.delay_s(token.id if token else "") == 0:
-            log.warning("refused", extra={"token": token and token.id, "action": action[:200], "client": client})
+    def deny(self, token: Token | None, action: str, text: str, client: str | None = None) -> Refused:
+        """Return the error of an action that a token does not permit, and log it."""
+        log.warning("refused", extra={"token": token and token.id, "action": action[:200], "client": client})
         return Refused("token", text, 401 if token is None else 403)
 
     def create(self, token: Token, wearer: str, **options: Any) -> tuple[bool, dict[str, Any]]:
         """Create a wearer with `SessionManager.create`; return whether it is new, and its description.
 
-        Raises `Refused` if the token may not create any more.
+        Raises `Refused` if the token may not create any more, or not with this method and params.
         """
         is_new, most = wearer not in self.manager, token.max_wearers
+        if is_new and not token.permits("admin", wearer) and not WearerOptions(**options).is_default_method:
+            raise self.deny(token, f"create {wearer}", METHOD_DENIED)
         if is_new and most is not None and sum(token.permits(None, name) for name in self.manager.names()) >= most:
             text = f"Expected at most {most} wearers of this token; delete one, or use another token."
             raise Refused("wearers", text, 409)
@@ -199,7 +216,7 @@ class Service:
     def admit(self, token: Token, chunk: Chunk) -> None:
         """Raise `Refused` if the token does not permit the chunk, or the wearer's chunks come too fast."""
         if not token.permits("ingest", chunk.wearer):
-            raise self.deny(token, f"samples {chunk.wearer}")
+            raise self.deny(token, f"samples {chunk.wearer}", token.denial("ingest"))
         if not self.ready:
             raise Refused("busy", "The service is stopping; send the same chunk again later.", 503)
         if delay_s := self.wearer_rate.delay_s(chunk.wearer):
@@ -208,15 +225,19 @@ class Service:
 
     # --- subscriptions ------------------------------------------------------------------------------------------------
 
-    async def hello(self, wearer: str) -> dict[str, Any]:
-        """Return the first message to a subscriber: description, adaptation and latest events of the wearer."""
-        info, events = await self.queue.call(self._latest, wearer)
-        history = [as_json(event, info["classes"]) for event in events]
-        return {"type": "hello", **info, "history": history, "truth": self.ground_truth.get(wearer)}
+    async def hello(self, wearer: str) -> tuple[str, int]:
+        """Return the first message to a subscriber, and the number of its last window, -1 if there is none.
 
-    def _latest(self, wearer: str) -> tuple[dict[str, Any], list[Event]]:
-        info = self.manager.info(wearer, adaptation=True)
-        return info, self.manager.events(wearer, after=info["count"] - HISTORY - 1, limit=HISTORY)
+        It has the description, the adaptation and the latest events of the wearer.
+        """
+        info = await self.queue.call(self.manager.info, wearer, adaptation=True)
+        events = await self.reader.events(wearer, info["count"] - HISTORY - 1, HISTORY)
+        text = await self.reader.call(self._hello_text, info, events)
+        return text, events[-1].window if events else -1
+
+    def _hello_text(self, info: dict[str, Any], events: list[Event]) -> str:
+        history = [as_json(event, info["classes"]) for event in events]
+        return dumps({"type": "hello", **info, "history": history, "truth": self.ground_truth.get(info["wearer"])})
 
     def _send_adaptation(self, wearer: str) -> None:
         """Send a summary of the adaptation to the subscribers of a wearer, when the manager's thread is free."""

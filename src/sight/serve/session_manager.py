@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 from zlib import crc32
 
+from sight import registry
 from sight.serve import serialization
 from sight.serve.chunk_batch import ChunkBatch, Outcome
 from sight.serve.chunks import Ack, Chunk
@@ -23,10 +24,10 @@ from sight.serve.errors import Conflict, Refused, ServiceError, StoreFailed, Unk
 from sight.serve.limits import Limits, check_wearer
 from sight.serve.model_catalog import ModelCatalog
 from sight.serve.store import Store, StoredWearer
-from sight.serve.wearer_archive import archive
+from sight.serve.wearer_archive import StoredSession
 from sight.serve.wearer_creation import WearerOptions, new_session
 from sight.serve.wearer_index import WearerIndex
-from sight.serve.wearer_session import WearerSession, ignore_overflow, resume
+from sight.serve.wearer_session import UNKNOWN, WearerSession, ignore_overflow, resume
 from sight.types import Event
 
 #: Chunks in the log after which a snapshot is taken however few windows they completed.
@@ -136,7 +137,7 @@ class SessionManager:
             events = [] if sealed is None else serialization.unpack_events(chunk.wearer, seq, sealed)
         except (ServiceError, StoreFailed) as error:
             return error
-        return Ack(replace(chunk, seq=seq), events, session.model.card.classes, session.rate_hz, duplicate=True)
+        return Ack(chunk, events, session.model.card.classes, session.rate_hz, duplicate=True)
 
     # --- wearers --------------------------------------------------------------------------------------------------
 
@@ -159,7 +160,13 @@ class SessionManager:
         if len(self._index) >= self.limits.wearers:
             text = f"Expected at most {self.limits.wearers} wearers; delete one, or raise the limit."
             raise Refused("wearers", text, 409)
-        return self._put(new_session(wearer, chosen.config(self.models), self.models))
+        return self._put(new_session(wearer, chosen.config(self.models, self.limits.state_bytes), self.models))
+
+    def warm_up(self) -> None:
+        """Do what would delay the first request: compile the steps of the default method, and list the wearers."""
+        for model in self.models:
+            model.warm_up(registry.RECOMMENDED)
+        self.wearers()
 
     def __contains__(self, wearer: str) -> bool:
         return wearer in self._index
@@ -182,17 +189,30 @@ class SessionManager:
 
     def events(self, wearer: str, after: int = -1, limit: int = 1000) -> list[Event]:
         """Return stored events of windows numbered above `after`, oldest first."""
-        self._require(wearer)
-        rows = self.store.events(wearer, after, limit)
+        rows = self.event_rows(wearer, after, limit)
         events = (event for seq, sealed in rows for event in serialization.unpack_events(wearer, seq, sealed))
         return [event for event in events if event.window > after][:limit]
+
+    def event_rows(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return number and sealed events of at most `limit` chunks with windows numbered above `after`."""
+        self._require(wearer)
+        return self.store.events(wearer, after, limit)
 
     def reset(self, wearer: str) -> dict[str, Any]:
         """Delete state, log and events of a wearer; windows count from 0 again, chunks keep their numbering."""
         stored = self._load(wearer)
         session = new_session(wearer, serialization.unpack_config(wearer, stored.config), self.models)
         session.seq = stored.inputs[-1][0] if stored.inputs else stored.seq
+        session.digests[:] = UNKNOWN
+        with suppress(ServiceError):  # damaged data may be the reason to reset
+            session.continue_numbers(self._find_alone(wearer))
         return self._put(session, clear=True)
+
+    def start_sequence(self, wearer: str) -> dict[str, Any]:
+        """Let the next chunk of a wearer be number 1; everything else stays."""
+        session = self._find_alone(wearer)
+        session.offset = session.seq
+        return self._put(session)
 
     def move(self, wearer: str, model: str) -> dict[str, Any]:
         """Continue a wearer with another model; its state is kept, so the two models must agree in shape."""
@@ -205,9 +225,11 @@ class SessionManager:
         moved = new_session(wearer, {**session.config, "model": chosen.id}, self.models)
         return self._put(moved.restore(session.arrays(), session.seq))
 
-    def export(self, wearer: str) -> bytes:
-        """Return all stored data of a wearer as a zip archive."""
-        return archive(self._find_alone(wearer), self._load(wearer), self.events(wearer, limit=self.keep + 1))
+    def export(self, wearer: str) -> StoredSession:
+        """Return all stored data of a wearer but its events."""
+        session, stored = self._find_alone(wearer), self._load(wearer)
+        info, arrays = session.info(adaptation=True), {name: array.copy() for name, array in session.arrays().items()}
+        return StoredSession(info, session.header(), arrays, stored.inputs, session.offset)
 
     def delete(self, wearer: str) -> None:
         """Delete all data of a wearer."""

@@ -44,10 +44,16 @@ class Subscriptions:
 
     def remove(self, wearer: str, subscriber: Subscriber) -> None:
         """Unsubscribe from a wearer."""
-        subscribers = self._channels[wearer].subscribers
-        subscribers.discard(subscriber)
-        if not subscribers:
-            del self._channels[wearer]
+        channel = self._channels.get(wearer)
+        if channel is not None:
+            channel.subscribers.discard(subscriber)
+            if not channel.subscribers:
+                del self._channels[wearer]
+
+    def end(self, wearer: str, reason: str) -> None:
+        """Send all subscribers of a wearer an error, and unsubscribe them."""
+        self.send(wearer, {"type": "error", "seq": None, "error": reason})
+        self._channels.pop(wearer, None)
 
     def send(self, wearer: str, content: dict[str, Any], window: int | None = None) -> None:
         """Send a message to all subscribers of a wearer."""

@@ -39,7 +39,8 @@ class Token:
     digest
         SHA-256 of the secret text. The text has 256 random bits, so a slow hash would add nothing.
     scopes
-        Any of "ingest" (create wearers, send samples), "read" and "admin" (reset, move, export, delete).
+        Any of "ingest" (create wearers, send samples), "read" and "admin" (reset, move, export, delete; with "ingest",
+        create wearers with any method).
     wearers
         Patterns with ``*`` and ``?``; one must match the wearer.
     created, expires

@@ -37,13 +37,28 @@ class WearerOptions:
     params: Mapping[str, Any] | None = None
     rate_hz: float | None = None
 
-    def config(self, models: ModelCatalog) -> dict[str, Any]:
-        """Return the configuration of a new wearer; raise `Refused` or `UnknownModel`."""
+    @property
+    def is_default_method(self) -> bool:
+        """Whether the wearer gets the recommended method with its default hyper-parameters."""
+        return not self.params and (self.method or registry.RECOMMENDED).lower() == registry.RECOMMENDED
+
+    def config(self, models: ModelCatalog, state_bytes: int) -> dict[str, Any]:
+        """Return the configuration of a new wearer; raise `Refused` or `UnknownModel`.
+
+        Parameters
+        ----------
+        models
+            Models to choose from.
+        state_bytes
+            Most bytes that the method may hold.
+        """
         model, method = models.get(self.model), (self.method or registry.RECOMMENDED).lower()
+        adapter = _make_adapter(method, self.params or {})
+        _check_state_size(adapter, model, state_bytes)
         return {
             "model": model.id,
             "method": method,
-            "params": _complete_params(method, self.params or {}),
+            "params": adapter.params(),
             "rate_hz": _check_rate(self.rate_hz, model),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -57,7 +72,7 @@ class WearerOptions:
         if self.method is not None:
             requested["method"] = self.method.lower()
         if self.params or self.method is not None:
-            requested["params"] = _complete_params(requested.get("method", info["method"]), self.params or {})
+            requested["params"] = _make_adapter(requested.get("method", info["method"]), self.params or {}).params()
         if self.rate_hz is not None:
             requested["rate_hz"] = float(self.rate_hz)
         params = requested.pop("params", {})
@@ -79,8 +94,8 @@ def new_session(wearer: str, config: Mapping[str, Any], models: ModelCatalog) ->
         raise Refused("request", f"{wearer}: {error}") from None
 
 
-def _complete_params(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all hyper-parameters of a method, those not given at their present defaults."""
+def _make_adapter(method: str, params: Mapping[str, Any]) -> OutputAdapter:
+    """Return an adapter without a source; hyper-parameters not given have their present defaults."""
     try:
         cls = registry.get("methods", method)
         adapter = cls(**parse(cls, [f"{key}={value}" for key, value in params.items()]))
@@ -89,7 +104,19 @@ def _complete_params(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(adapter, OutputAdapter):
         text = f"{method} adapts the network itself, which all wearers share; use a method such as sight or keel."
         raise Refused("request", text)
-    return adapter.params()
+    return adapter
+
+
+def _check_state_size(adapter: OutputAdapter, model: Model, limit: int) -> None:
+    """Raise `Refused` if the state would be larger than the limit, before it is allocated."""
+    size = adapter.max_state_bytes(model.source)
+    if size is None:
+        text = f"{adapter.name} does not declare the size of its state; write _max_state_bytes, or use another method."
+        raise Refused("state", text)
+    if size > limit:
+        expected = f"Expected a method that holds at most {limit} bytes for a wearer"
+        got = f"{adapter.name} with these params and {model.id} holds up to {size}"
+        raise Refused("state", f"{expected}, {got}; choose smaller params, or raise the limit state_bytes.", 413)
 
 
 def _check_rate(rate_hz: float | None, model: Model) -> float:

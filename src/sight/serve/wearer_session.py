@@ -13,7 +13,7 @@ import numpy as np
 from sight.ops import cosine
 from sight.serve import serialization
 from sight.serve.chunks import Chunk
-from sight.serve.errors import Conflict, Damaged, Refused, ServiceError
+from sight.serve.errors import Conflict, Damaged, Refused, ReusedNumber, ServiceError
 from sight.serve.model_catalog import Model, ModelCatalog
 from sight.serve.store import Snapshot, StoredWearer
 from sight.stream.session import Session
@@ -22,6 +22,10 @@ from sight.types import Array, Event, Windows
 DAY_S = 86_400.0
 #: Most windows that one chunk may complete, so that no chunk delays those of other wearers for long.
 MAX_WINDOWS = 1000
+#: Chunks whose digests are kept, to tell a chunk that is sent again from another one under the same number.
+REMEMBERED = 1024
+#: Digest of a chunk whose content is not known, so that no chunk equals it.
+UNKNOWN = 1
 #: Values near the limits of float32 may overflow inside the model; the method rejects the non-finite results.
 ignore_overflow = np.errstate(over="ignore", invalid="ignore")
 _PREFIX = "session."
@@ -41,8 +45,11 @@ class WearerSession:
 
     Attributes
     ----------
-    seq
-        Number of the last chunk applied.
+    seq, offset
+        Number of the last chunk applied, counted since the wearer was created or reset, and of the last chunk before
+        the present sequence. Clients see ``seq - offset``.
+    digests
+        Digests of the last chunks; 0 for those applied by version 0.1, which are taken as the same.
     saved, logged
         Windows predicted at the last snapshot, and chunks in the log since.
     """
@@ -53,7 +60,8 @@ class WearerSession:
         self.wearer, self.config, self.model = wearer, {**config, "params": adapter.params()}, model
         self.rate_hz: float = config["rate_hz"]
         self.session = Session(model.source, adapter, rate_in_hz=self.rate_hz)
-        self.seq = self.saved = self.logged = 0
+        self.seq = self.offset = self.saved = self.logged = 0
+        self.digests = np.zeros(REMEMBERED, np.uint64)
         self.day = -np.inf
         self.time_use_s = np.zeros(len(model.card.classes))
 
@@ -67,11 +75,35 @@ class WearerSession:
             raise Refused("chunk", f"{self.wearer}: {text}")
 
     def place(self, chunk: Chunk, seq: int) -> Chunk:
-        """Return the chunk with its number, and with the time of each sample if the client gave the first."""
+        """Return the chunk as applied: with its number, and with all times if the client gave the first."""
         time_s = chunk.time_s
         if time_s is None and chunk.t0 is not None:
             time_s = chunk.t0 + np.arange(len(chunk.values)) / self.rate_hz
-        return replace(chunk, seq=seq, time_s=time_s)
+        return replace(chunk, seq=seq - self.offset, time_s=time_s)
+
+    def check_repeat(self, chunk: Chunk, seq: int, expected: int, known: int | None = None) -> None:
+        """Raise `ReusedNumber` unless the chunk is the one that was applied under its number.
+
+        Parameters
+        ----------
+        chunk, seq, expected
+            The chunk, its number, and the number of the next chunk.
+        known
+            Digest of the chunk that was applied, if it is not stored yet.
+        """
+        known = int(self.digests[seq % REMEMBERED]) if known is None else known
+        is_recent = self.seq - REMEMBERED < seq
+        if not is_recent or known not in (0, serialization.digest_of(self.seal(self.place(chunk, seq), seq))):
+            raise ReusedNumber(self.wearer, seq - self.offset, expected - self.offset)
+
+    def seal(self, chunk: Chunk, seq: int) -> bytes:
+        """Return the samples of a placed chunk as the store keeps them."""
+        return serialization.pack_inputs(self.wearer, seq, chunk.values, chunk.time_s)
+
+    @property
+    def dropped(self) -> int:
+        """Samples not used so far because their time does not increase."""
+        return self.session.windower.dropped
 
     @property
     def next_s(self) -> float:
@@ -87,7 +119,7 @@ class WearerSession:
             raise Refused("chunk", f"{self.wearer}: {text}")
         return windows
 
-    def predict(self, windows: Windows, encoded: tuple[Array, Array] | None) -> list[Event]:
+    def predict(self, windows: Windows, encoded: tuple[Array, Array] | None, digest: int) -> list[Event]:
         """Return the predictions for the windows of the next chunk, and count the chunk as applied.
 
         Parameters
@@ -96,9 +128,12 @@ class WearerSession:
             Windows of `cut`.
         encoded
             Their features and probabilities; None if there are no windows.
+        digest
+            Digest of the sealed chunk.
         """
         events = [] if encoded is None else self.session.predict(windows, *encoded)
         self.seq += 1
+        self.digests[self.seq % REMEMBERED] = digest
         self.logged += 1
         for event in events:
             day = event.time_s // DAY_S
@@ -113,7 +148,13 @@ class WearerSession:
         card, last_s = self.model.card, float(self.session.windower.last_s)
         lists = {key: list(getattr(card, key)) for key in ("classes", "channels", "units")}
         spans = {"window_s": card.window_s, "stride_s": card.stride_s}
-        progress = {"seq": self.seq, "count": self.session.count, "time_s": last_s if isfinite(last_s) else None}
+        progress = {
+            "seq": self.seq - self.offset,
+            "count": self.session.count,
+            "time_s": last_s if isfinite(last_s) else None,
+            "samples": self.session.facts["samples"],
+            "dropped": self.dropped,
+        }
         learned = {"adaptation": self.adaptation()} if adaptation else {}
         return {"wearer": self.wearer, **self.config, **progress, **lists, **spans, **learned}
 
@@ -145,7 +186,8 @@ class WearerSession:
     def arrays(self) -> dict[str, Array]:
         """Return the complete state, from which `restore` continues bit for bit."""
         session = {_PREFIX + name: array for name, array in self.session.state().items()}
-        return session | {"use.day": np.array(self.day, float), "use.seconds": self.time_use_s}
+        use = {"use.day": np.array(self.day, float), "use.seconds": self.time_use_s}
+        return session | use | {"chunks.digests": self.digests, "chunks.offset": np.array(self.offset)}
 
     def snapshot(self, keep: int) -> Snapshot:
         """Return a snapshot of the state; events older than the last `keep` windows may be removed."""
@@ -162,7 +204,13 @@ class WearerSession:
         self.session.restore(own)
         self.day, self.time_use_s = float(arrays["use.day"]), np.array(arrays["use.seconds"])
         self.seq, self.saved = seq, self.session.count
+        if "chunks.offset" in arrays:  # absent in states of version 0.1
+            self.digests, self.offset = np.array(arrays["chunks.digests"]), int(arrays["chunks.offset"])
         return self
+
+    def continue_numbers(self, previous: WearerSession) -> None:
+        """Take over the numbers of chunks from another session of the wearer."""
+        self.seq, self.offset, self.digests = previous.seq, previous.offset, previous.digests.copy()
 
     def replay(self, inputs: Sequence[tuple[int, bytes]]) -> Self:
         """Apply logged chunks again; their events are stored already."""
@@ -170,7 +218,8 @@ class WearerSession:
             if seq != self.seq + 1:
                 raise Damaged(f"{self.wearer}: chunk {self.seq + 1} is missing in the log; reset or delete the wearer.")
             windows = self.session.cut(*serialization.unpack_inputs(self.wearer, seq, sealed))
-            self.predict(windows, self.model.encode(windows.x) if len(windows) else None)
+            encoded = self.model.encode(windows.x) if len(windows) else None
+            self.predict(windows, encoded, serialization.digest_of(sealed))
         return self
 
 
@@ -189,8 +238,10 @@ def resume(wearer: str, stored: StoredWearer, models: ModelCatalog) -> WearerSes
         config = serialization.unpack_config(wearer, stored.config)
         model = models.get(config["model"])
         header, arrays = serialization.unpack_state(wearer, stored.seq, stored.state)
-        session = WearerSession(wearer, config, model)
-        if header != session.header() | {"params": config["params"]}:
+        # The state also has hyper-parameters that the method got after the wearer was created.
+        params = {**header.get("params", {}), **config["params"]}
+        session = WearerSession(wearer, {**config, "params": params}, model)
+        if header != session.header() | {"params": params}:
             raise Conflict(
                 f"{wearer}: the state was saved with model {header.get('model')} "
                 f"({str(header.get('model_sha256'))[:8]}), loaded is {model.id} ({model.digest[:8]}); "

@@ -2,6 +2,9 @@
 
 A gap is a pause longer than `max_gap_s`. Smaller irregularities are not gaps: timestamps that jump by a few
 milliseconds, bursts of samples sent too fast, single lost samples. `sight.signal.resample` evens those out.
+
+Samples before the latest one are dropped, because most of them are late or repeated. If they go on steadily, the clock
+of the sensor was set back, or one timestamp was far in the future: a new stretch then starts at the earlier time.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,14 +22,19 @@ from sight.types import Array, Recording
 MAX_GAP_S = 0.5
 #: Rows processed at once; keeps the memory for a day of samples within a few hundred megabytes.
 BLOCK = 1 << 18
+#: Steady samples before the latest one, and the seconds they span, after which a new stretch starts.
+RESTART_SAMPLES, RESTART_S = 10, 10.0
+#: Rows examined at once where times do not increase; each restart examines the rest of them again.
+PIECE = 4096
 #: Names of the counters of `Clock`.
 COUNTERS = ("samples", "duplicate_samples", "backward_samples", "nan_samples")
 
 
 class Clock(Stateful):
-    """Filter that drops non-finite samples and timestamps that do not increase, and marks where a gap ends.
+    """Filter that drops non-finite samples and timestamps that do not increase, and marks where a stretch begins.
 
-    Causal without delay: whether a sample is kept depends only on the samples before it.
+    A stretch begins after a gap, and where samples before the latest one have gone on for `RESTART_S`. Causal without
+    delay: whether a sample is kept depends only on the samples before it.
 
     Examples
     --------
@@ -35,15 +44,23 @@ class Clock(Stateful):
     ([True, True, False, True], [True, False, True])
     """
 
+    added: ClassVar[tuple[str, ...]] = ("earlier",)
+
     def __init__(self, max_gap_s: float = MAX_GAP_S) -> None:
         self.max_gap_s = max_gap_s
         self.last_s_ = -np.inf
         self.counts_ = np.zeros(len(COUNTERS), np.int64)
+        self.earlier_ = np.zeros(3)  # steady samples before the latest one: number, first and last time
 
     @property
     def facts(self) -> dict[str, int]:
         """Number of samples kept, and of samples dropped by reason."""
         return dict(zip(COUNTERS, self.counts_.tolist(), strict=True))
+
+    @property
+    def dropped(self) -> int:
+        """Number of samples dropped."""
+        return int(self.counts_[1:].sum())
 
     def push(self, values: Array, time_s: Array) -> tuple[Array, Array]:
         """Return which samples are kept, (n,) bool, and which of those start a stretch, (kept,) bool."""
@@ -53,20 +70,49 @@ class Clock(Stateful):
             if step.min() > 0:
                 self.counts_[0] += len(step)
                 self.last_s_ = float(time_s[-1])
+                self.earlier_[0] = 0
                 return np.ones(len(step), bool), step > self.max_gap_s
-        return self._filter(values, time_s)
+        before = self.last_s_
+        moments = np.where(np.isfinite(values).all(axis=1) & np.isfinite(time_s), time_s, np.nan)
+        keep = np.zeros(len(moments), bool)
+        for start in range(0, len(moments), PIECE):
+            at, stop = start, min(start + PIECE, len(moments))
+            while at < stop:
+                at += self._filter(moments[at:stop], keep[at:stop])
+        return keep, _begins(np.concatenate(([before], time_s[keep])), self.max_gap_s)
 
-    def _filter(self, values: Array, time_s: Array) -> tuple[Array, Array]:
-        usable = np.isfinite(values).all(axis=1) & np.isfinite(time_s)
-        moments = np.where(usable, time_s, -np.inf)
-        latest = np.maximum.accumulate(np.concatenate(([self.last_s_], moments)))
-        keep = moments > latest[:-1]
-        same = usable & (moments == latest[:-1])
-        self.counts_ += [keep.sum(), same.sum(), (usable & ~keep & ~same).sum(), (~usable).sum()]
-        kept = np.concatenate(([self.last_s_], time_s[keep]))
-        self.last_s_ = float(latest[-1])
-        with np.errstate(invalid="ignore"):
-            return keep, np.diff(kept) > self.max_gap_s
+    def _filter(self, moments: Array, keep: Array) -> int:
+        """Set which samples are kept, NaN marking unusable ones; return how many were examined, up to a restart."""
+        latest = np.fmax.accumulate(np.concatenate(([self.last_s_], moments)))
+        ahead, same = moments > latest[:-1], moments == latest[:-1]
+        passed, seen, end = np.cumsum(ahead), 0, len(moments)
+        for i in np.flatnonzero(moments < latest[:-1]).tolist():
+            if passed[i] > seen:
+                self.earlier_[0], seen = 0, passed[i]
+            if self._is_restart(float(moments[i])):
+                end = i
+                break
+        if end == len(moments) and passed[-1] > seen:
+            self.earlier_[0] = 0
+        keep[:end] = ahead[:end]
+        kept, repeated, unusable = ahead[:end].sum(), same[:end].sum(), np.isnan(moments[:end]).sum()
+        self.counts_ += [kept, repeated, end - kept - repeated - unusable, unusable]
+        self.last_s_ = float(latest[end])
+        if end < len(moments):
+            keep[end] = True
+            self.counts_[0] += 1
+            self.last_s_, self.earlier_[0] = float(moments[end]), 0
+        return end + 1
+
+    def _is_restart(self, moment: float) -> bool:
+        """Count a sample before the latest one; return whether a new stretch starts with it."""
+        count, first, last = self.earlier_.tolist()
+        if count and abs(moment - last) <= self.max_gap_s:
+            count, last = count + 1, max(last, moment)
+        else:
+            count, first, last = 1, moment, moment
+        self.earlier_[:] = count, first, last
+        return bool(count >= RESTART_SAMPLES and last - first >= RESTART_S and moment == last)
 
 
 def drop_invalid(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> tuple[Recording, dict[str, int]]:
@@ -98,14 +144,14 @@ def gap_limit_s(max_gap_s: float, rate_hz: float) -> float:
 
 
 def stretches(time_s: Array, max_gap_s: float) -> list[slice]:
-    """Split increasing timestamps at their gaps.
+    """Split the timestamps of valid samples where stretches begin.
 
     Examples
     --------
     >>> [(s.start, s.stop) for s in stretches(np.array([0, 0.1, 9, 9.1, 20]), 0.5)]
     [(0, 2), (2, 4), (4, 5)]
     """
-    edges = [0, *(np.flatnonzero(np.diff(time_s) > max_gap_s) + 1).tolist(), len(time_s)]
+    edges = [0, *(np.flatnonzero(_begins(time_s, max_gap_s)) + 1).tolist(), len(time_s)]
     return [slice(start, stop) for start, stop in pairwise(edges) if stop > start]
 
 
@@ -113,6 +159,12 @@ def blocks(start: int, stop: int) -> Iterator[slice]:
     """Split a range of rows into slices of at most `BLOCK` rows."""
     for first in range(start, stop, BLOCK):
         yield slice(first, min(first + BLOCK, stop))
+
+
+def _begins(time_s: Array, max_gap_s: float) -> Array:
+    """Return for each time but the first whether a stretch begins with it, (n - 1,) bool."""
+    step = np.diff(time_s)
+    return np.asarray((step > max_gap_s) | (step <= 0))
 
 
 def _all_finite(values: Array) -> bool:

@@ -69,6 +69,11 @@ class _LiveInput(Stateful):
         return self._clock.facts
 
     @property
+    def dropped(self) -> int:
+        """Number of samples dropped so far."""
+        return self._clock.dropped
+
+    @property
     def last_s(self) -> float:
         """Time of the latest sample, -inf before the first."""
         return self._clock.last_s_

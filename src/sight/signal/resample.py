@@ -68,7 +68,7 @@ class Resampler(Stateful):
 def resample(
     recording: Recording, rate_hz: float, *, max_gap_s: float = MAX_GAP_S
 ) -> tuple[Recording, list[slice], dict[str, Any]]:
-    """Resample a recording with increasing times; return it, its regularly sampled stretches, and facts.
+    """Resample a recording of valid samples; return it, its regularly sampled stretches, and facts.
 
     Nothing is interpolated across a gap. Labels come from the nearest sample.
     """
@@ -85,7 +85,11 @@ def resample(
             end = _store(values, time_s, end, resampler.push(recording.values[block], recording.time_s[block]))
         end = _store(values, time_s, end, resampler.flush())
         outputs.append(slice(start, end))
-    labels = None if recording.labels is None else _nearest_labels(recording.labels, recording.time_s, time_s[:end])
+    labels = None
+    if recording.labels is not None:
+        own = recording.labels
+        parts = [_nearest_labels(own[i], recording.time_s[i], time_s[o]) for i, o in zip(inputs, outputs, strict=True)]
+        labels = np.concatenate([own[:0], *parts])
     regular = replace(recording, values=values[:end], time_s=time_s[:end], labels=labels, rate_hz=rate_hz)
     facts = {"stretches": len(outputs), "rate_hz": float(rate_hz), "resample_delay_s": resampler.delay_s}
     return regular, outputs, facts

@@ -7,9 +7,9 @@ import pytest
 
 from sight.evaluate import run
 from sight.registry import method
-from sight.serve import session_manager
+from sight.serve import session_manager, wearer_session
 from sight.serve.chunks import Chunk
-from sight.serve.errors import WrongSequence
+from sight.serve.errors import ReusedNumber, WrongSequence
 from sight.serve.model_catalog import ModelCatalog
 from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
@@ -83,13 +83,18 @@ def test_a_redis_store_gives_the_same_events(models, model):
         manager = SessionManager(models, open_store(server.url), snapshot_every=5)
         create(manager, ["anna"])
         events = []
-        for part in split_randomly(values, rng):
+        parts = split_randomly(values, rng)
+        for part in parts:
             events += send(manager, "anna", part).events
             if rng.random() < 0.2:
                 manager = SessionManager(models, open_store(server.url), snapshot_every=5)
         assert same_events(events, uninterrupted(model, values, "sight"))
         assert same_events(manager.events("anna", after=20, limit=10), events[21:31])
-        assert send(manager, "anna", values[:5], seq=1).duplicate
+        assert send(manager, "anna", parts[0], seq=1).duplicate
+        with pytest.raises(ReusedNumber):
+            send(manager, "anna", parts[1], seq=1)
+        assert manager.start_sequence("anna")["seq"] == 0
+        assert send(manager, "anna", parts[1], seq=1).seq == 1
         manager.delete("anna")
         manager.close()
     finally:
@@ -126,13 +131,120 @@ def test_a_repeated_chunk_returns_the_same_events_and_is_not_applied(manager, mo
     values = make_stream(1, 30)
     create(manager, ["anna"])
     first = [send(manager, "anna", values[at : at + 50], seq=number) for number, at in enumerate(range(0, 150, 50), 1)]
-    for ack in first:
-        again = send(manager, "anna", np.zeros((3, 3), np.float32), seq=ack.seq)
+    for number, ack in enumerate(first):
+        again = send(manager, "anna", values[number * 50 : number * 50 + 50], seq=ack.seq)
         assert again.duplicate
         assert not ack.duplicate
         assert same_events(again.events, ack.events)
     rest = send(manager, "anna", values[150:], seq=4)
     assert same_events([e for ack in (*first, rest) for e in ack.events], uninterrupted(model, values, "sight"))
+
+
+def test_a_used_number_with_other_content_is_refused(models, tmp_path):
+    """Whatever holds the chunk: the log, a snapshot, or the state after a kill."""
+    values, other = make_stream(1, 30), make_stream(2, 30)
+    manager = SessionManager(models, SqliteStore(tmp_path / "store.db"), snapshot_every=3)
+    create(manager, ["anna"])
+    time_s = np.arange(300) / 10
+    for number in range(1, 11):
+        part = slice(number * 10, number * 10 + 10)
+        (ack,) = manager.ingest([Chunk("anna", number, values[part], t0=float(time_s[part][0]))])
+        assert not ack.duplicate
+    for _ in range(2):
+        for number in (1, 5, 10):
+            part = slice(number * 10, number * 10 + 10)
+            for values_now, times in (
+                (other[part], time_s[part]),
+                (values[part], None),
+                (values[part], time_s[part] + 1),
+            ):
+                with pytest.raises(ReusedNumber, match="POST /v1/wearers/anna/sequence") as raised:
+                    send(manager, "anna", values_now, seq=number, time_s=times)
+                assert (raised.value.expected, raised.value.status) == (11, 409)
+            assert send(manager, "anna", values[part], seq=number, time_s=time_s[part]).duplicate
+        manager = after_kill(manager, tmp_path / "killed") if manager.store.path.parent == tmp_path else manager
+    assert manager.info("anna")["seq"] == 10
+    manager.close()
+
+
+def test_other_content_under_a_number_of_the_same_batch_is_refused(manager):
+    create(manager, ["anna"])
+    values = make_stream(1, 5)
+    one, two, three = manager.ingest([Chunk("anna", 1, values), Chunk("anna", 1, values + 1), Chunk("anna", 2, values)])
+    assert isinstance(two, ReusedNumber)
+    assert two.expected == 2
+    assert (one.seq, three.seq) == (1, 2)
+
+
+def test_a_number_too_old_to_compare_is_refused(manager, monkeypatch):
+    monkeypatch.setattr(wearer_session, "REMEMBERED", 4)
+    create(manager, ["anna"])
+    parts = [make_stream(number, 1) for number in range(8)]
+    for part in parts:
+        send(manager, "anna", part)
+    assert send(manager, "anna", parts[4], seq=5).duplicate
+    with pytest.raises(ReusedNumber):
+        send(manager, "anna", parts[3], seq=4)
+
+
+def test_a_new_sequence_counts_from_one_and_keeps_everything_else(manager, model, tmp_path):
+    values = make_stream(3, 60)
+    create(manager, ["anna"])
+    first = [send(manager, "anna", values[at : at + 100], seq=at // 100 + 1) for at in (0, 100, 200)]
+    info = manager.start_sequence("anna")
+    assert (info["seq"], info["count"]) == (0, 29)
+    again = after_kill(manager, tmp_path / "killed")
+    second = [send(again, "anna", values[at : at + 100], seq=at // 100 - 2) for at in (300, 400, 500)]
+    assert [ack.seq for ack in second] == [1, 2, 3]
+    assert same_events([e for ack in first + second for e in ack.events], uninterrupted(model, values, "sight"))
+    repeated = send(again, "anna", values[300:400], seq=1)
+    assert repeated.duplicate
+    assert same_events(repeated.events, second[0].events)
+    for number, part in ((1, values[:100]), (5, values[:100])):
+        with pytest.raises(WrongSequence) as raised:
+            send(again, "anna", part, seq=number)
+        assert raised.value.expected == 4
+    assert same_events(again.events("anna"), uninterrupted(model, values, "sight"))
+    assert again.reset("anna")["seq"] == 3
+    with pytest.raises(ReusedNumber):
+        send(again, "anna", values[:100], seq=1)
+    assert again.start_sequence("anna")["seq"] == 0
+    again.close()
+
+
+def test_a_state_of_an_older_version_is_resumed(manager, model):
+    values = make_stream(3, 20)
+    create(manager, ["anna"])
+    send(manager, "anna", values[:100])
+    session = manager._find("anna")
+    arrays = {name: array for name, array in session.arrays().items() if not name.startswith("chunks.")}
+    del arrays["session.windower.clock.earlier"]
+    older = wearer_session.WearerSession("anna", session.config, session.model).restore(arrays, 1)
+    assert (older.seq, older.offset) == (1, 0)
+    manager._sessions["anna"] = older
+    assert send(manager, "anna", values[:100], seq=1).duplicate
+    assert same_events(send(manager, "anna", values[100:]).events, uninterrupted(model, values, "sight")[9:])
+
+
+# --- times that do not increase --------------------------------------------------------------------------------------
+
+
+def test_a_time_in_the_future_silences_a_wearer_for_seconds_only(manager, tmp_path):
+    values, time_s = make_stream(5, 60), np.arange(600) / 10
+    create(manager, ["anna"])
+    assert send(manager, "anna", values[:100], time_s=time_s[:100]).dropped == 0
+    assert send(manager, "anna", values[:1], time_s=np.array([9e9])).dropped == 0
+    acks = [send(manager, "anna", values[at : at + 50], time_s=time_s[at : at + 50]) for at in range(100, 250, 50)]
+    again = after_kill(manager, tmp_path / "killed")
+    acks += [send(again, "anna", values[at : at + 50], time_s=time_s[at : at + 50]) for at in range(250, 600, 50)]
+    assert [ack.dropped for ack in acks[:3]] == [50, 50, 0]
+    assert sum(len(ack.events) for ack in acks[:2]) == 0
+    assert sum(len(ack.events) for ack in acks[2:]) == 39
+    assert max(event.time_s for ack in acks for event in ack.events) == 58.0
+    info = again.info("anna")
+    assert (info["samples"], info["dropped"], info["time_s"]) == (501, 100, 59.9)
+    assert send(again, "anna", values[550:], seq=12, time_s=time_s[550:]).dropped is None  # sent again
+    again.close()
 
 
 def test_a_chunk_repeated_in_one_batch_is_applied_once(manager):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import zipfile
 from hashlib import sha256
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from sight.base import OutputAdapter
+from sight.methods.ema import EMA
 from sight.registry import method
 from sight.serve import model_catalog
 from sight.serve.errors import Conflict, Refused, UnknownModel, UnknownWearer
@@ -20,8 +23,10 @@ from sight.serve.limits import Limits
 from sight.serve.model_catalog import Model, ModelCatalog
 from sight.serve.session_manager import SessionManager
 from sight.serve.sqlite_store import SqliteStore
+from sight.serve.wearer_archive import ArchiveWriter
 from sight.stream.session import Session
 from sight.testing import toy_network
+from tests.helpers.services import write_onnx
 from tests.helpers.sessions import (
     after_kill,
     create,
@@ -80,7 +85,7 @@ def test_invalid_options_are_refused(manager, options, error, keyword):
         manager.info("anna")
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "../x", "a b", "x" * 65, "é", "a\n"])
+@pytest.mark.parametrize("name", ["", "a/b", "../x", "a b", "x" * 65, "é", "a\n", ".", "..", "..."])
 def test_invalid_names_are_refused(manager, name):
     with pytest.raises(Refused, match="1 to 64 letters"):
         manager.create(name)
@@ -94,6 +99,34 @@ def test_the_number_of_wearers_is_limited(models, tmp_path):
     manager.delete("anna")
     manager.create("carla")
     manager.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [("t3a", {"M": 10**6}), ("tca", {"M": 10**7}), ("lame", {"rule": "stream", "batch": 10**5})],
+)
+def test_a_method_with_a_large_state_is_refused_before_it_is_allocated(manager, monkeypatch, name, params):
+    def fail(*_):
+        raise AssertionError("an adapter was bound")
+
+    monkeypatch.setattr(Model, "adapter", fail)
+    with pytest.raises(Refused, match=r"at most 4194304 bytes .* raise the limit state_bytes") as raised:
+        manager.create("anna", model="toy@1", method=name, params=params)
+    assert (raised.value.status, raised.value.reason) == (413, "state")
+    assert "anna" not in manager.store.wearers()
+
+
+def test_methods_of_usual_size_are_created(manager):
+    for name in ("none", "ema", "sticky", "sticky-learned", "oatta", "t3a", "tca", "sight", "keel"):
+        manager.create(name, model="toy@1", method=name)
+        assert manager.adaptation(name)["state_bytes"] <= manager.limits.state_bytes
+    manager.create("lame", model="toy@1", method="lame", params={"rule": "stream"})
+
+
+def test_a_method_that_does_not_declare_its_size_is_refused(manager, monkeypatch):
+    monkeypatch.setattr(EMA, "_max_state_bytes", OutputAdapter._max_state_bytes)
+    with pytest.raises(Refused, match="does not declare"):
+        manager.create("anna", method="ema")
 
 
 def test_reset_keeps_the_numbers_of_chunks(manager, model, tmp_path):
@@ -162,7 +195,11 @@ def test_an_export_contains_plain_files(manager, model):
     create(manager, ["anna"])
     values = make_stream(0, 12)
     events = send(manager, "anna", values[:60]).events + send(manager, "anna", values[60:]).events
-    packed = zipfile.ZipFile(io.BytesIO(manager.export("anna")))
+    writer = ArchiveWriter(manager.export("anna"))
+    packed = zipfile.ZipFile(
+        io.BytesIO(writer.start() + writer.add(events[:4]) + writer.add(events[4:]) + writer.finish())
+    )
+    assert packed.testzip() is None
     lines = [json.loads(line) for line in packed.read("events.jsonl").splitlines()]
     assert [line["window"] for line in lines] == list(range(11))
     assert np.float32(lines[-1]["q"]) == pytest.approx(events[-1].q, rel=1e-7)
@@ -175,7 +212,8 @@ def test_an_export_contains_plain_files(manager, model):
     logged = safetensors.numpy.load(packed.read("inputs.safetensors"))
     assert set(logged) == {"1.values", "2.values"}
     send(manager, "anna", values[:5], time_s=np.arange(20.0, 25.0))
-    packed = zipfile.ZipFile(io.BytesIO(manager.export("anna")))
+    writer = ArchiveWriter(manager.export("anna"))
+    packed = zipfile.ZipFile(io.BytesIO(writer.start() + writer.finish()))
     logged = safetensors.numpy.load(packed.read("inputs.safetensors"))
     assert (logged["3.time_s"] == np.arange(20.0, 25.0)).all()
     assert (logged["3.values"] == values[:5]).all()
@@ -202,6 +240,13 @@ def test_models_are_named_by_file_and_content(exported, tmp_path):
     assert [models.get(name).id for name in ("step", "walk", "step@9")] == ["step@10", "walk@a", "step@9"]
     assert models.get().id == expected[0]
     assert ModelCatalog.load([tmp_path / "step@9.onnx", tmp_path]).get().id == "step@10"
+
+
+def test_a_version_in_a_card_is_cleaned(tmp_path):
+    write_onnx(tmp_path / "walk.onnx", version="2 \x1b[31m<script>/../" + "x" * 100)
+    (model,) = ModelCatalog.load([tmp_path])
+    assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}", model.version)
+    assert model.version.startswith("2-31m-script-..-x")
 
 
 def test_unknown_and_missing_models_are_refused(models, tmp_path):
