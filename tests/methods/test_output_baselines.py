@@ -86,6 +86,13 @@ def test_t3a_stores_each_head_row_under_its_predicted_class():
     assert q[0, 0] < q[0, 2]
 
 
+def test_t3a_reports_the_bytes_of_its_state():
+    source, z, p = stream()
+    adapter = T3A(M=4).bind(source)
+    adapter.refine(z, p)
+    assert sum(adapter.state_bytes().values()) == sum(array.nbytes for array in adapter.state().values())
+
+
 # --- LAME -------------------------------------------------------------------------------------------------------
 
 
