@@ -12,9 +12,6 @@ as killed.
 from __future__ import annotations
 
 import argparse
-import ast
-import copy
-import hashlib
 import json
 import os
 import queue
@@ -26,13 +23,16 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import Any
+
+from tools.mutations import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parents[1]
+LOG = "mutants.log"
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.toml")
 COMPILED = "tests/methods/test_compiled_adapter.py"
 GOLDEN = "tests/methods/test_golden.py::test_{}_equal_the_stored_ones[{}]"
@@ -68,105 +68,6 @@ TARGETS = {
     "stateful.py": "tests/test_stateful.py tests/test_base.py tests/stream/test_state_file.py",
     "params.py": "tests/test_registry.py tests/test_base.py",
 }
-SWAPS: dict[type, type] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
-    ast.Pow: ast.Mult, ast.Mod: ast.Mult, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
-}  # fmt: skip
-#: Nodes that are not mutated: messages, imports, and what only guards against errors of the module itself.
-SKIPPED = (ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Assert)
-SKIPPED_FIELDS = ("annotation", "returns", "decorator_list", "type_params", "bases")
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One change: file below src/sight, line, function, kind, and the changed lines before and after."""
-
-    file: str
-    line: int
-    function: str
-    kind: str
-    before: str
-    after: str
-    start: int  # characters of the file that `text` replaces
-    end: int
-    text: str
-    result: str = ""
-    seconds: float = 0.0
-
-    def rank(self, seed: int) -> str:
-        """Return the hash by which the sample is chosen."""
-        return hashlib.sha256(repr((seed, self.file, self.function, self.before, self.after)).encode()).hexdigest()
-
-
-def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """Yield kind and replacement of each mutation of one node."""
-    changed = copy.deepcopy(node)
-    match changed:
-        case ast.Compare(ops=[operator, *_]) if type(operator) in SWAPS:
-            changed.ops[0] = SWAPS[type(operator)]()
-            yield "comparison", changed
-        case ast.BinOp(op=operator) | ast.AugAssign(op=operator) if type(operator) in SWAPS:
-            changed.op = SWAPS[type(operator)]()
-            yield "arithmetic", changed
-        case ast.BoolOp(op=operator):
-            changed.op = SWAPS[type(operator)]()
-            yield "boolean", changed
-        case ast.UnaryOp(op=ast.Not() | ast.USub()):
-            yield "boolean" if isinstance(changed.op, ast.Not) else "arithmetic", changed.operand
-        case ast.IfExp():
-            yield "boolean", ast.IfExp(changed.test, changed.orelse, changed.body)
-        case ast.Constant(value=bool(value)):
-            yield "constant", ast.Constant(not value)
-        case ast.Constant(value=int(value) | float(value)):
-            yield "constant", ast.Constant(value + 1 if isinstance(value, int) else value * 2 or 1.0)
-        case ast.Return(value=ast.expr() as value) if not (isinstance(value, ast.Constant) and value.value is None):
-            yield "return", ast.Return(ast.Constant(None))
-        case ast.Slice(lower=lower, upper=upper) if lower or upper:
-            yield "slice", ast.Slice(None, upper, changed.step) if lower else ast.Slice(lower, None, changed.step)
-        case ast.Expr(value=ast.Call()):
-            yield "statement", ast.Pass()
-
-
-def walk(node: ast.AST, function: str = "", kind: str = "") -> Iterator[tuple[ast.AST, str, str]]:
-    """Yield nodes that may change, with their function and the kind that overrides theirs."""
-    if isinstance(node, SKIPPED) or (isinstance(node, ast.keyword) and node.arg == "strict"):
-        return
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        function = f"{function}.{node.name}".lstrip(".")
-    if not isinstance(node, ast.Module):
-        yield node, function, kind
-    for name, value in ast.iter_fields(node):
-        if name in SKIPPED_FIELDS:
-            continue
-        below = "default" if name in ("defaults", "kw_defaults") or isinstance(node, ast.AnnAssign) else kind
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                yield from walk(child, function, below)
-
-
-def mutants(file: str, source: str) -> Iterator[Mutant]:
-    """Yield all mutants of a module."""
-    lines = source.splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
-
-    def position(line: int, byte: int) -> int:
-        return starts[line - 1] + len(lines[line - 1].encode()[:byte].decode())
-
-    for node, function, kind in walk(ast.parse(source)):
-        if not hasattr(node, "lineno"):
-            continue
-        start, end = position(node.lineno, node.col_offset), position(node.end_lineno, node.end_col_offset)
-        for usual, changed in changes(node):
-            text = ast.unparse(ast.fix_missing_locations(changed))
-            text = f"({text})" if isinstance(changed, ast.expr) and not isinstance(changed, ast.Slice) else text
-            whole = source[starts[node.lineno - 1] : starts[node.end_lineno]]
-            after = source[starts[node.lineno - 1] : start] + text + source[end : starts[node.end_lineno]]
-            before, after = (" ".join(part.split()) for part in (whole, after))
-            yield Mutant(file, node.lineno, function, kind or usual, before, after, start, end, text)
 
 
 def sample(targets: dict[str, str], number: int, seed: int) -> list[Mutant]:
@@ -178,27 +79,20 @@ def sample(targets: dict[str, str], number: int, seed: int) -> list[Mutant]:
     return [mutant for mutant in chain.from_iterable(zip_longest(*columns)) if mutant][:number]
 
 
-def run_tests(tree: Path, file: str, limit_s: float) -> tuple[str, float]:
-    """Run the tests of a target in a copy of the repository; return passed, failed or timeout, and the seconds."""
-    plugins = ["-p", "pytest_timeout", "-p", "anyio", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider"]
-    plugins += ["--hypothesis-seed=0"]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-m",
-        "not long and not real",
-        *plugins,
-        *TARGETS[file].split(),
-    ]
+def run_tests(tree: Path, file: str, limit_s: float) -> tuple[str, str, float]:
+    """Run the tests of a target in a copy of the repository.
+
+    Returns "passed", "failed" or "timeout", the first test that failed, and the seconds.
+    """
+    plugins = ("pytest_timeout", "anyio", "_hypothesis_pytestplugin", "no:cacheprovider")
+    options = ["-x", "-q", "-m", "not long and not real", "--hypothesis-seed=0"]
+    options += [word for plugin in plugins for word in ("-p", plugin)]
     settings = {"PYTHONPATH": f"{tree}/src", "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": f"{tree}/.numba"}
     settings |= {"OMP_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     began = time.monotonic()
-    with (tree / "log.txt").open("w") as log:
+    with (tree / LOG).open("w") as log:
         process = subprocess.Popen(
-            [*command, f"src/sight/{file}"],
+            [sys.executable, "-m", "pytest", *options, *TARGETS[file].split(), f"src/sight/{file}"],
             cwd=tree,
             env={**os.environ, **settings},
             stdout=log,
@@ -213,7 +107,9 @@ def run_tests(tree: Path, file: str, limit_s: float) -> tuple[str, float]:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-    return result, round(time.monotonic() - began, 1)
+    lines = (tree / LOG).read_text("utf-8", "replace").splitlines()
+    failed = next((line for line in reversed(lines) if line.startswith(("FAILED ", "ERROR "))), "")
+    return result, failed.partition(" - ")[0], round(time.monotonic() - began, 1)
 
 
 def judge(mutant: Mutant, trees: queue.Queue[Path], limits: dict[str, float]) -> Mutant:
@@ -223,13 +119,13 @@ def judge(mutant: Mutant, trees: queue.Queue[Path], limits: dict[str, float]) ->
     source = place.read_text("utf-8")
     try:
         place.write_text(source[: mutant.start] + mutant.text + source[mutant.end :], "utf-8")
-        result, seconds = run_tests(tree, mutant.file, limits[mutant.file])
+        result, failed, seconds = run_tests(tree, mutant.file, limits[mutant.file])
     finally:
         place.write_text(source, "utf-8")
         trees.put(tree)
     result = {"passed": "survived", "failed": "killed"}.get(result, result)
-    print(f"{result:9} {seconds:6.1f} s  {mutant.file}:{mutant.line} {mutant.kind}", flush=True)
-    return replace(mutant, result=result, seconds=seconds)
+    print(f"{result:9} {seconds:6.1f} s  {mutant.file}:{mutant.line} {mutant.kind} {failed}", flush=True)
+    return replace(mutant, result=result, failed=failed, seconds=seconds)
 
 
 def time_limits(files: list[str], trees: queue.Queue[Path], pool: ThreadPoolExecutor) -> dict[str, float]:
@@ -238,11 +134,11 @@ def time_limits(files: list[str], trees: queue.Queue[Path], pool: ThreadPoolExec
     def unchanged(file: str) -> float:
         tree = trees.get()
         try:
-            result, seconds = run_tests(tree, file, 900)
+            result, failed, seconds = run_tests(tree, file, 900)
         finally:
             trees.put(tree)
         if result != "passed":
-            sys.exit(f"The tests of {file} do not pass unchanged; see {tree}/log.txt.")
+            raise SystemExit(f"The tests of {file} do not pass unchanged ({result}): {failed}")
         print(f"unchanged {seconds:6.1f} s  {file}", flush=True)
         return max(5 * seconds, 120)
 
@@ -253,8 +149,15 @@ def time_limits(files: list[str], trees: queue.Queue[Path], pool: ThreadPoolExec
 
 def known_equivalent() -> set[tuple[str, str, str]]:
     """Return file, line before and line after of each mutant that is known to be equivalent."""
-    entries = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"] if EQUIVALENT.exists() else []
+    entries = tomllib.loads(EQUIVALENT.read_text("utf-8"))["equivalent"]
     return {(entry["file"], entry["before"], entry["after"]) for entry in entries}
+
+
+def read_results(path: Path | None) -> dict[tuple[str, str, str, int], dict[str, Any]]:
+    """Return the rows of an earlier run that were killed, by file, line before, line after and place."""
+    rows = [] if path is None else json.loads(path.read_text("utf-8"))["mutants"]
+    killed = (row for row in rows if row["result"] in ("killed", "timeout"))
+    return {(row["file"], row["before"], row["after"], row["start"]): row for row in killed}
 
 
 def copies(number: int, folder: Path) -> queue.Queue[Path]:
@@ -276,22 +179,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="part of a target's path")
-    parser.add_argument("--again", type=Path, help="results of an earlier run, of which only survivors run again")
+    parser.add_argument("--again", type=Path, help="results of an earlier run; what it killed is not run again")
     parser.add_argument("-o", type=Path, default=ROOT / "out" / "mutants.json")
     options = parser.parse_args()
     chosen = sample({file: tests for file, tests in TARGETS.items() if options.only in file}, options.n, options.seed)
-    known, results = known_equivalent(), []
-    earlier = {}
-    if options.again:
-        rows = json.loads(options.again.read_text("utf-8"))["mutants"]
-        earlier = {(row["file"], row["before"], row["after"], row["start"]): row for row in rows}
-    waiting = []
+    known, earlier = known_equivalent(), read_results(options.again)
+    results, waiting = [], []
     for mutant in chosen:
-        row = earlier.get((mutant.file, mutant.before, mutant.after, mutant.start), {"result": "survived"})
-        if (mutant.file, mutant.before, mutant.after) in known:
+        key = (mutant.file, mutant.before, mutant.after)
+        if key in known:
             results.append(replace(mutant, result="equivalent"))
-        elif row["result"] in ("killed", "timeout"):
-            results.append(replace(mutant, result=row["result"], seconds=row["seconds"]))
+        elif (*key, mutant.start) in earlier:
+            results.append(Mutant(**earlier[*key, mutant.start]))
         else:
             waiting.append(mutant)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:

@@ -331,6 +331,14 @@ def test_a_state_starts_without_belief_and_counts_windows(name):
     assert adapter.state()["count"] == 7
 
 
+@pytest.mark.parametrize("name", ["ema", "sticky-learned", "oatta", "t3a", "tca", "sight", "keel"])
+def test_the_declared_size_of_a_state_is_exact_in_float64(name):
+    source, z, p = stream()
+    adapter = method(name).bind(source)
+    adapter.refine(z, p)
+    assert method(name).max_state_bytes(source) == sum(array.nbytes for array in adapter.state().values())
+
+
 def test_methods_without_public_code_are_marked():
     assert {name for name in names("methods") if get("methods", name).needs.completed} == {"coa-har", "oatta"}
 

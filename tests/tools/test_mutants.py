@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tomllib
 
+from tools.mutations import mutants as mutants_of
+
 from tools import mutants
 
 SOURCE = '''
@@ -22,7 +24,7 @@ def first(a: int, b: int = 2) -> int:
 
 
 def changed_lines(source):
-    return {(mutant.kind, mutant.after) for mutant in mutants.mutants("first.py", source)}
+    return {(mutant.kind, mutant.after) for mutant in mutants_of("first.py", source)}
 
 
 def test_every_kind_of_change_is_made_and_messages_are_left_alone():
@@ -45,7 +47,7 @@ def test_every_kind_of_change_is_made_and_messages_are_left_alone():
 def test_every_mutant_of_a_module_is_valid_code():
     for file in ("segments.py", "serve/sqlite_store.py"):
         source = (mutants.ROOT / "src/sight" / file).read_text("utf-8")
-        for mutant in mutants.mutants(file, source):
+        for mutant in mutants_of(file, source):
             changed = source[: mutant.start] + mutant.text + source[mutant.end :]
             assert changed != source
             compile(changed, file, "exec")
@@ -54,7 +56,7 @@ def test_every_mutant_of_a_module_is_valid_code():
 def test_an_edit_elsewhere_does_not_change_which_mutants_are_chosen():
     edited = SOURCE.replace("LIMIT = 3", "LIMIT = 3\nOTHER = 5")
     one, two = (
-        sorted(mutants.mutants("first.py", source), key=lambda mutant: mutant.rank(1)) for source in (SOURCE, edited)
+        sorted(mutants_of("first.py", source), key=lambda mutant: mutant.rank(1)) for source in (SOURCE, edited)
     )
     assert [mutant.after for mutant in one] == [mutant.after for mutant in two if "OTHER" not in mutant.after]
 
@@ -62,7 +64,7 @@ def test_an_edit_elsewhere_does_not_change_which_mutants_are_chosen():
 def test_equivalent_changes_exist_and_have_a_reason():
     for entry in tomllib.loads(mutants.EQUIVALENT.read_text("utf-8"))["equivalent"]:
         source = (mutants.ROOT / "src/sight" / entry["file"]).read_text("utf-8")
-        found = {(mutant.before, mutant.after) for mutant in mutants.mutants(entry["file"], source)}
+        found = {(mutant.before, mutant.after) for mutant in mutants_of(entry["file"], source)}
         assert (entry["before"], entry["after"]) in found, entry
         assert entry["reason"]
 
