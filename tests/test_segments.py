@@ -121,6 +121,15 @@ def reference_errors(truth, predicted, gap):
     )
 
 
+def test_a_clock_that_is_set_back_ends_a_segment_and_a_short_stride_does_not():
+    labels, none = np.zeros(6, int), np.zeros(6)
+    whole = find_segments(labels, np.arange(6) / 4, 0.5, 0.25, none)
+    assert (whole.start_s.tolist(), whole.end_s.tolist(), whole.windows.tolist()) == ([0], [1.75], [6])
+    times = np.array([10.0, 10.25, 10.5, 3.0, 3.25, 3.5])
+    parts = find_segments(labels, times, 0.5, 0.25, none)
+    assert (parts.start_s.tolist(), parts.end_s.tolist()) == ([10, 3], [11, 4])
+
+
 @given(streams())
 @settings(max_examples=200, deadline=None)
 def test_errors_agree_with_the_literal_scheme(stream):

@@ -19,6 +19,7 @@ from sight.methods import _backend
 from sight.methods._backend import FIRST, choose, numba_backend, numpy_backend
 from sight.methods.keel import Keel
 from sight.methods.sight import SIGHT, from_half, to_half
+from sight.ops import relax
 from sight.sources import FeatureSource
 from sight.testing import ToySource
 from sight.types import SourceStats, Windows
@@ -234,16 +235,14 @@ def test_many_wearers_resume_relax_and_reset_as_an_adapter(method):
 
 
 @EACH
-def test_a_gap_after_the_first_window_relaxes_many_wearers_as_an_adapter(method):
+def test_a_gap_after_the_first_window_relaxes_the_belief(method):
     z, p, weight = as_type(np.float32, *toy(3.0, n=1))
-    adapter = method.clone().bind(with_stats(weight))
-    many = adapter.many(2)
-    many.refine(z, p, rows=[1])
-    adapter.refine(z, p)
-    for runner in (adapter, many):
-        runner.gap(45.0)
-    for name, value in adapter.state().items():
-        np.testing.assert_array_equal(many.state(1)[name], value)
+    many = method.clone().bind(with_stats(weight)).many(2)
+    q = many.refine(z, p, rows=[1])[0]
+    many.gap(45.0)
+    expected = relax(q, 45.0, method.gap_half_life_s)
+    assert np.abs(expected - q).max() > 0.01
+    np.testing.assert_allclose(many.state(1)["belief"], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class PageService:
             headers["authorization"] = f"Bearer {self.token}"
         data = None if content is None else json.dumps(content).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=120) as response:
             return json.loads(response.read() or b"null")
 
 
