@@ -134,12 +134,17 @@ class SourceStats:
         Mean feature of each class, (K, D); the overall mean for a class without windows.
     count
         Number of windows.
+    norms
+        Mean and mean square over windows and time of the input of each batch normalisation, by the layer's name and for
+        each class, (2, K, C); the overall moments for a class without windows. None if they were not computed or the
+        network has no such layer.
     """
 
     prior: Array
     feature_mean: Array
     class_means: Array
     count: int = 0
+    norms: Mapping[str, Array] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
