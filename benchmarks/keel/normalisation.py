@@ -30,6 +30,8 @@ from sight.methods._norms import replace_batch_norms
 from sight.methods.keel import Keel
 from sight.methods.keel.state import TRACE
 from sight.methods.keel_norm import KeelNorm
+from sight.sources.features import FeatureSource
+from sight.types import SourceStats
 
 VARIANTS = {
     "anchor 30": {"anchor": 30.0},
@@ -125,13 +127,42 @@ class PerWearerNorm(nn.Module):
         return torch.addcmul(offset, x, scale)
 
 
+class ReducedFeatures:
+    """Features as coordinates along the class means and the distance from their span: all that Keel uses of them.
+
+    Keel compares only directions from the mean feature, so that K + 1 numbers lead to the same predictions as D.
+    """
+
+    def __init__(self, source) -> None:
+        stats, weight = source.stats, source.weight.astype(np.float64)
+        origin, means = stats.feature_mean.astype(np.float64), stats.class_means - stats.feature_mean
+        basis = np.linalg.svd(means, full_matrices=False)[2]  # (K, D), orthonormal rows
+        extended = [np.pad(matrix @ basis.T, ((0, 0), (0, 1))).astype(np.float32) for matrix in (weight, means)]
+        reduced = SourceStats(
+            prior=stats.prior, feature_mean=0 * extended[0][0], class_means=extended[1], count=stats.count
+        )
+        bias = (source.bias + weight @ origin).astype(np.float32)
+        self.source = FeatureSource(extended[0], bias, stats=reduced)
+        self.origin, self.basis = (
+            torch.from_numpy(array.astype(np.float32)).to(source.device) for array in (origin, basis.T)
+        )
+
+    def __call__(self, z: torch.Tensor) -> np.ndarray:
+        """Return reduced features (rows, K + 1) of features (rows, D)."""
+        offset = z - self.origin
+        along = offset @ self.basis
+        rest = (offset.square().sum(dim=1) - along.square().sum(dim=1)).clamp(min=0).sqrt()
+        return torch.cat((along, rest[:, None]), dim=1).cpu().numpy()
+
+
 class ManyKeelNorm:
     """`KeelNorm` for many wearers of one source model; statistics are constant within a chunk."""
 
     def __init__(self, adapter: KeelNorm, wearers: int) -> None:
         source, self.fields = adapter.source, adapter.params()
         self.device = source.device
-        self.keel = Keel().bind(source).many(wearers)
+        self.reduce = ReducedFeatures(source)
+        self.keel = Keel().bind(self.reduce.source).many(wearers)
         self.network = copy.deepcopy(source.network).eval().requires_grad_(False)
         replace_batch_norms(self.network, PerWearerNorm)
         norms = [layer for layer in self.network.modules() if isinstance(layer, PerWearerNorm)]
@@ -151,7 +182,7 @@ class ManyKeelNorm:
         self._normalise(rows)
         z = self.network.features(x)
         p = torch.softmax(self.network.head(z), dim=1)
-        q, trace = self.keel.advance(z.cpu().numpy(), p.cpu().numpy(), wearers)
+        q, trace = self.keel.advance(self.reduce(z), p.cpu().numpy(), wearers)
         q = q.reshape(len(wearers), -1, q.shape[1])
         seen = torch.cat([layer.moments for layer in self.norms], dim=2).clamp(self.lowest, self.highest)
         seen = seen.reshape(*q.shape[:2], -1)  # (R, B, 2 C)
@@ -244,7 +275,7 @@ def summary(rows: list[tuple]) -> str:
     lines = []
     for method, found in gains.items():
         parts = []
-        for order in sorted({order for _, order, _, _ in found}, key=lambda name: name != "recorded"):
+        for order in sorted({order for _, order, _, _ in found}, key=lambda name: (name != "recorded", name)):
             for score, column in (("accuracy", 2), ("macro-F1", 3)):
                 runs = [(gain[0], gain[column]) for gain in found if gain[1] == order]
                 values = np.array([value for _, value in runs])
