@@ -7,7 +7,7 @@ SPARK := .venv-spark/bin
 EXTRAS := train,fast,data,bench,stream,serve,dask,dev
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-long lint bench docs clean browser servers java fleet-env
+.PHONY: demo test test-long lint bench docs licences clean browser servers java fleet-env
 
 demo: .venv/.ready ## train on synthetic wearers, adapt to an unseen one, write a report
 	$(BIN)/sight demo
@@ -30,6 +30,9 @@ bench: .venv/.ready ## measure the speed of every method
 
 docs: .venv/.ready ## regenerate tables and pages of the docs
 	$(BIN)/python -m tools.build_docs write
+
+licences: .venv/.ready ## list the licences of all dependencies, and write a bill of materials
+	$(BIN)/python -m tools.licences
 
 # Chromium for tests of reports and pages.
 browser:

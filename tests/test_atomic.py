@@ -32,15 +32,66 @@ def test_an_error_keeps_the_previous_file(tmp_path):
 
 def test_the_last_file_of_a_set_marks_it_as_complete(tmp_path, monkeypatch):
     names = ("a", "b", "done")
-    with staged_files(tmp_path / "set", names) as draft:
-        for name in names:
-            (draft / name).write_text("first")
-    moves, replace = [], os.replace
-    monkeypatch.setattr("os.replace", lambda source, path: (moves.append(path.name), replace(source, path)))
+
+    def write(text):
+        with staged_files(tmp_path / "set", names) as draft:
+            for name in names:
+                (draft / name).write_text(text)
+
+    write("first")
     with pytest.raises(FileNotFoundError), staged_files(tmp_path / "set", names) as draft:
-        (draft / "a").write_text("second")
-    assert moves == ["a", "b"]
+        (draft / "a").write_text("second")  # and no others
+    assert {path.read_text() for path in (tmp_path / "set").iterdir()} == {"first"}
+    replace = os.replace
+
+    def fail(source, path):
+        if path.name == "b":
+            raise OSError("power lost")
+        replace(source, path)
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="power lost"):
+        write("second")
     assert sorted(path.name for path in (tmp_path / "set").iterdir()) == ["a", "b"]
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Names of the files and folders that are synchronised or replaced, in order."""
+    calls, sync, replace = [], os.fsync, os.replace
+
+    def record_sync(handle):
+        calls.append(("sync", os.path.basename(os.readlink(f"/proc/self/fd/{handle}"))))
+        sync(handle)
+
+    def record_replace(source, path):
+        calls.append(("name", os.path.basename(path)))
+        replace(source, path)
+
+    monkeypatch.setattr("os.fsync", record_sync)
+    monkeypatch.setattr("os.replace", record_replace)
+    return calls
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to name open files")
+def test_content_reaches_the_disk_before_its_name(tmp_path, calls):
+    write_atomic(tmp_path / "new" / "a.bin", b"abc")
+    made, (content, draft), *rest = calls
+    assert made == ("sync", tmp_path.name)
+    assert (content, draft[:6]) == ("sync", ".a.bin")
+    assert rest == [("name", "a.bin"), ("sync", "new")]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc to name open files")
+def test_the_mark_of_a_set_reaches_the_disk_last(tmp_path, calls):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "done").write_text("old")
+    with staged_files(folder, ("a", "done")) as draft:
+        for name in ("a", "done"):
+            (draft / name).write_text("new")
+    contents = [("sync", "a"), ("sync", "done")]
+    assert calls == [*contents, ("sync", "set"), ("name", "a"), ("sync", "set"), ("name", "done"), ("sync", "set")]
 
 
 def test_json_of_arrays_dates_and_non_finite_numbers(tmp_path):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Event
+
 import numpy as np
 import pytest
 
@@ -14,6 +19,59 @@ from sight.testing import ToySource, toy_network, toy_stream
 @pytest.fixture
 def bound():
     return sight.method("sight").bind(ToySource())
+
+
+@pytest.mark.parametrize("kernel", ["numpy", "numba"])
+@pytest.mark.parametrize("name", ["sight", "keel", "t3a"])
+def test_features_of_absurd_length_are_refused_and_change_nothing(monkeypatch, name, kernel):
+    monkeypatch.setenv("SIGHT_KERNEL", kernel)
+    source = ToySource()
+    adapter = sight.method(name).bind(source)
+    z, p = source.encode(toy_stream(source, n=6).x)
+    adapter.refine(z, p)
+    before = adapter.state()
+    z[3] = 3e38
+    with pytest.raises(ValueError, match="window 3"):
+        adapter.refine(z, p)
+    assert all(np.array_equal(value, before[key]) for key, value in adapter.state().items())
+
+
+@dataclass(kw_only=True)
+class Waiting(OutputAdapter):
+    """Method whose second window waits for an event."""
+
+    name = "waiting"
+
+    def _reset(self):
+        self.count_ = 0
+
+    def _refine_one(self, z, p):  # noqa: ARG002
+        inside.set()
+        assert release.wait(20)
+        self.count_ += 1
+        return p
+
+
+inside, release = Event(), Event()
+
+
+def test_a_second_thread_is_refused_and_changes_nothing():
+    source = ToySource()
+    adapter = Waiting().bind(source)
+    x = toy_stream(source, n=2).x
+    z, p = source.encode(x)
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(adapter.step, x)
+        assert inside.wait(20)
+        calls = (lambda: adapter.step(x), lambda: adapter.refine(z, p), lambda: adapter.peek(x), lambda: adapter.gap(1))
+        for call in calls:
+            with pytest.raises(RuntimeError, match="another thread"):
+                call()
+        release.set()
+        working.result(20)
+    assert adapter.count_ == 2
+    adapter.step(x)  # one after the other is fine
+    assert copy.deepcopy(adapter).step(x).shape == (2, 5)
 
 
 FINAL = (
@@ -160,3 +218,16 @@ def test_labels_are_nowhere_in_the_contract():
         for name, function in inspect.getmembers(owner, inspect.isfunction):
             parameters = inspect.signature(function).parameters
             assert not {"y", "label", "labels", "truth"} & set(parameters), f"{owner.__name__}.{name}"
+
+
+def test_adapters_of_one_source_can_run_in_several_threads():
+    source, stream = ToySource(), toy_stream(n=200)
+    names = ["keel", "sight", "keel", "sight"]
+
+    def run(name):
+        adapter = sight.method(name).bind(source)
+        return np.concatenate([adapter.step(stream.x[i : i + 1]) for i in range(len(stream.x))])
+
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(run, names))
+    assert all(np.array_equal(q, run(name)) for q, name in zip(together, names, strict=True))

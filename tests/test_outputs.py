@@ -116,6 +116,25 @@ def test_days_have_24_hours_if_the_start_time_is_unknown(tmp_path):
     assert [(row["day"], row["date"], float(row["minutes"])) for row in rows] == [("1", "", 1), ("1", "", 2)]
 
 
+@pytest.mark.parametrize("start", [None, datetime(1970, 1, 1, 23, 59, tzinfo=BERLIN)])
+def test_a_jump_of_the_clock_by_decades_adds_only_the_days_with_windows(tmp_path, start):
+    time_s = np.concatenate((30.0 * np.arange(4), 1.7e9 + 30.0 * np.arange(4)))
+    windows = Windows(
+        x=np.zeros((8, 1, 1), np.float32),
+        time_s=time_s,
+        label=np.full(8, -1),
+        gap_before_s=np.where(np.arange(8) == 4, 1.7e9 - 120, 0.0),
+        window_s=30.0,
+        stride_s=30.0,
+        start=start,
+    )
+    q = np.tile(ONE, (8, 1))
+    result = Result(method="none", params={}, classes=("sit", "walk"), p=q, q=q, windows=windows)
+    rows = read_rows(write_outputs(result, tmp_path, info={})["daily.csv"])
+    assert [row["day"] for row in rows[::2]] == (["1", "19676"] if start is None else ["1", "2", "19677"])
+    assert sum(float(row["minutes"]) for row in rows) == pytest.approx(4)
+
+
 def test_day_at_the_start_of_summer_time_has_23_hours(tmp_path):
     n = 25 * 60
     windows = Windows(

@@ -13,7 +13,7 @@ import sight
 from sight.reading import ReadOptions, find_recordings, find_subject, on_one_clock, read_samples
 from sight.testing import ToySource
 from sight.types import Recording
-from tests.helpers.streams import CHANNELS, toy_source
+from tests.helpers.streams import CHANNELS, card_of, toy_source
 
 ROWS = "".join(f"{t / 10},0,0,1\n" for t in range(100))
 
@@ -47,6 +47,51 @@ def test_warnings_are_facts_and_never_printed(tmp_path, capsys):
     for keyword in ("in this order", "m/s^2", "Calibration", "time zone"):
         assert any(keyword in warning for warning in warnings), keyword
     assert capsys.readouterr() == ("", "")
+
+
+SIX = ("acc_x", "acc_y", "acc_z", "gyr_x", "gyr_y", "gyr_z")
+
+
+def six_channel_card(rotation):
+    units = ("g",) * 3 + (rotation,) * 3
+    std = (1.0,) * 3 + ((1.0,) if rotation == "rad/s" else (57.3,)) * 3
+    return card_of(ToySource(channels=6), 10.0, 2.0, channels=SIX, units=units, mean=(0.0,) * 6, std=std)
+
+
+@pytest.mark.parametrize(("rotation", "other"), [("rad/s", "deg/s"), ("deg/s", "rad/s")])
+def test_rotation_without_a_unit_is_taken_in_the_unit_of_the_model(tmp_path, rotation, other):
+    card = six_channel_card(rotation)
+    values = card.std[3] * np.random.default_rng(0).normal(size=(100, 3))
+    rows = "".join(f"{t / 10},0,0,1,{a:.5f},{b:.5f},{c:.5f}\n" for t, (a, b, c) in enumerate(values))
+    file = write_csv(tmp_path / "walk.csv", "time,ax,ay,az,gx,gy,gz", rows)
+    windows = sight.read(file, card)
+    np.testing.assert_allclose(windows.x[0, 3:], values[:20].T, atol=1e-4)
+    assert windows.facts["warnings"] == []
+    wrong = sight.read(file, card, gyro_unit=other)
+    assert any(f"--gyro-unit {rotation}" in warning for warning in wrong.facts["warnings"])
+
+
+def test_milliseconds_since_the_start_are_recognised_by_the_rate_of_the_model(tmp_path):
+    rows = "".join(f"{t * 100},0,0,1\n" for t in range(100))
+    windows = sight.read(write_csv(tmp_path / "walk.csv", rows=rows), toy_source())
+    assert (len(windows), windows.facts["rate_measured_hz"]) == (9, pytest.approx(10))
+    with pytest.raises(ValueError, match="--time-unit"):
+        sight.read(tmp_path / "walk.csv", toy_source(), time_unit="s")
+
+
+@pytest.mark.parametrize("kind", ["epoch", "UTC", "local", "offset"])
+def test_a_wearer_without_a_time_zone_is_warned_about(tmp_path, kind):
+    moments = [datetime(2024, 5, 1, 8, tzinfo=UTC) + timedelta(seconds=t / 10) for t in range(100)]
+    text = {
+        "epoch": lambda m: f"{m.timestamp():.1f}",
+        "UTC": lambda m: m.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "local": lambda m: m.strftime("%Y-%m-%dT%H:%M:%S.%f"),
+        "offset": lambda m: m.strftime("%Y-%m-%dT%H:%M:%S.%f+02:00"),
+    }[kind]
+    file = write_csv(tmp_path / "walk.csv", rows="".join(f"{text(m)},0,0,1\n" for m in moments))
+    warned = any("--tz" in warning for warning in sight.read(file, toy_source()).facts["warnings"])
+    assert warned == (kind != "offset")
+    assert sight.read(file, toy_source(), tz="Europe/Vienna").facts["warnings"] == []
 
 
 def test_columns_units_and_labels_are_read_as_asked(tmp_path):
@@ -113,6 +158,14 @@ def test_recordings_of_a_subject_follow_each_other():
     assert [each.time_s[0] for each in shifted] == [0, 60]
     assert [each.time_s[0] for each in on_one_clock([part(None), part(None, 7.0)])] == [0, 4 + 3600]
     assert [each.time_s[0] for each in on_one_clock([part(None), part(None, 7.0)], shared=True)] == [0, 7]
+
+
+def test_recordings_with_and_without_a_date_follow_each_other():
+    morning = datetime(2024, 5, 1, 8, tzinfo=UTC)
+    mixed = on_one_clock([part(morning), part(None), part(morning + timedelta(hours=5))])
+    assert [each.time_s[0] for each in mixed] == [0, 4 + 3600, 5 * 3600]
+    undated_first = on_one_clock([part(None), part(morning), part(None, 7.0)])
+    assert [each.time_s[0] for each in undated_first] == [0, 4 + 3600, 8 + 2 * 3600]
 
 
 def test_a_path_of_a_model_file_is_accepted(tmp_path):

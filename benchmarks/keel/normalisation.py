@@ -26,6 +26,7 @@ from benchmarks.keel.source_training import Task, read_dataset, tasks, train_sou
 from torch import nn
 
 from sight import metrics
+from sight.bench.day_streams import DOMINATED, day_stream
 from sight.methods._norms import replace_batch_norms
 from sight.methods.keel import Keel
 from sight.methods.keel.state import TRACE
@@ -52,9 +53,6 @@ SEDENTARY = {
     "wisdm": ("sitting", "standing", "typing", "writing"),
     "extrasensory": ("sitting", "lying", "standing"),
 }
-#: Shares of the class that fills a day; windows of a day; mean windows of a bout of another class; least windows of a
-#: class to be part of a day.
-SHARES, LENGTH, BOUT, MIN_WINDOWS = (0.60, 0.80, 0.94), 1200, 30, 5
 #: Windows after which statistics are updated, and most windows that the network takes at once.
 CHUNK, AT_ONCE = 8, 8192
 #: Loss in points that counts as harm.
@@ -63,31 +61,6 @@ COLUMNS = ("setting", "source", "seed", "target", "order", "method", "windows", 
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
-
-
-def day_stream(labels: np.ndarray, share: float, dominating: int, seed: list[int]) -> np.ndarray | None:
-    """Return the window at each position of a day that one class fills; None if the subject lacks windows for it.
-
-    Bouts of the class with mean length 30 share / (1 - share) alternate with bouts of the others, mean 30. A bout
-    continues where the last one of its class ended in the recorded order, and starts again after the last window.
-    """
-    rng = np.random.default_rng(seed)
-    present = np.flatnonzero(np.bincount(labels[labels >= 0], minlength=1) >= MIN_WINDOWS)
-    others = present[present != dominating]
-    if dominating not in present or not len(others):
-        return None
-    bouts: list[np.ndarray] = []
-    dominates, filled = bool(rng.random() < share), 0
-    while filled < LENGTH:
-        own = dominating if dominates else rng.choice(others)
-        bouts.append(np.full(rng.geometric(1 / (BOUT * share / (1 - share) if dominates else BOUT)), own))
-        dominates, filled = not dominates, filled + len(bouts[-1])
-    classes = np.concatenate(bouts)[:LENGTH]
-    index = np.empty(LENGTH, np.int64)
-    for own in np.unique(classes):
-        at, windows = np.flatnonzero(classes == own), np.flatnonzero(labels == own)
-        index[at] = windows[np.arange(len(at)) % len(windows)]
-    return index
 
 
 def streams_of(task: Task, facts: dict, y: np.ndarray, limit: int | None) -> list[tuple[int, str, np.ndarray]]:
@@ -99,11 +72,11 @@ def streams_of(task: Task, facts: dict, y: np.ndarray, limit: int | None) -> lis
         rows = np.arange(edges[i], edges[i + 1])
         rows = rows[y[rows] >= 0]
         streams.append((i, "recorded", rows))
-        for share, name in itertools.product(SHARES, SEDENTARY.get(dataset, facts["classes"][:1])):
+        for order, name in itertools.product(DOMINATED, SEDENTARY.get(dataset, facts["classes"][:1])):
             k = facts["classes"].index(name)
-            index = day_stream(y[rows], share, k, [seed, i, k, round(100 * share)])
+            index = day_stream(y[rows], order, [seed, i, k], dominating=k)
             if index is not None:
-                streams.append((i, f"day-{round(100 * share)} {name}", rows[index]))
+                streams.append((i, f"{order} {name}", rows[index]))
     return streams
 
 

@@ -7,6 +7,7 @@ fast.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from sight.registry import RECOMMENDED, method
     from sight.sources import load, wrap
     from sight.types import Event, Recording, Result, SourceStats, Windows
+
+# onnxruntime reads it when it is imported; otherwise it contacts its maker and writes a device id to the user's cache.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _MODULES = {
     "refine": "sight.evaluate",

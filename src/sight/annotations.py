@@ -115,8 +115,11 @@ def _read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]
         delimiter = next((mark for mark in ",;\t" if mark in header), ",")
         file.seek(0)
         reader = csv.reader(file, delimiter=delimiter)
-        columns = [column.strip().lower() for column in next(reader, [])]
-        return columns, [(reader.line_num, dict(zip(columns, row, strict=False))) for row in reader if any(row)]
+        try:
+            columns = [column.strip().lower() for column in next(reader, [])]
+            return columns, [(reader.line_num, dict(zip(columns, row, strict=False))) for row in reader if any(row)]
+        except csv.Error as error:
+            raise ValueError(f"{path.name}: a line cannot be read ({error}); repair or remove it.") from None
 
 
 def _seconds(path: Path, line: int, row: Mapping[str, str], column: str, start: datetime | None) -> float:

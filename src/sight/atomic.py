@@ -1,4 +1,4 @@
-"""Atomic file writes: a file or a set of files is complete or absent."""
+"""Atomic file writes: a file or a set of files is complete or absent, also after a loss of power."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import numpy as np
 def staged_file(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` on success, remove it on error.
 
-    Parent folders are created.
+    Parent folders are created. The content reaches the disk before the new name does, and both before this returns.
 
     Examples
     --------
@@ -30,11 +30,13 @@ def staged_file(path: str | Path) -> Iterator[Path]:
     'complete'
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
     try:
         yield draft
+        sync(draft)
         os.replace(draft, path)
+        sync(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -48,17 +50,42 @@ def staged_files(folder: str | Path, names: Sequence[str]) -> Iterator[Path]:
     """
     folder = Path(folder)
     is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".draft-") as draft:
             yield Path(draft)
-            (folder / names[-1]).unlink(missing_ok=True)
             for name in names:
+                sync(Path(draft) / name)
+            (folder / names[-1]).unlink(missing_ok=True)
+            sync(folder)  # the mark of completeness is gone before anything is replaced, and comes back last
+            for name in names[:-1]:
                 os.replace(Path(draft) / name, folder / name)
+            sync(folder)
+            os.replace(Path(draft) / names[-1], folder / names[-1])
+            sync(folder)
     except BaseException:
         if is_new and not any(folder.iterdir()):
             folder.rmdir()
         raise
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the list of names in a folder, is on the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows opens no folders, and writes their changes in order
+        return
+    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Create a folder and its parents where they are missing; `mode` is that of the folder itself."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(mode, parents=True, exist_ok=True)
+    for path in missing:
+        sync(path.parent)
 
 
 def write_atomic(path: str | Path, data: bytes) -> Path:

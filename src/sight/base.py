@@ -12,6 +12,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, final, runtime_checkable
 
 import numpy as np
@@ -23,6 +24,10 @@ from sight.types import Array, SourceStats
 
 if TYPE_CHECKING:
     from sight.card import ModelCard
+
+
+#: Longest feature vector that methods take: products of two still fit into float32.
+MAX_LENGTH = 1e18
 
 
 @runtime_checkable
@@ -103,6 +108,9 @@ class Adapter(Stateful, ABC):
     class that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with its model
     (`sight.sources.fused_export`). Methods that advance many wearers at once have a method `many`
     (`sight.methods._compiled_adapter`).
+
+    An adapter belongs to one stream, so one thread may use it at a time. `step`, `peek`, `refine` and `gap` raise
+    RuntimeError if another thread is inside one of them; use a `clone` for each thread. A source may be shared.
     """
 
     name: ClassVar[str]
@@ -138,7 +146,18 @@ class Adapter(Stateful, ABC):
                 f"{self.name}: expected finite rows with a direction in the head's weights, got a row of zeros or "
                 f"non-finite values for class {source.classes[bad]!r}; retrain the head or remove that class."
             )
-        self._source = source
+        bias, stats = np.asarray(source.bias), source.stats
+        if bias.shape != weight.shape[:1] or not np.isfinite(bias).all() or len(source.classes) != len(weight):
+            raise ValueError(
+                f"{self.name}: expected {len(weight)} finite biases and class names, one per row of the head, got "
+                f"{bias.shape} {'' if np.isfinite(bias).all() else 'with NaN or infinity '}and {len(source.classes)}."
+            )
+        if stats is not None and np.shape(stats.class_means) != weight.shape:
+            raise ValueError(
+                f"{self.name}: expected statistics of {weight.shape[0]} classes and {weight.shape[1]} features, as the "
+                f"head has them, got {np.shape(stats.class_means)}; compute them with this model."
+            )
+        self._source, self._guard = source, RLock()
         self._bind()
         return self.reset()
 
@@ -170,18 +189,27 @@ class Adapter(Stateful, ABC):
         if x.ndim != 3:
             raise ValueError(f"{self.name}: expected windows (B, C, T), got shape {x.shape}; add the missing axis.")
         _require_finite(self.name, "window", x)
-        self._trace = {}
-        return self._step(x) if len(x) else np.empty((0, self.n_classes), self.source.weight.dtype)
+        if not self._guard.acquire(False):
+            raise self._in_use()
+        try:
+            self._trace = {}
+            return self._step(x) if len(x) else np.empty((0, self.n_classes), self.source.weight.dtype)
+        finally:
+            self._guard.release()
 
     @final
     def peek(self, x: Array) -> Array:
         """Return what `step` would return, without changing state."""
+        self._require_ready()
+        if not self._guard.acquire(False):
+            raise self._in_use()
         before, trace = self.state(), self._trace
         try:
             return self.step(x)
         finally:
             self._set_state(before)
             self._trace = trace
+            self._guard.release()
 
     @final
     def gap(self, seconds: float) -> None:
@@ -189,7 +217,12 @@ class Adapter(Stateful, ABC):
         self._require_ready()
         if not (np.isfinite(seconds) and seconds >= 0):
             raise ValueError(f"{self.name}: expected a gap of zero or more seconds, got {seconds}.")
-        self._gap(float(seconds))
+        if not self._guard.acquire(False):
+            raise self._in_use()
+        try:
+            self._gap(float(seconds))
+        finally:
+            self._guard.release()
 
     # --- properties -------------------------------------------------------------------------------------------
 
@@ -269,6 +302,15 @@ class Adapter(Stateful, ABC):
     def _title(self) -> str:
         return self.name
 
+    def _in_use(self) -> RuntimeError:
+        return RuntimeError(f"{self.name} is in use by another thread; give each thread its own adapter (clone).")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_guard"}  # a lock cannot be copied
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _guard=RLock())
+
     def _require_ready(self) -> None:
         if not hasattr(self, "_source"):
             raise RuntimeError(f"{self.name} is not bound to a source yet; call bind(source) first.")
@@ -287,9 +329,14 @@ class OutputAdapter(Adapter):
         dtype = self.source.weight.dtype
         z, p = np.asarray(z), np.asarray(p)
         self.check_input(z, p)
-        self._trace = {}
-        q = self._refine(z.astype(dtype, copy=False), p.astype(dtype, copy=False))
-        return q.astype(dtype, copy=False)
+        if not self._guard.acquire(False):
+            raise self._in_use()
+        try:
+            self._trace = {}
+            q = self._refine(z.astype(dtype, copy=False), p.astype(dtype, copy=False))
+            return q.astype(dtype, copy=False)
+        finally:
+            self._guard.release()
 
     @final
     def check_input(self, z: Array, p: Array) -> None:
@@ -304,6 +351,12 @@ class OutputAdapter(Adapter):
             )
         _require_finite(self.name, "feature", z)
         _require_finite(self.name, "probabilities", p)
+        long = np.linalg.norm(z.astype(np.float64), axis=1) >= MAX_LENGTH
+        if long.any():
+            raise ValueError(
+                f"{self.name}: expected features shorter than {MAX_LENGTH:g}, got a longer one for window "
+                f"{int(np.argmax(long))}; check the model and the unit of its input (nothing was changed)."
+            )
         off = (p < 0).any(axis=1) | (np.abs(p.sum(axis=1) - 1) > 1e-3)
         if off.any():
             t = int(np.argmax(off))

@@ -70,6 +70,12 @@ class ModelCard:
     sight_version: str = __version__
 
     def __post_init__(self) -> None:
+        for name, kind in (("encoder_args", Mapping), ("training", Mapping), ("encoder", str), ("dataset", str)):
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(f"Model card: expected {name} of type {kind.__name__}, got {getattr(self, name)!r}.")
+        for name in ("classes", "channels", "units"):
+            if not all(isinstance(value, str) for value in getattr(self, name)):
+                raise ValueError(f"Model card: expected texts as {name}, got {getattr(self, name)!r}.")
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             raise ValueError(f"Model card: expected two or more different classes, got {list(self.classes)}.")
         for name in ("units", "mean", "std", "fill"):
@@ -100,7 +106,7 @@ class ModelCard:
         """Parse JSON text; see `from_dict`."""
         try:
             values = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             values = None
         return cls.from_dict(values if isinstance(values, dict) else {})
 
@@ -124,10 +130,13 @@ class ModelCard:
             raise ValueError(
                 f"Model card: unknown {', '.join(sorted(unknown))} in the header; expected {sorted(fields)}."
             )
-        for name in ("classes", "channels", "units", "mean", "std", "fill"):
-            if values.get(name) is not None:
-                values[name] = tuple(values[name])
-        return cls(**values)
+        try:
+            for name in ("classes", "channels", "units", "mean", "std", "fill"):
+                if values.get(name) is not None:
+                    values[name] = tuple(values[name])
+            return cls(**values)
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"Model card: a field has a wrong type ({error}); export the model again.") from None
 
 
 def require_card(source: Any, name: object = "The model") -> ModelCard:

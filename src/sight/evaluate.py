@@ -101,6 +101,7 @@ def run(
         x = windows.x[piece]
         z, p = (part[piece] for part in encoded) if encoded else adapter.source.encode(x)
         q = adapter.refine(z, p) if isinstance(adapter, OutputAdapter) else adapter.step(x)
+        _require_finite(adapter.name, p, q, piece.start)
         done.append((p, q, dict(adapter.trace())))
         if on_predictions:
             on_predictions(piece.stop, p, q)
@@ -124,6 +125,17 @@ def run(
         },
     )
     return smoothed(result, lag) if lag else result
+
+
+def _require_finite(method: str, p: Array, q: Array, first: int) -> None:
+    """Raise ValueError, naming the window, if a prediction is not finite."""
+    for who, values in (("the model", p), (method, q)):
+        finite = np.isfinite(values).all(axis=1)
+        if not finite.all():
+            raise ValueError(
+                f"Expected finite probabilities, but {who} returned NaN or infinity for window "
+                f"{first + int(np.argmin(finite))}; check the model file and its training."
+            )
 
 
 def split_at_gaps(gap_before_s: Array, at_most: int | None) -> Iterator[slice]:

@@ -38,10 +38,16 @@ class ReadOptions:
         Channel name to column of a CSV or Parquet file, "time" included; None detects usual column names.
     unit
         Unit of acceleration in a CSV or Parquet file: "g", "mg" or "m/s^2".
+    gyro_unit
+        Unit of rotation in a CSV or Parquet file: "deg/s" or "rad/s"; None uses the unit that the column names state,
+        else that of the model.
     tz
-        Time zone of timestamps without one, such as "Europe/Vienna"; None takes them as UTC.
+        Time zone of the wearer, such as "Europe/Vienna", which decides the day of a sample; None uses the offset or
+        zone in the file, else UTC with a warning.
+    time_unit
+        Unit of numeric times in a CSV or Parquet file: "s", "ms", "us" or "ns"; None detects it.
     rate_hz
-        Sampling rate of a file without timestamps.
+        Sampling rate of a file without timestamps, or of one whose rate is far below that of the model.
     calibrate
         Whether to estimate the gravity calibration from the recording and apply it.
     label_column
@@ -54,7 +60,9 @@ class ReadOptions:
 
     columns: Mapping[str, str] | None = None
     unit: str = "g"
+    gyro_unit: str | None = None
     tz: str | None = None
+    time_unit: str | None = None
     rate_hz: float | None = None
     calibrate: bool = False
     label_column: str | None = None
@@ -223,14 +231,14 @@ def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> It
 def on_one_clock(recordings: Iterable[Recording], *, shared: bool = False) -> Iterator[Recording]:
     """Shift the times of one subject's recordings so that they follow each other, as `sight.signal.join` does.
 
-    If a recording has no start time, one hour is assumed between it and the previous one, unless all times already
-    count from a `shared` moment.
+    If a recording or the first one has no start time, one hour is assumed between it and the previous one, unless all
+    times already count from a `shared` moment.
     """
     start = end_s = None
     for recording in recordings:
         if not len(recording.time_s):
             continue
-        start = start or recording.start
+        start = recording.start if end_s is None else start
         shift = 0.0
         if recording.start is not None and start is not None:
             shift = (recording.start - start).total_seconds()
@@ -261,7 +269,7 @@ def _npz_windows(ref: RecordingRef, card: ModelCard) -> Windows:
 
 
 def _file_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
-    from sight.datasets._timestamps import UNKNOWN_ZONE
+    from sight.datasets._timestamps import ZONE_WARNINGS
     from sight.signal import prepare
     from sight.signal.quality import warnings_for
 
@@ -279,21 +287,25 @@ def _file_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> W
     )
     if options.calibrate and not windows.facts.get("calibrated"):
         warnings.append(f"Calibration was not applied: {windows.facts.get('calibration_note', 'no rest')}.")
-    if windows.facts.get("time_zone") == UNKNOWN_ZONE:
-        warnings.append("Timestamps have no time zone and are taken as UTC; set it with tz (--tz).")
+    if windows.facts.get("time_zone") in ZONE_WARNINGS:
+        warnings.append(ZONE_WARNINGS[windows.facts["time_zone"]])
     return replace(windows, facts={**windows.facts, "warnings": warnings})
 
 
 def _file_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Recording:
     from sight.datasets.user_files import read as read_file
-    from sight.signal.units import convert
+    from sight.signal.units import ROTATION, convert
 
     recording = read_file(
         str(ref.path),
         columns=options.columns,
         unit=options.unit,
+        gyro_unit=options.gyro_unit,
         tz=options.tz,
+        time_unit=options.time_unit,
         rate_hz=options.rate_hz,
+        expected_hz=card.rate_hz,
+        expected_gyro_unit=next((unit for unit in card.units if unit in ROTATION), "deg/s"),
         label_column=options.label_column,
         classes=card.classes if options.label_column else None,
     )
@@ -316,7 +328,8 @@ def _with_channels(recording: Recording, channels: tuple[str, ...]) -> Recording
     if len(recording.channels) != len(channels):
         return select(recording, channels)  # raises and names the missing channels
     warning = f"Columns {', '.join(recording.channels)} are taken as {', '.join(channels)}, in this order."
-    return replace(recording, channels=channels, facts={**recording.facts, "warnings": [warning]})
+    warnings = [*recording.facts.get("warnings", ()), warning]
+    return replace(recording, channels=channels, facts={**recording.facts, "warnings": warnings})
 
 
 def _axis(channel: str) -> str:

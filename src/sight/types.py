@@ -146,6 +146,26 @@ class SourceStats:
     count: int = 0
     norms: Mapping[str, Array] | None = None
 
+    def __post_init__(self) -> None:
+        shape = np.shape(self.class_means)
+        if len(shape) != 2 or np.shape(self.prior) != shape[:1] or np.shape(self.feature_mean) != shape[1:]:
+            raise ValueError(
+                f"SourceStats: expected prior (K,), feature_mean (D,) and class_means (K, D), got "
+                f"{np.shape(self.prior)}, {np.shape(self.feature_mean)} and {shape}; compute them again."
+            )
+        for name in ("prior", "feature_mean", "class_means"):
+            values = np.asarray(getattr(self, name))
+            if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+                raise ValueError(f"SourceStats: expected finite numbers as {name}, got others; train the model again.")
+        if (np.asarray(self.prior) < 0).any():
+            raise ValueError("SourceStats: expected shares of classes as prior, got negative ones.")
+        for name, moments in (self.norms or {}).items():
+            if np.ndim(moments) != 3 or np.shape(moments)[:2] != (2, shape[0]) or not np.isfinite(moments).all():
+                raise ValueError(
+                    f"SourceStats: expected finite moments (2, {shape[0]}, C) of layer {name!r}, got {np.shape(moments)}"
+                    f" or others; compute them again."
+                )
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Event:

@@ -7,8 +7,8 @@ import pytest
 
 from sight import registry
 from sight.bench import analyses
-from sight.bench.plan import Trial
-from sight.bench.stream_orders import reorder
+from sight.bench.plan import Setting, Trial
+from sight.bench.stream_orders import reorder, stream_index
 from sight.methods.sight import SIGHT
 from sight.testing import ToySource, toy_stream
 
@@ -17,26 +17,32 @@ def trial(order: str, seed: int = 0) -> Trial:
     return Trial(sources=("A",), target="B", seed=seed, encoder="cnn", order=order)
 
 
+SETTING = Setting(name="s", dataset="d", options={}, pairs=())
+
+
+def in_order(windows, *order):
+    return reorder(windows, stream_index(windows.label, trial(*order), SETTING, ()))
+
+
 def test_stream_orders():
     windows = toy_stream(ToySource(), n=100)
     windows.gap_before_s[50] = 30
     first = windows.x[:, 0, 0]
-    joined = reorder(windows, trial("chronological"))
+    joined = in_order(windows, "chronological")
     assert (joined.x == windows.x).all()
     assert not joined.gap_before_s.any()
     assert np.diff(joined.time_s) == pytest.approx(windows.stride_s)
-    assert reorder(windows, trial("chronological"), use_gaps=True).gap_before_s[50] == 30
-    blocks = reorder(windows, trial("blocks"))
+    blocks = in_order(windows, "blocks")
     place = np.array([int(np.flatnonzero(first == value)[0]) for value in blocks.x[:, 0, 0]])
     assert sorted(place.tolist()) == list(range(100))
     jumps = np.flatnonzero(np.diff(place) != 1) + 1
     assert set(place[[0, *jumps]] % 32) == {0}  # only whole blocks of 32 move
     assert (blocks.label == windows.label[place]).all()
-    shuffled = reorder(windows, trial("shuffled"))
+    shuffled = in_order(windows, "shuffled")
     assert sorted(shuffled.x[:, 0, 0].tolist()) == sorted(first.tolist())
     assert np.mean(np.diff(shuffled.label) != 0) > np.mean(np.diff(windows.label) != 0)
-    assert (reorder(windows, trial("shuffled")).x == shuffled.x).all()
-    assert (reorder(windows, trial("shuffled", seed=1)).x != shuffled.x).any()
+    assert (in_order(windows, "shuffled").x == shuffled.x).all()
+    assert (in_order(windows, "shuffled", 1).x != shuffled.x).any()
 
 
 def bound_stream(n: int = 120, noise: float = 0.3):

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sight import registry
+from sight.base import OutputAdapter
 from sight.bench import experiments, paper_values, settings
 from sight.bench.experiments import load_experiment, narrow
 from sight.bench.plan import Setting, trials
@@ -21,7 +22,7 @@ from sight.testing import ToySource, toy_stream
 
 def test_every_table_and_figure_of_the_paper_has_an_experiment():
     names = set(experiments.experiments())
-    assert names == set(experiments.IN_PAPER) | {"keel-parts", "stress"}
+    assert names == set(experiments.IN_PAPER) | {"days", "keel-parts", "stress"}
     kinds = {load_experiment(name).kind for name in names}
     assert kinds == {"compare", "classes", "geometry", "prototypes", "motivation", "speed"}
 
@@ -120,6 +121,33 @@ def test_trials_of_one_source_model_are_adjacent():
     assert {trial.encoder for trial in trials(experiment, vectors)} == {"mlp"}  # ignores the experiment's networks
 
 
+def test_orders_of_days_expand_to_the_sedentary_classes_of_a_setting():
+    plan = {"name": "s", "dataset": "d", "options": {}, "pairs": ((("A",), "B"),)}
+    experiment = narrow(load_experiment("days"), seeds=[0])
+
+    def orders(**keys):
+        return [trial.order for trial in trials(experiment, Setting(**plan, **keys))]
+
+    dominated = [f"day-{share} {name}" for share in (60, 80, 94) for name in ("sit", "stand")]
+    own = {"sedentary": ("sit", "stand"), "standing": "stand"}
+    assert orders(**own) == [*dominated, "time-use", "partial", "week"]
+    assert orders(**own, free_living=True) == ["chronological", *dominated, "time-use", "partial", "week"]
+    assert "time-use" not in orders(sedentary=("sit",))
+
+
+def test_sedentary_classes_of_every_setting_are_classes_of_its_dataset():
+    for name, table in settings._tables().items():
+        dataset = settings.make_dataset(table["dataset"], table.get("options", {}), name)
+        assert table["sedentary"], name
+        assert set(table["sedentary"]) | {table.get("standing", table["sedentary"][0])} <= set(dataset.classes), name
+        assert bool(table.get("free_living")) == (table["dataset"] == "extrasensory"), name
+
+
+def test_days_run_only_methods_without_gradients():
+    methods = {variant.method for variant in load_experiment("days").variants}
+    assert methods == {n for n in registry.names("methods") if issubclass(registry.get("methods", n), OutputAdapter)}
+
+
 def test_batches_grow_above_eight_thousand_windows():
     windows = toy_stream(ToySource(), n=4000)
     assert batch_size(None, [windows, windows]) == 64
@@ -150,6 +178,7 @@ def test_files_of_users(tmp_path):
         ('kind = "compare"\nmethods = ["sigth"]', "'sight'"),
         ('kind = "compare"\nmethods = ["ema", "ema"]', "share a label"),
         ('kind = "compare"\norders = ["sorted"]', "no order called 'sorted'"),
+        ('kind = "compare"\norders = ["day-90"]', "no order called 'day-90'"),
         ('kind = "compare"\nmethods = "none"', r'methods = \["none"\]'),
         ('kind = "compare"\nmethods = [{label = "mine"}]', "'method' is missing"),
         ('kind = "compare"\ngrids = [{method = "sight"}]', "'values' is missing"),

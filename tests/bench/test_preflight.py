@@ -62,10 +62,18 @@ def test_errors_in_an_experiment(tmp_path, text, words):
         ("stride_s", "stride", "stride_s, .*'stride'"),
         ("W01->W03", "W01->W99", "no subject of synthetic called 'W99'"),
         ("W02+W03->W04", "W02+W03->W03", "'W02[+]W03->W03' the target is also a source"),
+        ('"lying", "sitting"', '"lying", "siting"', "no class of synthetic called 'siting'.*'sitting'"),
+        ('standing = "standing"', 'standing = "stand"', "no class of synthetic called 'stand'"),
     ],
 )
 def test_errors_in_a_setting(tmp_path, old, new, words):
     assert re.search(words, error_of(tmp_path, "", TINY.replace(old, new)))
+
+
+@pytest.mark.parametrize("order", ["day-80", "time-use", "week"])
+def test_streams_of_days_need_sedentary_classes(tmp_path, order):
+    experiment = f'kind = "compare"\nmethods = ["none"]\norders = ["{order}"]'
+    assert "sedentary" in error_of(tmp_path, experiment, TINY.replace('sedentary = ["lying", "sitting"]\n', ""))
 
 
 @pytest.mark.parametrize(("device", "words"), [("tpu", "no device called 'tpu'"), ("cuda", "no CUDA device")])

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from sight import registry
 from sight.bench.experiments import experiments, load_experiment, narrow
-from sight.bench.plan import Variant
+from sight.bench.plan import Variant, trials
 from sight.bench.report import write_report
 from sight.bench.result_rows import read, write
 from sight.bench.runner import count_steps, run
@@ -32,6 +32,8 @@ dataset = "synthetic"
 options = { wearers = 4, hours = 0.06, gaps_per_hour = 0.0 }
 windowing = { stride_s = 2.0 }
 epochs = 2
+sedentary = ["lying", "sitting"]
+standing = "standing"
 pairs = ["W01->W02", "W01->W03", "W02+W03->W04"]
 """
 
@@ -63,18 +65,42 @@ def default_sigint():
 def test_every_experiment_runs_and_is_reported(tiny, name, tmp_path):
     where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(tiny / "runs"), "--engine", "serial"]
     # The main table runs every method once; other experiments run a few.
-    few = ["--methods", "none,sticky,sight"] if name in ("table-detailed", "backbones", "order") else []
+    few = ["--methods", "none,sticky,sight"] if name in ("table-detailed", "backbones", "order", "days") else []
     shown = bench("run", name, *where, *few, "--seeds", "0", "--limit", "1")
     assert shown.exit_code == 0, shown.output
     experiment = narrow(load_experiment(name), methods=few[1].split(",") if few else None)
     path = tiny / "runs" / f"{name}_tiny.part.parquet"
     table = pd.read_parquet(path)
-    encoders, orders = len(experiment.encoders) or 1, len(experiment.orders)
-    assert len(table) == len(experiment.variants) * encoders * orders
+    setting = load_setting(str(tiny / "tiny.toml"), limit=1)
+    planned = len(list(trials(narrow(experiment, seeds=[0]), setting)))
+    assert len(table) == len(experiment.variants) * planned
     assert set(table["label"]) == {variant.label for variant in experiment.variants}
     write_report([path], tmp_path)
     assert experiment.title in (tmp_path / "index.html").read_text()
     assert (tmp_path / "figures" / f"{name}_tiny.svg").read_text().startswith("<?xml")
+
+
+def test_streams_that_a_subject_lacks_windows_for_have_neither_rows_nor_failures(tiny, tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        'kind = "compare"\nseeds = [0]\nmethods = ["none", "ema"]\norders = ["day-60", "partial", "week"]\n'
+    )
+    where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(tiny / "runs"), "--engine", "serial"]
+    path = tiny / "runs" / "mine_tiny.parquet"
+    for gather in ([], ["--gather"]):
+        path.unlink(missing_ok=True)
+        shown = bench("run", str(tmp_path / "mine.toml"), *where, *gather)
+        assert shown.exit_code == 0, shown.output
+        assert "14 rows in" in shown.output
+        assert "lacks windows: 5" in shown.output
+        streams = pd.read_parquet(path).groupby("target")["order"].unique().map(sorted).to_dict()
+        # W02 has both sedentary classes; W03 was never lying, which is the first class; W04 was neither.
+        assert streams == {
+            "W02": ["day-60 lying", "day-60 sitting", "partial", "week"],
+            "W03": ["day-60 sitting", "partial"],
+            "W04": ["partial"],
+        }
+    write_report([path], tmp_path)
+    assert "60 % one class" in (tmp_path / "report.md").read_text()
 
 
 def test_rows_contain_what_is_needed_to_repeat_them(tiny):

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from benchmarks.keel import normalisation, source_training  # noqa: E402 - needs torch
 
+from sight.bench import day_streams  # noqa: E402
 from sight.methods.keel_norm import KeelNorm  # noqa: E402
 from sight.testing import ToySource, toy_network, toy_stream  # noqa: E402
 
@@ -39,19 +40,8 @@ def test_streams_of_any_length_are_predicted_completely():
         assert len(labels) == len(index)
 
 
-def test_a_day_has_the_share_of_its_class():
-    labels = np.repeat([0, 1, 2, 3], [40, 20, 30, 4])
-    shares = [(labels[normalisation.day_stream(labels, 0.8, 1, [s])] == 1).mean() for s in range(30)]
-    assert np.mean(shares) == pytest.approx(0.8, abs=0.05)
-    index = normalisation.day_stream(labels, 0.6, 0, [0])
-    assert len(index) == 1200
-    assert not (labels[index] == 3).any()
-    assert (index == normalisation.day_stream(labels, 0.6, 0, [0])).all()
-    assert normalisation.day_stream(labels, 0.6, 3, [0]) is None
-
-
 def test_a_tiny_run_has_a_row_for_each_stream_and_method(tmp_path, monkeypatch):
-    monkeypatch.setattr(normalisation, "LENGTH", 24)
+    monkeypatch.setattr(day_streams, "LENGTH", 24)
     monkeypatch.setattr(normalisation, "VARIANTS", {"anchor 30": {"anchor": 30.0}, "scaled": {"scaled": True}})
     monkeypatch.setitem(source_training.SETTINGS, "toy", (["a", "b"], []))
     streams = [toy_stream(n=60, seed=seed) for seed in range(3)]

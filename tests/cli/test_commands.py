@@ -46,6 +46,22 @@ def test_adapt_writes_all_files(onnx, table, tmp_path):
     assert np.allclose(np.sum([rows[key] for key in rows if key.startswith("q_")], axis=0), 1, atol=1e-4)
 
 
+def test_warnings_are_in_the_terminal_info_and_report(onnx, table, tmp_path):
+    header, *lines = (table / "day.csv").read_text().splitlines()
+    cells = [line.split(",", 1) for line in lines]
+    dated = "\n".join(f"{1_700_000_000_000 + 1000 * float(time):.0f},{rest}" for time, rest in cells)
+    (tmp_path / "day.csv").write_text(f"{header}\n{dated}\n")
+    command = ["adapt", tmp_path / "day.csv", "-m", onnx, "-o", tmp_path / "out", "--columns", COLUMNS]
+    printed = output_of(*command, "--gyro-unit", "deg/s", "--time-unit", "ms")
+    *_, warning = json.loads((tmp_path / "out" / "info.json").read_text())["input"]["warnings"]
+    assert "--tz" in warning
+    assert warning in printed
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert page.index('class="warnings"') < page.index('class="lead"')
+    assert "midnight UTC" in page
+    assert "--time-unit" in output_of(*command, "--time-unit", "s", code=2)
+
+
 def test_the_fused_graph_runs_as_documented(model, tmp_path, monkeypatch, capsys):
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic

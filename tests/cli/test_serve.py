@@ -57,8 +57,8 @@ def test_a_stopped_service_acknowledges_what_it_accepted_and_continues_later(mod
     child.ready().put("/v1/wearers/anna").raise_for_status()
 
     async def stop_while_sending():
-        task = asyncio.create_task(send_chunks(child, "anna", parts, pause_s=0.02))
-        with httpx.Client(base_url=child.url) as client:
+        task = asyncio.create_task(send_chunks(child, "anna", parts, pause_s=0.1))
+        with httpx.Client(base_url=child.url, timeout=60) as client:
             while await asyncio.to_thread(lambda: client.get("/v1/wearers/anna").json()["seq"]) < 20:
                 await asyncio.sleep(0.01)
         child.process.terminate()

@@ -14,6 +14,7 @@ import pytest
 
 from sight.cohort.memory_budget import PROCESS_BYTES, available_bytes, estimate_bytes, parse_bytes
 from sight.cohort.results_folder import ResultsFolder
+from sight.cohort.run import time_left
 from sight.cohort.window_table import read_result
 from sight.reading import read
 from tests.helpers.cohorts import (
@@ -23,6 +24,19 @@ from tests.helpers.cohorts import (
     write_recording,
 )
 from tests.helpers.commands import output_of, run_sight
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "done", "total", "text"),
+    [
+        (100, 50, 100, "about 100 s left"),
+        (60, 10, 100, "about 9 min left"),
+        (3600, 25, 100, "about 3.0 h left"),
+        (1, 99, 100, ""),
+    ],
+)
+def test_the_remaining_time_is_in_proportion_to_the_remaining_bytes(elapsed_s, done, total, text):
+    assert time_left(elapsed_s, done, total) == text
 
 
 @pytest.fixture

@@ -115,3 +115,13 @@ def test_a_folder_is_opened_with_its_own_map(own):
     (root / "MAP.toml").write_text(MAP)
     assert open_dataset(str(root), {}).subjects() == ("anna", "bert")
     assert open_dataset(str(root), {"labels": str(labels)}).subjects() == ("anna", "bert")
+
+
+def test_units_of_rotation_and_time_are_set_in_the_map(tmp_path):
+    rows = "".join(f"{20 * i},0,0,1,1,2,3,{i // 50}\n" for i in range(100))
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "anna.csv").write_text("time_s,ax,ay,az,gx,gy,gz,label\n" + rows)
+    (tmp_path / "MAP.toml").write_text('gyro_unit = "rad/s"\ntime_unit = "ms"\n[labels]\n0 = "walk"\n1 = "rest"\n')
+    dataset = Folder(root=tmp_path / "own", labels=tmp_path / "MAP.toml")
+    assert dataset.units == ("g",) * 3 + ("rad/s",) * 3
+    assert dataset.rate_hz == 50

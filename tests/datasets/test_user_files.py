@@ -111,6 +111,18 @@ def test_a_gyroscope_has_its_own_unit(tmp_path):
     assert recording.unit == ("g",) * 3 + ("rad/s",) * 3
 
 
+def test_the_unit_of_rotation_is_given_stated_or_expected(tmp_path):
+    lines = "".join(f"{i / 50},1,2,3,4,5,6\n" for i in range(9))
+    plain = write(tmp_path / "p.csv", "time,ax,ay,az,gx,gy,gz\n" + lines)
+    stated = write(tmp_path / "q.csv", "time,ax,ay,az,gx (rad/s),gy (rad/s),gz (rad/s)\n" + lines)
+    assert read_table(plain).unit[3:] == ("deg/s",) * 3
+    assert read_table(plain, expected_gyro_unit="rad/s").unit[3:] == ("rad/s",) * 3
+    assert read_table(stated, expected_gyro_unit="deg/s").unit[3:] == ("rad/s",) * 3
+    assert read_table(stated, gyro_unit="deg/s").unit[3:] == ("deg/s",) * 3
+    with pytest.raises(ValueError, match="deg/s, rad/s, got 'rpm'"):
+        read_table(plain, gyro_unit="rpm")
+
+
 def test_semicolons_and_decimal_commas(tmp_path):
     text = "time;x;y;z\n" + "".join(f"{i};0,5;-1,25;{i}\n" for i in range(5))
     recording = read_table(write(tmp_path / "p.csv", text))
@@ -155,6 +167,29 @@ def test_durations_in_milliseconds(tmp_path):
     assert named.rate_hz == given.rate_hz == pytest.approx(50)
 
 
+@pytest.mark.parametrize("origin_s", [0, 5, 4000, 1_700_000_000])
+@pytest.mark.parametrize(("unit", "scale"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+@pytest.mark.parametrize("expected_hz", [None, 30.0])
+def test_the_unit_of_times_is_the_one_with_a_plausible_rate(tmp_path, origin_s, unit, scale, expected_hz):
+    times = [origin_s * scale + i * scale / 50 for i in range(20)]
+    lines = "".join(f"{t:.2f},0,0,1\n" if unit == "s" else f"{t:.0f},0,0,1\n" for t in times)
+    recording = read_table(write(tmp_path / "p.csv", HEADER + lines), expected_hz=expected_hz)
+    assert recording.facts["time_unit"] == unit
+    assert recording.rate_hz == pytest.approx(50, rel=1e-3)
+    assert (recording.start is not None) == (origin_s > 1e8)
+
+
+def test_a_rate_far_below_the_expected_one_is_refused_unless_confirmed(tmp_path):
+    path = write(tmp_path / "p.csv", "time_s,x,y,z\n" + "".join(f"{i * 20},0,0,1\n" for i in range(9)))
+    with pytest.raises(ValueError, match=r"about 50 Hz.*0\.05 Hz.*--time-unit"):
+        read_table(path, expected_hz=50)
+    assert read_table(path, expected_hz=50, time_unit="ms").rate_hz == pytest.approx(50)
+    assert read_table(path, expected_hz=50, rate_hz=0.05).rate_hz == 0.05
+    fast = write(tmp_path / "q.csv", "time_ms,x,y,z\n" + rows(9))
+    with pytest.raises(ValueError, match="5e\\+04 Hz"):
+        read_table(fast)
+
+
 def test_time_format(tmp_path):
     text = HEADER + "01/05/2024 12:00:00.00,0,0,1\n01/05/2024 12:00:00.50,0,0,1\n"
     recording = read_table(write(tmp_path / "p.csv", text), time_format="%d/%m/%Y %H:%M:%S.%f")
@@ -168,6 +203,42 @@ def test_time_zone_of_local_times(tmp_path):
     assert "unknown" in read_table(path).facts["time_zone"]
     with pytest.raises(ValueError, match="no time zone 'Mars/Base'"):
         read_table(path, tz="Mars/Base")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fact"),
+    [
+        ("2024-03-12T00:30:00+01:00", "2024-03-12T00:30:01+01:00", "+1 h from UTC, from the file"),
+        ("2024-03-12 00:30:00-0330", "2024-03-12 00:30:01-0330", "-3.5 h from UTC, from the file"),
+        ("2024-03-12T00:30:00Z", "2024-03-12T00:30:01Z", "UTC, from the file"),
+    ],
+)
+def test_an_offset_in_the_text_decides_the_day(tmp_path, first, second, fact):
+    path = write(tmp_path / "p.csv", HEADER + f"{first},0,0,1\n{second},0,0,1\n")
+    recording = read_table(path)
+    assert recording.start.strftime("%Y-%m-%d %H:%M") == "2024-03-12 00:30"
+    assert recording.start == datetime.fromisoformat(first)
+    assert recording.facts["time_zone"] == fact
+    abroad = read_table(path, tz="Asia/Tokyo")
+    assert abroad.start == recording.start
+    assert (abroad.start.utcoffset(), abroad.facts["time_zone"]) == (timedelta(hours=9), "Asia/Tokyo")
+
+
+@pytest.mark.parametrize(("zone", "offset_h"), [("Europe/Vienna", 2), ("+05:30", 5.5), ("UTC", 0)])
+def test_the_zone_of_a_parquet_column_decides_the_day(tmp_path, zone, offset_h):
+    time = pd.date_range("2024-07-01 00:30", periods=5, freq="20ms", tz=zone)
+    pd.DataFrame({"time": time, "x": 0.0, "y": 0.0, "z": 1.0}).to_parquet(tmp_path / "p.parquet")
+    recording = read_table(tmp_path / "p.parquet")
+    assert recording.start.strftime("%Y-%m-%d %H:%M") == "2024-07-01 00:30"
+    assert recording.start.utcoffset() == timedelta(hours=offset_h)
+    assert "from the file" in recording.facts["time_zone"]
+
+
+def test_an_offset_that_changes_is_warned_about(tmp_path):
+    text = HEADER + "2024-03-31T01:59:59+01:00,0,0,1\n2024-03-31T03:00:00+02:00,0,0,1\n"
+    path = write(tmp_path / "p.csv", text)
+    assert "changes from UTC+01:00 to UTC+02:00" in read_table(path).facts["warnings"][0]
+    assert "warnings" not in read_table(path, tz="Europe/Berlin").facts
 
 
 @pytest.mark.parametrize("night", ["2023-10-28T22:30:00", "2024-03-30T22:30:00"])

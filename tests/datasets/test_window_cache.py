@@ -100,6 +100,25 @@ def test_a_damaged_entry_is_made_again(file, home, damage):
     assert make.calls == 1
 
 
+@pytest.mark.parametrize("change", ["x", "label", "header", "entry of other files"])
+def test_an_altered_entry_is_made_again(file, home, change):
+    window_cache.cached([file], {"rate": 1}, Maker(3.0))
+    window_cache.cached([file], {}, Maker())
+    other, entry = sorted(home.glob("*.npz"), key=lambda path: path.stat().st_mtime_ns)
+    if change == "entry of other files":
+        entry.write_bytes(other.read_bytes())
+    else:
+        with np.load(entry) as stored:
+            arrays = dict(stored)
+        arrays[change] = (
+            np.array(str(arrays[change]).replace("12.5", "13.5")) if change == "header" else arrays[change] + 1
+        )
+        np.savez(entry, **arrays)
+    make = Maker()
+    assert (window_cache.cached([file], {}, make).x == 1).all()
+    assert make.calls == 1
+
+
 def test_a_read_only_folder_is_tolerated(file, tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("a file, not a folder")
     monkeypatch.setenv("SIGHT_CACHE", str(tmp_path / "taken"))

@@ -169,7 +169,9 @@ class ChildService:
 
     def ready(self, verify=True) -> httpx.Client:
         """Return a client of the service, once it is ready."""
-        client = httpx.Client(base_url=self.url, verify=verify, transport=httpx.HTTPTransport(retries=5, verify=verify))
+        client = httpx.Client(
+            base_url=self.url, verify=verify, timeout=60, transport=httpx.HTTPTransport(retries=5, verify=verify)
+        )
         assert client.get("/readyz", timeout=60).json() == {"status": "ok"}
         return client
 

@@ -9,11 +9,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
+import redis
 
 from sight.card import ModelCard
 from sight.registry import method
@@ -148,9 +150,9 @@ class RedisServer:
         self.process = subprocess.Popen([self.program, *flags], stdout=subprocess.DEVNULL)
         end = time.monotonic() + 20
         while time.monotonic() < end:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
+            with suppress(redis.RedisError), redis.Redis(port=self.port) as client:
+                client.ping()  # fails while the server loads its file
+                return
             time.sleep(0.02)
         raise RuntimeError("redis-server did not start")
 

@@ -185,8 +185,10 @@ VARIANTS = {"paper": SIGHT(), "authors": SIGHT(variant="authors"), "keel": Keel(
 EACH = pytest.mark.parametrize("method", VARIANTS.values(), ids=VARIANTS)
 
 
+@pytest.mark.parametrize("kernel", ["numba", "numpy"])
 @EACH
-def test_chunks_and_many_wearers_are_equal_bit_for_bit(method):
+def test_chunks_and_many_wearers_are_equal_bit_for_bit(monkeypatch, method, kernel):
+    monkeypatch.setenv("SIGHT_KERNEL", kernel)
     z, p, weight = as_type(np.float32, *toy(5.0, n=120, dims=70))
     adapter = method.clone().bind(with_stats(weight))
     whole = adapter.refine(z, p)
@@ -203,6 +205,10 @@ def test_chunks_and_many_wearers_are_equal_bit_for_bit(method):
     for name, value in many.state(2).items():
         np.testing.assert_array_equal(value, end[name])
     assert many.state(slice(None))["count"].tolist() == [120, 0, 120]
+    many.reset()
+    rows = np.array([2, 0, 1])
+    q, _ = many.advance(np.tile(z[:40], (3, 1)), np.tile(p[:40], (3, 1)), rows)  # 40 windows of each wearer
+    np.testing.assert_array_equal(q, np.tile(whole[:40], (3, 1)))
 
 
 @EACH

@@ -134,6 +134,33 @@ def test_a_wrapped_model_without_card_works(name):
     assert valid(adapter.step(x[12:]), 5)
 
 
+def with_closure(kind):
+    """Return a wrapped model whose encoder is a function that refers to the model."""
+    network = source().module()
+    model = nn.Module()
+    model.classifier, dims = network.head, network.head.in_features
+    model.first, model.rest = network.blocks[0], nn.Sequential(*network.blocks[1:], network.pool, nn.Flatten())
+    model.linear, model.norm = nn.Linear(72, dims), nn.LayerNorm(dims)
+    weights = (model.linear.weight, model.norm.weight)
+    model.encode = {
+        "modules": lambda x: model.rest(model.first(x)),
+        "parameters": lambda x: (x.flatten(1) @ weights[0].T) * weights[1],
+    }[kind]
+    model.forward = lambda x: model.classifier(model.encode(x))
+    return wrap(model, encoder="encode")
+
+
+@pytest.mark.parametrize("kind", ["modules", "parameters"])
+@pytest.mark.parametrize("name", [*NAMES, "oftta"])
+def test_an_encoder_that_refers_to_the_original_model_is_refused(name, kind):
+    x, _ = windows(n=8)
+    adapter = registry.method(name).bind(with_closure(kind))
+    before = adapter.state()
+    with pytest.raises(ValueError, match=r"refers to the original.*submodule or a method"):
+        adapter.step(x)
+    assert all((adapter.state()[key] == value).all() for key, value in before.items())
+
+
 @pytest.mark.parametrize("name", ["tent", "note", "sar", "rotta", "eata", "rem"])
 def test_a_network_without_norm_layers_is_refused(name):
     with pytest.raises(ValueError, match="expected a norm layer"):

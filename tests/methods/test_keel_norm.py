@@ -143,7 +143,7 @@ def test_sources_without_a_network_are_refused(tmp_path):
 
 
 def test_moments_of_another_network_are_refused():
-    stats = replace(network().stats, norms={name: array[:, :2] for name, array in network().stats.norms.items()})
+    stats = replace(network().stats, norms={name: array[:, :, :2] for name, array in network().stats.norms.items()})
     source = TorchSource(network().network, classes=network().classes, stats=stats)
     with pytest.raises(ValueError, match="compute the statistics with this model"):
         KeelNorm().bind(source)

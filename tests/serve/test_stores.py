@@ -143,6 +143,17 @@ def test_deleting_removes_every_byte_of_the_wearer(location):
     store.close()
 
 
+def test_resetting_removes_every_sample_of_the_wearer(location):
+    store = open_store(location[0])
+    fill(store, "anna", 20)
+    store.commit([StoredChunk("anna", 21, b"<anna:inputs>" * 99, 21, b"<anna:events>")])
+    store.put(b"config", Snapshot("anna", 21, b"new"), clear=True)
+    raw = b"".join(file.read_bytes() for file in location[1].rglob("*") if file.is_file())
+    assert b"new" in raw
+    assert b"<anna:" not in raw
+    store.close()
+
+
 def test_a_deleted_name_can_be_used_again(store):
     fill(store, "anna", 4)
     store.delete("anna")
@@ -236,7 +247,7 @@ def test_foreign_files_are_refused(tmp_path):
     other = sqlite3.connect(tmp_path / "newer.db")
     other.execute("PRAGMA user_version = 7")
     other.close()
-    with pytest.raises(ValueError, match="version 7, this sight uses 3"):
+    with pytest.raises(ValueError, match="version 7, this sight uses 3; upgrade sight"):
         SqliteStore(tmp_path / "newer.db")
 
 
@@ -251,6 +262,18 @@ def test_redis_is_owned_by_the_service_that_opened_it_last(server):
         first.commit([StoredChunk("anna", 2, b"inputs 2")])
     second.commit([StoredChunk("anna", 2, b"inputs 2")])
     assert len(second.load("anna").inputs) == 2
+
+
+def test_redis_keys_of_other_versions_are_refused(server):
+    client = redis.Redis.from_url(server.url)
+    fill(RedisStore(server.url, prefix="other:"), "anna", 1)
+    RedisStore(server.url, prefix="other:").close()
+    client.set("other:schema", 4)
+    with pytest.raises(ValueError, match="upgrade sight"):
+        RedisStore(server.url, prefix="other:")
+    client.delete("other:schema")  # as sight 0.1 wrote it
+    with pytest.raises(ValueError, match=r"0\.1"):
+        RedisStore(server.url, prefix="other:")
 
 
 def test_redis_must_keep_an_append_only_file(server):

@@ -86,5 +86,26 @@ def test_short_rest_and_gaps_count_as_worn():
     assert len(find_nonwear(gap)[0]) == 0
 
 
+def test_a_jump_of_the_clock_by_decades_costs_nothing(monkeypatch):
+    from sight.signal import nonwear
+
+    whole, calls = day(), []
+    jumped = replace(whole, time_s=np.where(whole.time_s < 2 * 3600, whole.time_s, whole.time_s + 1.7e9))
+    statistics = nonwear._statistics
+    monkeypatch.setattr(nonwear, "_statistics", lambda *given: calls.append(1) or statistics(*given))
+    periods, _ = find_nonwear(jumped)
+    assert len(calls) <= 4 * 5 + 2
+    assert periods[0, 0] == 3600
+    assert periods[1, 0] > 1.7e9
+
+
+def test_steps_without_samples_do_not_change_the_periods():
+    whole = day(hours=8)
+    rng = np.random.default_rng(1)
+    keep = rng.random(len(whole.time_s)) < np.where(whole.time_s < 4 * 3600, 0.8, 0.0) + (whole.time_s > 6 * 3600)
+    part = replace(whole, values=whole.values[keep], time_s=whole.time_s[keep])
+    assert find_nonwear(part)[0].tolist() == find_nonwear(whole)[0].tolist() == [[3600, 3 * 3600]]
+
+
 def test_worn_without_nonwear_periods():
     assert is_worn(np.empty((0, 2)), np.arange(3.0)).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sight.signal.resample import Resampler, resample
+from sight.signal.resample import Resampler, _nearest_labels, resample
 from tests.helpers.signals import recording
 
 
@@ -74,3 +74,15 @@ def test_labels_come_from_the_nearest_sample():
     regular, _, _ = resample(recording(np.zeros(100), np.arange(100) / 100, 100, labels=labels), 30)
     expected = [labels[min(round(t * 100 - 1e-9), 99)] for t in regular.time_s]
     assert regular.labels.tolist() == expected
+
+
+@pytest.mark.parametrize("rate", [30, 100, 250])
+def test_the_last_and_the_only_label_are_kept(rate):
+    labels = np.array([0] * 99 + [1])
+    regular, _, _ = resample(recording(np.zeros(100), np.arange(100) / 100, 100, labels=labels), rate)
+    nearest = np.abs(regular.time_s[:, None] - np.arange(100) / 100).argmin(axis=1)
+    assert regular.labels.tolist() == labels[nearest].tolist()
+    single, _, _ = resample(recording(np.zeros(1), np.zeros(1), 100, labels=np.array([2])), rate)
+    assert set(single.labels.tolist()) <= {2}
+    assert _nearest_labels(labels, np.arange(100) / 100, np.array([0.984, 0.986, 0.99, 1.5])).tolist() == [0, 1, 1, 1]
+    assert _nearest_labels(np.array([2]), np.zeros(1), np.array([-1.0, 0.0, 1.0])).tolist() == [2, 2, 2]

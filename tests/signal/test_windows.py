@@ -107,6 +107,18 @@ def test_join_without_start_times_keeps_the_order():
     assert joined.gap_before_s.tolist() == [0, 0, 60]
 
 
+def test_join_of_recordings_with_and_without_start_times():
+    morning = datetime(2024, 5, 1, 8, tzinfo=UTC)
+    parts = [part(1, 2, morning), part(2, 1, None), part(3, 1, morning + timedelta(minutes=5))]
+    joined = join(parts, unknown_gap_s=60)
+    assert joined.time_s.tolist() == [0, 2, 64, 300]
+    assert joined.gap_before_s.tolist() == [0, 0, 60, 234]
+    assert joined.start == morning
+    undated_first = join([parts[1], parts[2], parts[0]], unknown_gap_s=60)
+    assert undated_first.time_s.tolist() == [0, 62, 124, 126]
+    assert undated_first.start is None
+
+
 def test_join_on_one_clock_keeps_all_times():
     later = part(2, 2, None)
     joined = join([part(1, 2, None), replace(later, time_s=later.time_s + 50)], one_clock=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
@@ -90,6 +91,15 @@ def test_checkpoint_without_statistics(tmp_path):
 def test_saving_twice_writes_the_same_bytes(tmp_path):
     a, b = make("mlp").save(tmp_path / "a.safetensors"), make("mlp").save(tmp_path / "b.safetensors")
     assert a.read_bytes() == b.read_bytes()
+
+
+def test_a_checkpoint_has_the_permissions_of_the_umask(tmp_path):
+    previous = os.umask(0o027)
+    try:
+        path = make("mlp").save(tmp_path / "m.safetensors")
+    finally:
+        os.umask(previous)
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_non_contiguous_arrays_round_trip(tmp_path):

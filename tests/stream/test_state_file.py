@@ -53,7 +53,7 @@ def test_damage_anywhere_in_a_state_file_is_detected():
 
 def test_a_newer_format_is_refused(monkeypatch):
     session = Session(toy_source(), method("none"))
-    monkeypatch.setattr(state_file, "FORMAT", 2)
+    monkeypatch.setattr(state_file, "FORMAT", 3)
     newer = state_file.pack(session)
     monkeypatch.undo()
     with pytest.raises(ValueError, match="upgrade sight"):

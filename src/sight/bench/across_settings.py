@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench import figures
+from sight.bench import day_tables, figures
 from sight.bench.aggregate import HARM, METRIC_OF_KIND
 from sight.bench.html_report import Section
 from sight.bench.multi_setting_summary import MultiSettingSummary, summarise_settings
@@ -49,7 +49,11 @@ def sections(table: Any) -> Iterator[Section]:
         count = own["setting"].drop_duplicates().isin(list(group)).sum()
         title = f"{own['title'].iloc[0]}: {_partial(count)}"
         section = Section(name=f"{MAIN_GROUP}_{experiment}", title=title)
-        section.tables += _conditions(own, section)
+        if day_tables.has_days(own):
+            if count > 1:
+                day_tables.fill(section, own[own["setting"].isin(list(group))])
+        else:
+            section.tables += _conditions(own, section)
         if section.tables:
             yield section
     yield from _leaderboard(table, [name for name in group if len(main.summaries) > 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +96,7 @@ def summarise(rows: Any, metric: str | None = None) -> MethodSummary:
     variants = [name for name in MACRO_F1 if name in rows and rows[name].notna().any()]
     order = rows.sort_values("position", kind="stable").drop_duplicates("label")
     labels = order["label"].tolist()
-    values = _by_run(rows, ["points", *variants], labels)
+    values = by_run(rows, ["points", *variants], labels)
     runs = values["points"]
     table = order.set_index("label")[["method", "completed", "needs", "params"]].copy()
     by_label = rows.groupby("label")
@@ -144,15 +145,15 @@ def _add_differences(summary: MethodSummary, gains: Any) -> None:
     table["p"] = stats.holm(table["p"].to_numpy(float))
 
 
-def _by_run(rows: Any, columns: list[str], labels: list[str]) -> dict[str, Any]:
-    """Return each score as runs (sources, target, seed) by methods."""
-    repeated = rows[rows.duplicated([*RUN, "label"])]
+def by_run(rows: Any, columns: list[str], labels: list[str], run: Sequence[str] = RUN) -> dict[str, Any]:
+    """Return each score as runs (sources, target, seed, or other columns) by methods; NaN where one was not run."""
+    repeated = rows[rows.duplicated([*run, "label"])]
     if len(repeated):
         raise ValueError(
             f"Expected one row for each method and run, found several of {', '.join(repeated['label'].unique())} "
             "with different code, parameters or versions; report them from separate folders."
         )
-    wide = rows.pivot_table(index=RUN, columns="label", values=columns, sort=False)
+    wide = rows.pivot_table(index=list(run), columns="label", values=columns, sort=False)
     return {name: wide[name].reindex(columns=labels) for name in columns}
 
 

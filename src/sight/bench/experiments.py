@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sight import registry
-from sight.bench import toml_files
-from sight.bench.plan import KINDS, ORDERS, Experiment, Variant, check_keys, check_name
+from sight.bench import day_streams, toml_files
+from sight.bench.plan import KINDS, NATURAL, ORDERS, Experiment, Variant, check_keys, check_name
 
 #: Labels of the package's methods, spelled as in the paper; other methods are labelled by their registry name.
 SPELLING = {
@@ -107,7 +107,7 @@ def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
         key: tuple(toml_files.get_list(table, key, where)) for key in ("encoders", "seeds", "orders") if key in table
     }
     for order in lists.get("orders", ()):
-        check_name(order, ORDERS, "order")
+        check_name(order, (*ORDERS, *day_streams.ORDERS, NATURAL), "order")
     variants = tuple(_variants(table, where))
     labels = [variant.label for variant in variants]
     if len(set(labels)) != len(labels):

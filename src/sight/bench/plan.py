@@ -14,11 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass
 from typing import Any, TypeAlias
 
+from sight.bench import day_streams
 from sight.ops import choices
 
 #: Kinds of experiments; "speed" is timing, the others are functions of `sight.bench.analyses`.
 KINDS = ("compare", "classes", "geometry", "prototypes", "motivation", "speed")
 ORDERS = ("chronological", "blocks", "shuffled")
+#: Order that stands for "chronological" on settings recorded in daily life, and for no stream on others.
+NATURAL = "natural"
 
 Pair: TypeAlias = tuple[tuple[str, ...], str]  # source subjects, target subject
 
@@ -89,6 +92,10 @@ class Setting:
         Source training; batch None is 64, or 256 above 8,000 windows.
     use_gaps
         Whether methods are informed of gaps; otherwise recordings are joined, as in the paper.
+    sedentary, standing
+        Sedentary classes, sitting first, and the class of standing, for streams of days.
+    free_living
+        Whether the dataset was recorded in daily life, so that chronological order is a natural day.
     paper, paper_subject
         Name of the dataset in the paper's tables, and the format of its subject names.
     """
@@ -102,6 +109,9 @@ class Setting:
     epochs: int = 100
     batch: int | None = None
     use_gaps: bool = False
+    sedentary: tuple[str, ...] = ()
+    standing: str = ""
+    free_living: bool = False
     paper: str = ""
     paper_subject: str = "{}"
 
@@ -121,14 +131,31 @@ class Trial:
 
 
 def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
-    """Expand an experiment on a setting; trials that share a source model are adjacent."""
+    """Expand an experiment on a setting; trials that share a source model, and among them a target, are adjacent."""
     encoders = experiment.encoders if experiment.encoders and setting.encoder == "cnn" else (setting.encoder,)
     targets: dict[tuple[str, ...], list[str]] = {}
     for source, target in setting.pairs:
         targets.setdefault(source, []).append(target)
+    orders = dict.fromkeys(name for order in experiment.orders for name in expand_order(order, setting))
     for encoder, seed, source in itertools.product(encoders, experiment.seeds, targets):
-        for order, target in itertools.product(experiment.orders, targets[source]):
+        for target, order in itertools.product(targets[source], orders):
             yield Trial(sources=source, target=target, seed=seed, encoder=encoder, order=order)
+
+
+def expand_order(order: str, setting: Setting) -> tuple[str, ...]:
+    """Return the stream orders that an order of an experiment stands for on a setting; empty if it has none.
+
+    Examples
+    --------
+    >>> setting = Setting(name="s", dataset="d", options={}, pairs=(), sedentary=("sit", "stand"))
+    >>> expand_order("day-80", setting), expand_order("time-use", setting), expand_order("natural", setting)
+    (('day-80 sit', 'day-80 stand'), (), ())
+    """
+    if order in day_streams.DOMINATED:
+        return tuple(f"{order} {name}" for name in setting.sedentary)
+    if order == NATURAL:
+        return ("chronological",) if setting.free_living else ()
+    return () if order == "time-use" and not setting.standing else (order,)
 
 
 def hash_key(*parts: Any) -> str:

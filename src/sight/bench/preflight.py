@@ -7,7 +7,7 @@ from typing import Any
 
 from sight import registry
 from sight.atomic import write_atomic
-from sight.bench import toml_files
+from sight.bench import day_streams, toml_files
 from sight.bench.plan import Experiment, Setting, Variant, check_name
 from sight.bench.settings import make_dataset, subjects_of
 from sight.bench.worker import make_adapter
@@ -27,6 +27,11 @@ def check(experiment: Experiment, setting: Setting) -> None:
             raise ValueError(f"{where}: expected seeds such as 0, 1, 2, got {seed!r}; write whole numbers from 0 on.")
     for encoder in (*experiment.encoders, setting.encoder):
         check_name(encoder, registry.names("encoders"), "encoder")
+    if set(experiment.orders) & set(day_streams.SEDENTARY) and not setting.sedentary:
+        raise ValueError(
+            f"{where} needs the sedentary classes of setting {setting.name}, sitting first; "
+            f'add to its file: sedentary = ["sitting", "standing"].'
+        )
     _check_subjects(setting)
 
 
@@ -72,5 +77,7 @@ def _check_subjects(setting: Setting) -> None:
     for sources, target in setting.pairs:
         for subject in (*sources, target):
             check_name(subject, available, f"subject of {setting.dataset}")
+    for name in (*setting.sedentary, *filter(None, [setting.standing])):
+        check_name(name, tuple(dataset.classes), f"class of {setting.dataset}")
     if hasattr(dataset, "windowing"):
         dataset.windowing(**setting.windowing)

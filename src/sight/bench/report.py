@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sight.atomic import write_atomic
-from sight.bench import across_settings, analysis_tables, figures, html_report, result_rows, tables
+from sight.bench import across_settings, analysis_tables, day_tables, figures, html_report, result_rows, tables
 from sight.bench.aggregate import MethodSummary, by_pair, grids, summarise
 from sight.bench.experiments import experiments, load_experiment
 from sight.bench.html_report import Section
@@ -19,7 +19,7 @@ from sight.bench.table_format import Cell, Table
 
 #: Order of experiments in the report; others come last.
 ORDER = (
-    *("table-main", "table-detailed", "ablation", "design", "sensitivity", "backbones", "order", "stress"),
+    *("table-main", "table-detailed", "ablation", "design", "sensitivity", "backbones", "order", "stress", "days"),
     *("geometry", "prototypes", "motivation", "keel-parts"),
 )
 #: Stream orders, with their names in tables.
@@ -116,6 +116,9 @@ def _rows_section(table: Any) -> Section:
 
 
 def _compare(section: Section, own: Any) -> None:
+    if day_tables.has_days(own):
+        day_tables.fill(section, own)
+        return
     for column in ("order", "encoder"):
         if own[column].nunique() > 1 or own["paper_table"].iloc[0] == column:
             _conditions(section, own, column)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sight.bench.plan import Experiment, Setting, Trial, trials
-from sight.bench.worker import Failure, Job, Row, run_trial, train_source
+from sight.bench.worker import Failure, Job, Row, TrialResult, run_trial, train_source
 from sight.parallel import map_unordered
 
 
@@ -25,6 +25,7 @@ def run(
     device: str = "cpu",
     only_finished: bool = False,
     on_done: Callable[[int, str], None] | None = None,
+    on_absent: Callable[[Trial], None] | None = None,
 ) -> tuple[list[Row], list[Failure]]:
     """Compute the missing rows of an experiment, and return all its rows and failures.
 
@@ -42,6 +43,8 @@ def run(
         Compute nothing; return the rows that exist, for example those of a run in progress.
     on_done
         Called with the number of finished steps, of those `count_steps` counts, and their name.
+    on_absent
+        Called with each trial that has no rows because the target subject lacks windows for its stream.
     """
     job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
     planned, groups = _plan(experiment, setting, only_finished)
@@ -49,15 +52,16 @@ def run(
     for _ in map_unordered(train_source, [(group, job) for group in groups], engine, jobs):
         if on_done:
             on_done(next(done), "training")
-    found: dict[int, tuple[list[Row], list[Failure]]] = {}
-    for index, (rows, failures) in map_unordered(
-        run_trial, [(trial, job, only_finished) for trial in planned], engine, jobs
-    ):
-        found[index] = [{"trial": index} | row for row in rows], failures
+    found: dict[int, TrialResult] = {}
+    for index, result in map_unordered(run_trial, [(trial, job, only_finished) for trial in planned], engine, jobs):
+        found[index] = result
+        if result.absent and on_absent:
+            on_absent(planned[index])
         if on_done:
             on_done(next(done), "collecting" if only_finished else "adapting")
-    ordered = [found[index] for index in sorted(found)]
-    return [row for rows, _ in ordered for row in rows], [failure for _, failures in ordered for failure in failures]
+    ordered = sorted(found.items())
+    rows = [{"trial": index} | row for index, result in ordered for row in result.rows]
+    return rows, [failure for _, result in ordered for failure in result.failures]
 
 
 def count_steps(experiment: Experiment, setting: Setting, *, only_finished: bool = False) -> int:
@@ -67,7 +71,7 @@ def count_steps(experiment: Experiment, setting: Setting, *, only_finished: bool
 
 
 def count_rows(experiment: Experiment, setting: Setting) -> int:
-    """Count the rows of a complete run."""
+    """Count the rows of a complete run, those of absent streams included."""
     return len(experiment.variants) * sum(1 for _ in trials(experiment, setting))
 
 

@@ -17,7 +17,7 @@ from sight.bench.plan import Pair, Setting, check_keys, check_name
 MAIN_GROUP = "nine"
 KEYS = (
     *("short_name", "group", "dataset", "options", "windowing", "pairs", "detailed", "sources", "encoder"),
-    *("epochs", "batch", "use_gaps", "paper", "paper_subject"),
+    *("epochs", "batch", "use_gaps", "sedentary", "standing", "free_living", "paper", "paper_subject"),
 )
 
 
@@ -84,12 +84,13 @@ def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) ->
     if not listed and not sources:
         raise ValueError(f'{where}: no subjects; add pairs = ["1->2"] or sources = ["1"].')
     found = [_pair(text, where) for text in listed] or list(_all_pairs(sources, subjects_of(made)))
-    kept = ("windowing", "encoder", "epochs", "batch", "use_gaps", "paper", "paper_subject")
+    kept = ("windowing", "encoder", "epochs", "batch", "use_gaps", "standing", "free_living", "paper", "paper_subject")
     return Setting(
         name=name,
         dataset=dataset,
         options=options,
         pairs=tuple(found[:limit]),
+        sedentary=tuple(toml_files.get_list(table, "sedentary", where)),
         **{key: table[key] for key in kept if key in table},
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def data_hash(windows: Sequence[Windows]) -> str:
 
 
 def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folder: Path) -> Any:
-    """Return a trained source model, from the folder if it is stored there.
+    """Return a trained source model, from the folder if an unaltered copy is stored there.
 
     Parameters
     ----------
@@ -69,8 +70,9 @@ def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folde
     from sight.sources.torch import TorchSource
 
     path = folder / f"{recipe.model_name(data_hash(windows))}.safetensors"
-    if not path.is_file():
-        _train(recipe, windows, dataset).save(path)
+    with suppress(OSError, ValueError):  # missing, damaged or altered
+        return TorchSource.load(path)
+    _train(recipe, windows, dataset).save(path)
     return TorchSource.load(path)
 
 

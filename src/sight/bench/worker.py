@@ -9,6 +9,7 @@ it stopped, and experiments share the rows they have in common.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import platform
 import time
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from sight.base import Adapter
 from sight.bench.analyses import ANALYSES
 from sight.bench.plan import Experiment, Setting, Trial, Variant, canonical_json, hash_key
 from sight.bench.source_models import Recipe, batch_size, data_hash, source_model
-from sight.bench.stream_orders import reorder
+from sight.bench.stream_orders import reorder, stream_index
 from sight.bench.timing import package_versions
 from sight.card import filled
 from sight.code_fingerprint import class_fingerprint, module_fingerprint
@@ -37,6 +38,8 @@ from sight.types import Array, Windows
 Row = dict[str, Any]
 #: Packages whose versions are part of a row.
 PACKAGES = ("numpy", "torch", "numba", "scipy")
+#: Encoding of the latest target by the latest source model, which the streams of a target share.
+_ENCODING: dict[tuple[str, str], tuple[Array, Array]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,14 @@ class Failure:
 
     def __str__(self) -> str:
         return f"{self.label} on {self.trial}: {self.error}"
+
+
+class TrialResult(NamedTuple):
+    """Rows and failures of a trial; neither if the target subject lacks windows for the stream (`absent`)."""
+
+    rows: list[Row]
+    failures: list[Failure]
+    absent: bool = False
 
 
 def make_adapter(variant: Variant) -> Adapter:
@@ -94,21 +105,49 @@ class TrialData:
         """Hash of the target subject's windows."""
         return data_hash([self.target])
 
+    @cached_property
+    def index(self) -> Array | None:
+        """Window of the target at each position of the stream; None if the target lacks windows for it."""
+        return stream_index(self.target.label, self.trial, self.job.setting, self.recipe.classes)
+
+    @cached_property
+    def index_hash(self) -> str:
+        """Hash of the order of windows."""
+        return hashlib.blake2b(np.asarray(self.index, np.int64).data, digest_size=12).hexdigest()
+
+    @cached_property
+    def model_name(self) -> str:
+        """Name of the source model, which depends on everything that determines it."""
+        return self.recipe.model_name(self.source_hash)
+
     def row_path(self, variant: Variant) -> Path:
         """Return the file of one row, named after everything that determines it."""
         adapter = make_adapter(variant)
         setting, kind = self.job.setting, self.job.experiment.kind
-        order = (self.trial.order, setting.use_gaps, module_fingerprint("sight.bench.stream_orders"))
+        code = module_fingerprint("sight.bench.stream_orders")
+        order = (self.trial.order, setting.use_gaps, self.index_hash, code)
         stream = (self.target_hash, self.target.stride_s, *order)
         lag = [variant.lag] if variant.lag else []
         method = (variant.method, adapter.params(), class_fingerprint(type(adapter)), *lag)
-        model = self.recipe.model_name(self.source_hash)
-        name = hash_key(kind, model, stream, method, module_fingerprint("sight.bench.analyses"), __version__)
+        scores = module_fingerprint("sight.bench.analyses")
+        name = hash_key(kind, self.model_name, stream, method, scores, __version__)
         return self.job.out / "rows" / name[:2] / f"{name}.json"
 
     def source(self) -> Any:
         """Return the trained source model."""
         return source_model(self.recipe, self.sources, self.dataset, self.job.out / "models")
+
+    def stream(self, source: Any, index: Array) -> tuple[Windows, tuple[Array, Array]]:
+        """Return the windows of an index as a stream, and the source model's encoding of them."""
+        # Sensors that were off leave NaN. The source fills them itself; methods that process raw windows cannot.
+        target = replace(self.target, x=filled(self.target.x, source.card.fill))
+        key = (self.model_name, self.target_hash)
+        if key not in _ENCODING:
+            _ENCODING.clear()
+            _ENCODING[key] = source.encode(target.x)
+        z, p = _ENCODING[key]
+        natural = self.job.setting.use_gaps and self.trial.order == "chronological"
+        return target if natural else reorder(target, index), (z[index], p[index])
 
 
 @lru_cache(maxsize=32)
@@ -143,32 +182,52 @@ def train_source(group: list[Trial], job: Job) -> None:
     try:
         for trial in group:
             data = _load(trial, job)
-            if not all(data.row_path(variant).is_file() for variant in job.experiment.variants):
+            if data.index is not None and not all(
+                data.row_path(variant).is_file() for variant in job.experiment.variants
+            ):
                 data.source()
                 return
     except Exception:  # the trial raises the same error and reports it
         pass
 
 
-def run_trial(trial: Trial, job: Job, only_finished: bool = False) -> tuple[list[Row], list[Failure]]:
+def run_trial(trial: Trial, job: Job, only_finished: bool = False) -> TrialResult:
     """Return the rows of all methods on one trial; missing rows are computed, or skipped if `only_finished`."""
     variants = job.experiment.variants
     try:
         data = _load(trial, job)
+        if data.index is None:
+            return TrialResult([], [], absent=True)
         paths = {variant.label: data.row_path(variant) for variant in variants}
-        missing = [] if only_finished else [v for v in variants if not paths[v.label].is_file()]
-        failures = _compute(data, missing, paths)
+        missing = [] if only_finished else [v for v in variants if _read_row(paths[v.label]) is None]
+        failures = _compute(data, data.index, missing, paths)
     except Exception as error:  # other trials continue; the failure is reported
-        return [], [Failure(label=v.label, trial=str(trial), error=_message(error)) for v in variants]
+        return TrialResult([], [Failure(label=v.label, trial=str(trial), error=_message(error)) for v in variants])
+    stored = [_read_row(paths[variant.label]) for variant in variants]
     rows = [
-        _plan_columns(data, variant, position) | json.loads(paths[variant.label].read_text("utf-8"))
-        for position, variant in enumerate(variants)
-        if paths[variant.label].is_file()
+        _plan_columns(data, variant, position) | row
+        for position, (variant, row) in enumerate(zip(variants, stored, strict=True))
+        if row is not None
     ]
-    return rows, failures
+    return TrialResult(rows, failures)
 
 
-def _compute(data: TrialData, missing: list[Variant], paths: dict[str, Path]) -> list[Failure]:
+def _write_row(path: Path, row: Row) -> None:
+    plain = json.loads(json.dumps(row, default=_json))
+    write_atomic(path, json.dumps(plain | {"digest": hash_key(path.stem, plain)}).encode())
+
+
+def _read_row(path: Path) -> Row | None:
+    """Return a stored row; None if there is none, or if it was damaged or altered."""
+    try:
+        row: Row = json.loads(path.read_text("utf-8"))
+        digest = row.pop("digest")
+    except (OSError, ValueError, KeyError, AttributeError):
+        return None
+    return row if digest == hash_key(path.stem, row) else None
+
+
+def _compute(data: TrialData, index: Array, missing: list[Variant], paths: dict[str, Path]) -> list[Failure]:
     if not missing:
         return []
     from sight.train import one_thread
@@ -176,14 +235,11 @@ def _compute(data: TrialData, missing: list[Variant], paths: dict[str, Path]) ->
     failures = []
     with one_thread():
         source = data.source()
-        windows = reorder(data.target, data.trial, use_gaps=data.job.setting.use_gaps)
-        # Sensors that were off leave NaN. The source fills them itself; methods that process raw windows cannot.
-        windows = replace(windows, x=filled(windows.x, source.card.fill))
-        encoded = source.encode(windows.x)
+        windows, encoded = data.stream(source, index)
         for variant in missing:
             try:
                 row = _result_columns(data, variant, source, windows, encoded)
-                write_atomic(paths[variant.label], json.dumps(row, default=_json).encode())
+                _write_row(paths[variant.label], row)
             except Exception as error:  # third-party methods may raise anything
                 failures.append(Failure(label=variant.label, trial=str(data.trial), error=_message(error)))
     return failures

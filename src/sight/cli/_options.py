@@ -26,7 +26,9 @@ DatasetOptions = Annotated[
 
 Columns = Annotated[str | None, typer.Option(help="Columns of a CSV or Parquet file: time=t,x=ax,y=ay,z=az.")]
 Unit = Annotated[str, typer.Option(help="Unit of acceleration in the file: g, mg or m/s^2.")]
-TimeZone = Annotated[str | None, typer.Option("--tz", help="Zone of timestamps without one, such as Europe/Vienna.")]
+GyroUnit = Annotated[str | None, typer.Option(help="Unit of rotation: deg/s or rad/s; the model's by default.")]
+TimeZone = Annotated[str | None, typer.Option("--tz", help="Time zone of the wearer's days, such as Europe/Vienna.")]
+TimeUnit = Annotated[str | None, typer.Option(help="Unit of numeric times: s, ms, us or ns; detected by default.")]
 Rate = Annotated[float | None, typer.Option(help="Sampling rate (Hz) of a file without timestamps.")]
 MaxGap = Annotated[float, typer.Option("--max-gap", min=0, help="A longer pause (s) counts as a gap.")]
 Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate the gravity calibration from the recording.")]
@@ -35,7 +37,9 @@ Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate the gravi
 def read_options(
     columns: str | None = None,
     unit: str = "g",
+    gyro_unit: str | None = None,
     tz: str | None = None,
+    time_unit: str | None = None,
     rate: float | None = None,
     max_gap: float = 0.5,
     calibrate: bool = False,
@@ -46,7 +50,9 @@ def read_options(
     return ReadOptions(
         columns=None if columns is None else parse_pairs(columns.split(","), "--columns time=...,x=...,y=...,z=..."),
         unit=unit,
+        gyro_unit=gyro_unit,
         tz=tz,
+        time_unit=time_unit,
         rate_hz=rate,
         max_gap_s=max_gap,
         calibrate=calibrate,

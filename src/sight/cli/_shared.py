@@ -13,13 +13,27 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 from typer.core import TyperGroup
 
 # The networks are small: a second thread costs more than it gains, far more if other processes run.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-console = Console()
-errors = Console(stderr=True)
+#: Characters that move the cursor, change the terminal or reorder text, and what is printed instead.
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+CONTROL |= {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+
+
+class PlainConsole(Console):
+    """Console that prints control characters visibly: text from files cannot send commands to the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return text without control characters; every text that is printed passes here."""
+        return super().render_str(text.translate(CONTROL), **options)
+
+
+console = PlainConsole()
+errors = PlainConsole(stderr=True)
 
 #: Extra that installs a package which the base install lacks.
 EXTRAS = {
@@ -82,6 +96,7 @@ def progress(label: str, total: int) -> Iterator[Any]:
 
     Yields a function that takes the number of finished items and an optional note.
     """
+    label = escape(label.translate(CONTROL))
     if not console.is_terminal:
         yield _quarterly_lines(label, total)
         return
@@ -94,7 +109,11 @@ def progress(label: str, total: int) -> Iterator[Any]:
     )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(label, total=total)
-        yield lambda done, note="": bar.update(task, completed=done, description=f"{label} {note}".rstrip())
+
+        def show(done: int, note: str = "") -> None:
+            bar.update(task, completed=done, description=f"{label} {escape(note.translate(CONTROL))}".rstrip())
+
+        yield show
 
 
 def _quarterly_lines(label: str, total: int) -> Any:
@@ -104,7 +123,7 @@ def _quarterly_lines(label: str, total: int) -> Any:
         nonlocal printed
         if total and 4 * done // total > printed:
             printed = 4 * done // total
-            console.print(f"{label}: {done} of {total} {note}".rstrip(), highlight=False)
+            console.print(f"{label}: {done} of {total} {escape(note)}".rstrip(), highlight=False)
 
     return show
 
@@ -117,9 +136,9 @@ def print_warnings(name: str, facts: Any) -> None:
 
 def print_facts(title: str, facts: Mapping[str, Any]) -> None:
     """Print a table of names and values."""
-    table = Table(title=title, show_header=False)
+    table = Table(title=escape(title), show_header=False)
     for key, value in facts.items():
-        table.add_row(key.replace("_", " "), escape(_fact_text(value)))
+        table.add_row(escape(key.replace("_", " ")), escape(_fact_text(value)))
     console.print(table)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from sight import registry
 from sight.card import ModelCard
@@ -25,7 +26,9 @@ def adapt(
     lag: opt.Lag = 0.0,
     columns: opt.Columns = None,
     unit: opt.Unit = "g",
+    gyro_unit: opt.GyroUnit = None,
     tz: opt.TimeZone = None,
+    time_unit: opt.TimeUnit = None,
     rate: opt.Rate = None,
     max_gap: opt.MaxGap = 0.5,
     calibrate: opt.Calibrate = False,
@@ -50,7 +53,7 @@ def adapt(
     source: Any = load(model)
     adapter = make_adapter(method, params, preset).bind(source)
     refs = find_recordings(target)
-    options = opt.read_options(columns, unit, tz, rate, max_gap, calibrate, option)
+    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option)
     failed = 0
     for ref in refs:
         try:
@@ -62,12 +65,12 @@ def adapt(
             if len(refs) == 1:
                 raise
             failed += 1
-            errors.print(f"[yellow]{ref.name} was skipped:[/] {error_message(error)}", highlight=False)
+            errors.print(f"[yellow]{escape(ref.name)} was skipped:[/] {escape(error_message(error))}", highlight=False)
             continue
         changed = float((result.p.argmax(axis=1) != result.q.argmax(axis=1)).mean())
         console.print(
-            f"[bold]{ref.name}[/]: {len(windows)} windows, {changed:.1%} of predictions differ from the model alone; "
-            f"report: {written['report.html']}",
+            f"[bold]{escape(ref.name)}[/]: {len(windows)} windows, {changed:.1%} of predictions differ from the model "
+            f"alone; report: {escape(str(written['report.html']))}",
             soft_wrap=True,
         )
     if failed:

@@ -65,15 +65,24 @@ def run(
     preflight.check(plan, setting)
     if not gather:
         preflight.check_output(out, device, engine)
+    absent: list[Any] = []
     try:
         with progress(f"{plan.name} on {setting.name}", count_steps(plan, setting, only_finished=gather)) as show:
             rows, failures = run_experiment(
-                plan, setting, out, engine=engine, jobs=jobs, device=device, only_finished=gather, on_done=show
+                plan,
+                setting,
+                out,
+                engine=engine,
+                jobs=jobs,
+                device=device,
+                only_finished=gather,
+                on_done=show,
+                on_absent=absent.append,
             )
     except KeyboardInterrupt:
         _exit_interrupted(out)
     partial = (methods, seeds, limit) != (None, None, None)
-    _write_rows(plan, setting, out, rows, failures, partial=partial, gathered=gather)
+    _write_rows(plan, setting, out, rows, failures, partial=partial, gathered=gather, absent=len(absent))
 
 
 def _refuse_options(ctx: typer.Context, name: str) -> None:
@@ -96,13 +105,21 @@ def _exit_interrupted(out: Path) -> NoReturn:
 
 
 def _write_rows(
-    plan: Any, setting: Any, out: Path, rows: list[Any], failures: list[Any], *, partial: bool, gathered: bool
+    plan: Any,
+    setting: Any,
+    out: Path,
+    rows: list[Any],
+    failures: list[Any],
+    *,
+    partial: bool,
+    gathered: bool,
+    absent: int,
 ) -> None:
-    """Write the rows, as ``*.part.parquet`` unless they are complete, and report failures."""
+    """Write the rows, as ``*.part.parquet`` unless they are complete, and report failures and absent streams."""
     from sight.bench.result_rows import write
     from sight.bench.runner import count_rows
 
-    total = count_rows(plan, setting)
+    total = count_rows(plan, setting) - absent * len(plan.variants)
     partial = partial or (gathered and len(rows) < total)
     path = out / f"{plan.name}_{setting.name}{'.part' if partial else ''}.parquet"
     if rows:
@@ -116,6 +133,8 @@ def _write_rows(
     elif gathered and not failures:
         errors.print(f"No finished rows in {out}", highlight=False, soft_wrap=True)
         raise typer.Exit(1)
+    if absent:
+        console.print(f"Streams left out, for which the subject lacks windows: {absent}", highlight=False)
     _report_failures(failures, path.with_suffix(".failures.txt"))
 
 

@@ -41,7 +41,9 @@ def run(
     ] = None,
     columns: opt.Columns = None,
     unit: opt.Unit = "g",
+    gyro_unit: opt.GyroUnit = None,
     tz: opt.TimeZone = None,
+    time_unit: opt.TimeUnit = None,
     rate: opt.Rate = None,
     max_gap: opt.MaxGap = 0.5,
     calibrate: opt.Calibrate = False,
@@ -61,7 +63,7 @@ def run(
     from sight.cohort.memory_budget import parse_bytes
     from sight.cohort.run import run as run_cohort
 
-    options = opt.read_options(columns, unit, tz, rate, max_gap, calibrate, option)
+    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option)
     recordings = _recordings(target, options.dataset_options)
     try:
         with progress("recordings", len(recordings)) as show:

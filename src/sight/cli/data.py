@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from sight import registry
@@ -136,7 +137,7 @@ def _print_table(dataset: Any, rows: list[dict[str, Any]]) -> None:
     table.add_column("labels", footer=_counts(totals))
     for row in rows:
         figures = [_figure(entry, row[entry]) for entry in ("windows", "unlabelled", "gaps", "seconds")]
-        table.add_row(row["subject"], *figures, _counts(row["labels"]))
+        table.add_row(escape(row["subject"]), *figures, _counts(row["labels"]))
     console.print(table)
 
 
@@ -145,4 +146,4 @@ def _figure(entry: str, value: float) -> str:
 
 
 def _counts(labels: dict[str, int]) -> str:
-    return "  ".join(f"{label}\u00a0[bold]{count}[/]" for label, count in labels.items() if count)
+    return "  ".join(f"{escape(label)}\u00a0[bold]{count}[/]" for label, count in labels.items() if count)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from sight import registry
@@ -49,7 +50,9 @@ def evaluate(
     compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
     columns: opt.Columns = None,
     unit: opt.Unit = "g",
+    gyro_unit: opt.GyroUnit = None,
     tz: opt.TimeZone = None,
+    time_unit: opt.TimeUnit = None,
     rate: opt.Rate = None,
     max_gap: opt.MaxGap = 0.5,
     calibrate: opt.Calibrate = False,
@@ -75,7 +78,7 @@ def evaluate(
     compared = [name for name in map(str.strip, compare.split(",")) if name and (name != method or lag)]
     others = [make_adapter(name).bind(source) for name in compared]
     ref = find_recording(target)
-    options = opt.read_options(columns, unit, tz, rate, max_gap, calibrate, option, label_column)
+    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option, label_column)
     windows = read_recording(ref, source, options)
     if labels is not None:
         from sight.annotations import label_windows, read_label_map
@@ -109,7 +112,7 @@ def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any
 
 def print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str, str]) -> None:
     """Print one row for each method; the best value of each column is bold."""
-    table = Table(title=title, caption=CAPTION)
+    table = Table(title=escape(title), caption=CAPTION)
     table.add_column("method", no_wrap=True)
     for _, heading, _ in METRICS:
         table.add_column(heading, justify="right")

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import signal
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from sight.cli._shared import console, errors
 
 if TYPE_CHECKING:
     from sight.serve.service import Service
-    from sight.serve.tokens import TokenFile
+    from sight.serve.tokens import Token, TokenFile
+
+#: Space that is held back for deletions on a full disk: more than the write-ahead log of the store.
+RESERVE_BYTES = 24 << 20
 
 Data = Annotated[Path, typer.Option("--data", help="Folder of the service: store, tokens, demo model.")]
 
 app = typer.Typer(no_args_is_help=False, help="Serve models to many wearers live: WebSocket, HTTP and a live web page.")
-token = typer.Typer(no_args_is_help=True, help="Add, list and remove access tokens.")
+token = typer.Typer(no_args_is_help=True, help="Add, list, rotate and remove access tokens.")
 app.add_typer(token, name="token")
 
 
@@ -70,6 +77,7 @@ def serve(
     if ctx.invoked_subcommand is not None:
         return
     from sight import params
+    from sight.serve.backup import DATABASE
     from sight.serve.limits import Limits
     from sight.serve.model_catalog import ModelCatalog
     from sight.serve.service import Service
@@ -87,20 +95,39 @@ def serve(
     if not model and not demo:
         raise ValueError("Expected a model, got none; give a file or folder of models with -m, or use --demo.")
     listener = _listen(host, port)
-    paths = list(model or []) + ([_demo_model(data)] if demo else [])
-    data.mkdir(parents=True, exist_ok=True)
-    manager = SessionManager(
-        ModelCatalog.load(paths),
-        open_store(store or str(data / "sight.sqlite"), fsync=fsync),
-        snapshot_every=snapshot_every,
-        keep=keep,
-        resident=resident,
-        limits=limits,
-    )
-    scheme = "https" if tls_cert else "http"
-    console.print(f"[bold]sight[/] serves at [bold]{_address(scheme, listener)}[/]", highlight=False, soft_wrap=True)
-    tls = {"ssl_certfile": tls_cert, "ssl_keyfile": tls_key} if tls_cert else {}
-    _run(Service(manager, tokens, require_token=not local), listener, demo=demo, **tls)
+    with _private_files(data):
+        paths = list(model or []) + ([_demo_model(data)] if demo else [])
+        manager = SessionManager(
+            ModelCatalog.load(paths),
+            open_store(store or str(data / DATABASE), fsync=fsync, reserve_bytes=RESERVE_BYTES),
+            snapshot_every=snapshot_every,
+            keep=keep,
+            resident=resident,
+            limits=limits,
+        )
+        address = _address("https" if tls_cert else "http", listener)
+        console.print(f"[bold]sight[/] serves at [bold]{address}[/]", highlight=False, soft_wrap=True)
+        tls = {"ssl_certfile": tls_cert, "ssl_keyfile": tls_key} if tls_cert else {}
+        _run(Service(manager, tokens, require_token=not local), listener, demo=demo, **tls)
+
+
+@contextmanager
+def _private_files(data: Path) -> Iterator[None]:
+    """Create the data folder, and everything in it, so that only this user can read it."""
+    from sight.atomic import make_folder
+
+    previous = os.umask(0o077)
+    try:
+        make_folder(data, 0o700)
+        if os.name != "nt" and data.stat().st_mode & 0o077:
+            errors.print(
+                f"[yellow]{escape(str(data))}:[/] other users can open this folder; restrict it with: chmod 700",
+                highlight=False,
+                soft_wrap=True,
+            )
+        yield
+    finally:
+        os.umask(previous)
 
 
 def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -> None:
@@ -177,6 +204,51 @@ def _address(scheme: str, listener: socket.socket) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
+# --- backup -----------------------------------------------------------------------------------------------------------
+
+
+@app.command("backup")
+def backup_data(
+    data: Annotated[Path, typer.Argument(help="Data folder of the service, which may run.")],
+    out: Annotated[Path, typer.Argument(help="Folder to create.")],
+) -> None:
+    """Copy store, tokens and models of a data folder, also while the service runs.
+
+    Models outside of the data folder are not copied. A Redis store is backed up with the tools of Redis.
+
+    [bold]Example[/]
+
+      sight serve backup /srv/sight /backup/sight-monday
+    """
+    from sight.serve.backup import backup
+
+    manifest = backup(data, out)
+    _print_backup(f"Copied to {out}", manifest)
+    if not any(name.startswith("models/") for name in manifest["files"]):
+        console.print("There are no models in the data folder; keep the files given with --model too.")
+
+
+@app.command("restore")
+def restore_data(
+    folder: Annotated[Path, typer.Argument(metavar="BACKUP", help="Folder written by sight serve backup.")],
+    data: Annotated[Path, typer.Argument(help="New or empty data folder.")],
+) -> None:
+    """Check a backup and copy it to a new data folder.
+
+    [bold]Example[/]
+
+      sight serve restore /backup/sight-monday /srv/sight-restored
+    """
+    from sight.serve.backup import restore
+
+    _print_backup(f"Restored to {data}", restore(folder, data))
+
+
+def _print_backup(text: str, manifest: dict[str, Any]) -> None:
+    wearers, files = manifest["wearers"], ", ".join(manifest["files"])
+    console.print(f"{text}: {wearers} wearers of {manifest['created']}; {files}.", highlight=False, soft_wrap=True)
+
+
 # --- tokens -----------------------------------------------------------------------------------------------------------
 
 
@@ -190,25 +262,63 @@ def _tokens(data: Path) -> TokenFile:
 def add_token(
     scopes: Annotated[str, typer.Option(help="Any of ingest, read, admin; comma-separated.")] = "ingest,read",
     wearers: Annotated[str, typer.Option(help="Patterns of wearers, comma-separated, for example 'lab-*'.")] = "*",
+    expires: Annotated[
+        str | None, typer.Option(help="Lifetime, for example 90d, 12h or 30m; unlimited if not given.")
+    ] = None,
+    max_wearers: Annotated[
+        int | None, typer.Option(min=1, help="Create no wearer if so many match the patterns already.")
+    ] = None,
     data: Data = Path("sight-data"),
 ) -> None:
     """Create a token and print it once; only its hash is stored.
 
     [bold]Example[/]
 
-      sight serve token add --scopes ingest --wearers 'lab-*'
+      sight serve token add --scopes ingest --wearers 'lab-*' --expires 90d
     """
-    text, created = _tokens(data).add(_split(scopes), _split(wearers))
+    lifetime = _duration(expires)
+    added = _tokens(data).add(_split(scopes), _split(wearers), lifetime=lifetime, max_wearers=max_wearers)
+    _print_token(*added)
+
+
+@token.command("rotate")
+def rotate_token(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the token, as listed.")],
+    expires: Annotated[str | None, typer.Option(help="Lifetime of the new token; unlimited if not given.")] = None,
+    overlap: Annotated[str, typer.Option(help="How long the old token stays valid.")] = "1d",
+    data: Data = Path("sight-data"),
+) -> None:
+    """Replace a token by a new one that permits the same, and print it once.
+
+    [bold]Example[/]
+
+      sight serve token rotate 1f0c9a2b --expires 90d --overlap 12h
+    """
+    from sight.serve.tokens import parse_duration
+
+    _print_token(*_tokens(data).rotate(token_id, lifetime=_duration(expires), overlap=parse_duration(overlap)))
+
+
+def _duration(text: str | None) -> timedelta | None:
+    from sight.serve.tokens import parse_duration
+
+    return None if text is None else parse_duration(text)
+
+
+def _print_token(text: str, created: Token) -> None:
     console.print(f"{text}", highlight=False, soft_wrap=True)
-    errors.print(f"Token {created.id}. It is not shown again.", style="dim", highlight=False)
+    until = f", valid until {created.expires}" if created.expires else ""
+    errors.print(f"Token {created.id}{until}. It is not shown again.", style="dim", highlight=False)
 
 
 @token.command("list")
 def list_tokens(data: Data = Path("sight-data")) -> None:
-    """List the ids, scopes and wearers of all tokens."""
-    table = Table("id", "scopes", "wearers", "created", box=None)
+    """List the ids, scopes, wearers and times of all tokens."""
+    table = Table("id", "scopes", "wearers", "most wearers", "created", "expires", box=None)
     for entry in _tokens(data).tokens():
-        table.add_row(entry.id, ", ".join(entry.scopes), ", ".join(entry.wearers), entry.created)
+        expires = f"{entry.expires}{' (expired)' if entry.expired else ''}"
+        most = "" if entry.max_wearers is None else str(entry.max_wearers)
+        table.add_row(entry.id, ", ".join(entry.scopes), ", ".join(entry.wearers), most, entry.created, expires)
     console.print(table)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from sight import registry
 from sight.card import require_card
@@ -51,18 +52,20 @@ def stream(
     speed: Speed = 1.0,
     rate: Rate = None,
     unit: Unit = None,
+    gyro_unit: opt.GyroUnit = None,
     max_gap: opt.MaxGap = 0.5,
     state: State = None,
     save_every: SaveEvery = 60,
     as_json: AsJson = False,
     columns: opt.Columns = None,
     tz: opt.TimeZone = None,
+    time_unit: opt.TimeUnit = None,
     option: opt.DatasetOptions = None,
 ) -> None:
     """Recognise activities live while adapting to the wearer: samples in, one prediction per window out.
 
     Reads samples from standard input, a serial port or MQTT, as JSON lines with values and an optional time_s, or as
-    CSV. Ctrl-C ends the stream and prints a summary. --columns, --tz and --option apply to --replay only.
+    CSV. Ctrl-C ends the stream and prints a summary. --columns, --tz, --time-unit and --option apply to --replay only.
 
     [bold]Examples[/]
 
@@ -85,10 +88,10 @@ def stream(
     source: Any = load(model)
     parser, recordings = LineParser(require_card(source).channels), None
     if replay is not None:
-        options = opt.read_options(columns, unit or "g", tz, rate, option=option)
+        options = opt.read_options(columns, unit or "g", gyro_unit, tz, time_unit, rate, option=option)
         rate, recordings = _open_recording(replay, source.card, options)
-        unit = None
-    session = _make_session(source, make_adapter(method, params, preset), rate, unit, max_gap, state)
+        unit = gyro_unit = None
+    session = _make_session(source, make_adapter(method, params, preset), rate, (unit, gyro_unit), max_gap, state)
     before = dict(session.facts)
     printer = EventPrinter(source.classes, as_json or not console.is_terminal)
     with _log_to_stderr(), StopOnSignal() as stop:
@@ -138,23 +141,31 @@ class EventPrinter:
     def _line(self, event: Event) -> str:
         classes, refined, raw = self.classes, int(event.q.argmax()), int(event.p.argmax())
         width = max(map(len, classes))
+        predicted, alone = (escape(f"{classes[k]:{width}}") for k in (refined, raw))
         minutes, seconds = divmod(event.time_s, 60)
-        line = f"[dim]{minutes:4.0f}:{seconds:04.1f}[/]  [bold]{classes[refined]:{width}}[/] {event.q[refined]:4.0%}"
-        line += f"  [{'dim' if raw == refined else 'yellow'}]raw {classes[raw]:{width}} {event.p[raw]:4.0%}[/]"
+        line = f"[dim]{minutes:4.0f}:{seconds:04.1f}[/]  [bold]{predicted}[/] {event.q[refined]:4.0%}"
+        line += f"  [{'dim' if raw == refined else 'yellow'}]raw {alone} {event.p[raw]:4.0%}[/]"
         if "surprise" in event.diagnostics:
             line += f"  surprise {event.diagnostics['surprise']:.2f}"
         return line + (f"  [cyan]after a gap of {event.gap_s:.1f} s[/]" if event.gap_s else "")
 
 
 def _make_session(
-    source: Any, adapter: Any, rate: float | None, unit: str | None, max_gap: float, state: Path | None
+    source: Any,
+    adapter: Any,
+    rate: float | None,
+    units: tuple[str | None, str | None],
+    max_gap: float,
+    state: Path | None,
 ) -> Session:
     from sight.signal.units import ACCELERATION
     from sight.stream import state_file
     from sight.stream.session import Session
 
-    units = None if unit is None else [unit if own in ACCELERATION else own for own in source.card.units]
-    session = Session(source, adapter, rate_in_hz=rate, units=units, max_gap_s=max_gap)
+    acceleration, rotation = units
+    own = source.card.units
+    sensor = [((acceleration if unit in ACCELERATION else rotation) or unit) for unit in own] if any(units) else None
+    session = Session(source, adapter, rate_in_hz=rate, units=sensor, max_gap_s=max_gap)
     if state is not None and state.exists():
         state_file.load(state, session)
         _print_message(f"resumed from {state}, after {plural(session.count, 'window')}.")

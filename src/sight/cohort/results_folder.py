@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from sight.atomic import write_json
+from sight.atomic import sync, write_json
 from sight.datasets.window_cache import SETTLED_NS
+from sight.outputs.csv_cells import from_cell, to_cell
 
 #: Recording, file and error of a recording that could not be read.
 Failure = tuple[str, str, str]
@@ -85,7 +86,9 @@ class ResultsFolder:
         draft = self._drafts / f"{uuid.uuid4().hex}{path.suffix}"
         try:
             write(draft)
+            sync(draft)
             draft.replace(path)
+            sync(path.parent)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -101,7 +104,8 @@ class ResultsFolder:
 
         def write(draft: Path) -> None:
             with draft.open("w", encoding="utf-8", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerows([("recording", "file", "error"), *failures])
+                rows = [("recording", "file", "error"), *failures]
+                csv.writer(file, lineterminator="\n").writerows([to_cell(cell) for cell in row] for row in rows)
 
         self.write(self._failures, write)
 
@@ -111,7 +115,7 @@ class ResultsFolder:
             return []
         with self._failures.open(encoding="utf-8", newline="") as file:
             _, *rows = csv.reader(file)
-        return [(name, path, error) for name, path, error in rows]
+        return [(name, path, error) for name, path, error in (map(from_cell, row) for row in rows)]
 
     @contextmanager
     def locked(self) -> Iterator[IO[str]]:

@@ -217,12 +217,20 @@ def _process(
         done_bytes += sizes[index]
         yield entry
         if on_done:
-            on_done(count, _time_left((time.monotonic() - began) * (sum(sizes) - done_bytes) / done_bytes))
+            on_done(count, time_left(time.monotonic() - began, done_bytes, sum(sizes)))
 
 
-def _time_left(seconds: float) -> str:
+def time_left(elapsed_s: float, done_bytes: float, total_bytes: float) -> str:
+    """Return the remaining time as text, if the remaining bytes take as long as the finished ones.
+
+    Examples
+    --------
+    >>> time_left(60.0, done_bytes=25, total_bytes=100), time_left(60.0, done_bytes=100, total_bytes=100)
+    ('about 3 min left', '')
+    """
+    seconds = elapsed_s * (total_bytes - done_bytes) / done_bytes
     if seconds < 1:
         return ""
     minutes, hours = seconds / 60, seconds / 3600
-    time_left = f"{hours:.1f} h" if hours >= 2 else f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"
-    return f"about {time_left} left"
+    text = f"{hours:.1f} h" if hours >= 2 else f"{minutes:.0f} min" if minutes >= 2 else f"{seconds:.0f} s"
+    return f"about {text} left"

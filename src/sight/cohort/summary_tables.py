@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sight.cohort.results_folder import ResultsFolder
+from sight.outputs.csv_cells import FORMULA
 
 #: Flags of a recording that should be inspected, each with the condition on its row in `recordings`.
 FLAGS = {
@@ -141,7 +142,7 @@ def run_query(folder: ResultsFolder, sql: str, csv: Path | None = None) -> tuple
             if relation is None:
                 raise ValueError(f"Expected a query that returns rows, got {sql!r}.")
             if csv is not None:
-                relation.write_csv(str(csv))
+                _without_formulas(relation).write_csv(str(csv))
             return list(relation.columns), [] if csv else relation.fetchall()
         except duckdb.Error as error:
             raise ValueError(f"DuckDB cannot run the query: {error}") from None
@@ -171,9 +172,22 @@ def _windows_view(folder: ResultsFolder, names: Sequence[str]) -> Any:
 
 
 def _copy(connection: Any, table: str, draft: Any) -> None:
+    if draft.suffix == ".csv":
+        _without_formulas(connection.table(table)).write_csv(str(draft))
+        return
     escaped = str(draft).replace("'", "''")
-    form = "FORMAT parquet, COMPRESSION zstd" if draft.suffix == ".parquet" else "FORMAT csv, HEADER"
-    connection.execute(f"COPY (FROM {table}) TO '{escaped}' ({form})")
+    connection.execute(f"COPY (FROM {table}) TO '{escaped}' (FORMAT parquet, COMPRESSION zstd)")
+
+
+def _without_formulas(relation: Any) -> Any:
+    """Return a relation whose texts a spreadsheet does not take for formulas, as `sight.outputs.csv_cells.to_cell`."""
+    names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
+    first = " OR ".join(f"starts_with({{0}}, chr({ord(character)}))" for character in FORMULA)
+    change = f"CASE WHEN {first} THEN concat(chr(39), {{0}}) ELSE {{0}} END AS {{0}}"
+    types = (str(kind) == "VARCHAR" for kind in relation.types)
+    return relation.project(
+        ", ".join(change.format(name) if text else name for name, text in zip(names, types, strict=True))
+    )
 
 
 def _literal(path: Any) -> str:

@@ -97,8 +97,8 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
 def _days(summary: ResultSummary) -> tuple[Array, list[Any]]:
     """Return number and date of the day in which each window begins; a day begins at the wearer's midnight."""
     listed = days(summary)
-    number = np.searchsorted([begin for _, begin, _ in listed], summary.start_s, side="right")
-    return number, [listed[n - 1][0] for n in number.tolist()]
+    place = np.searchsorted([day.start_s for day in listed], summary.start_s, side="right") - 1
+    return np.array([day.number for day in listed], np.int64)[place], [listed[k].date for k in place.tolist()]
 
 
 def _previous(summary: ResultSummary) -> Array:

@@ -30,6 +30,37 @@ def guess_columns(columns: Sequence[str]) -> dict[str, str]:
     return mapping | {"gyro_" + axis: name for axis, name in rotation.items()}
 
 
+def is_rotation(channel: str) -> bool:
+    """Return whether a channel has a usual name of a gyroscope axis.
+
+    Examples
+    --------
+    >>> is_rotation("gyr_x"), is_rotation("gx"), is_rotation("gravity_x")
+    (True, True, False)
+    """
+    return channel.lower().startswith("gyr") or bool(re.fullmatch(GYROSCOPE + "_?[xyz]", channel.lower()))
+
+
+def stated_rotation_unit(column: str) -> str | None:
+    """Return the unit of rotation that the name of a column states in brackets, or None.
+
+    Examples
+    --------
+    >>> stated_rotation_unit("gyro x (rad/s)"), stated_rotation_unit("gx [dps]"), stated_rotation_unit("gx")
+    ('rad/s', 'deg/s', None)
+    """
+    stated = re.search(r"[(\[]\s*(.*?)\s*[)\]]", column.lower())
+    names = {
+        "rad/s": "rad/s",
+        "rad/sec": "rad/s",
+        "rps": "rad/s",
+        "deg/s": "deg/s",
+        "dps": "deg/s",
+        "\N{DEGREE SIGN}/s": "deg/s",
+    }
+    return names.get(stated[1]) if stated else None
+
+
 def check_columns(path: Path, mapping: Mapping[str, str], columns: Sequence[str]) -> None:
     """Raise ValueError if a mapping names columns that the file does not have, or no channel."""
     missing = [name for name in mapping.values() if name not in columns]

@@ -15,6 +15,9 @@ from typing import IO, Any, cast
 
 #: Errors that reading a truncated or damaged file may raise.
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
+#: A file that unpacks to more than this many bytes and more than this multiple of its size is refused. Recordings
+#: compress to a tenth; files made to fill the memory compress to a thousandth.
+UNPACKED_BYTES, UNPACKED_RATIO = 1 << 28, 200
 
 
 def data_folder() -> Path:
@@ -36,6 +39,15 @@ def natural(name: str) -> list[Any]:
 def first_words(error: Exception) -> str:
     """Return the beginning of an error message on one line."""
     return " ".join(str(error).split())[:120]
+
+
+def check_unpacked(unpacked: int, packed: int, where: object) -> None:
+    """Raise ValueError if a compressed file of `packed` bytes unpacks to implausibly many."""
+    if unpacked > max(UNPACKED_BYTES, UNPACKED_RATIO * packed):
+        raise ValueError(
+            f"{where}: expected at most {UNPACKED_RATIO} times its {packed} bytes after decompression, got "
+            f"{unpacked} bytes or more; if the file is what you expect, decompress it first."
+        )
 
 
 class FileStore:

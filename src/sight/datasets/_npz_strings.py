@@ -7,6 +7,7 @@ the pickle is replaced by an inert stand-in or rejected, so that only strings ca
 from __future__ import annotations
 
 import io
+import math
 import pickle
 from typing import Any
 
@@ -18,19 +19,26 @@ from sight.types import Array
 def read_array(data: bytes, where: str) -> Array:
     """Read the content of a ``.npy`` file; raise ValueError if an array of objects contains anything but strings."""
     stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = reader(stream)
-    if not dtype.hasobject:
-        stream.seek(0)
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-        return array
+    try:
+        version = np.lib.format.read_magic(stream)
+        reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = reader(stream)
+        if not dtype.hasobject and dtype.itemsize * math.prod(shape) > len(data):
+            raise ValueError(f"its header promises an array of shape {shape}")
+        if not dtype.hasobject:
+            stream.seek(0)
+            array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+            return array
+    except Exception as error:  # a damaged header raises nearly anything
+        raise ValueError(f"{where} is damaged ({' '.join(str(error).split())[:120]}); copy it again.") from None
     try:
         strings = _StringUnpickler(stream).load().strings()
-    except (pickle.UnpicklingError, AttributeError, TypeError, ValueError, IndexError, EOFError) as error:
+    except Exception as error:  # a damaged pickle raises nearly anything
         raise ValueError(
             f"{where} contains objects other than strings ({error}); save it as an array of str."
         ) from None
+    if math.prod(shape) != len(strings):
+        raise ValueError(f"{where} has {len(strings)} strings, its header promises {shape}; copy it again.")
     return np.array(strings, dtype=str).reshape(shape)
 
 

@@ -1,27 +1,36 @@
-"""Timestamps of users' tables: numbers, dates and local times to seconds since the first sample."""
+"""Timestamps of users' tables: numbers, dates and local times to seconds since the first sample.
+
+The time zone of the result decides on which day a sample lies. It is the caller's, or else the one in the file: an
+offset in the text, or the zone of a typed column.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from sight.datasets._dataset_files import first_words
+from sight.datasets._time_units import UNITS, detect_unit
 from sight.types import Array
 
-#: Nanoseconds of each unit of time.
-UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 #: A larger number of seconds is a date (after 1973), a smaller one a duration.
 EPOCH_S = 1e8
 #: Nanoseconds of a missing timestamp.
 MISSING = np.iinfo(np.int64).min
-#: Value of the fact `time_zone` if neither the file nor the caller gives one.
+#: Values of the fact `time_zone` if neither the file nor the caller gives the zone of the wearer.
 UNKNOWN_ZONE = "unknown, UTC assumed"
-OFFSET = re.compile(r"(Z|[+-]\d{2}:?\d{2})$")
+UTC_MOMENTS = "UTC, from the file"
+#: Warning for each of them.
+ZONE_WARNINGS = {
+    UNKNOWN_ZONE: "Timestamps have no time zone and are taken as UTC; set it with tz (--tz).",
+    UTC_MOMENTS: "Timestamps are in UTC, so days begin at midnight UTC; set the wearer's time zone with tz (--tz).",
+}
+OFFSET = re.compile(r"(?:(Z)|([+-])(\d{2}):?(\d{2}))$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,32 +40,68 @@ class TimeFormat:
     kind: str  # "number", "iso", "format" (text in the layout of strptime) or "timestamp" (typed column of Parquet)
     unit_ns: int = 1  # nanoseconds of one unit of a number
     dated: bool = True  # whether values are dates; otherwise they are seconds from an unknown origin
-    zoned: bool = True  # whether values have a time zone, or are seconds since 1970 in UTC
+    zone: tzinfo | None = None  # time zone of the values; None for local times of an unknown zone
     layout: str = ""  # the strptime format, for "format"
 
+    @property
+    def unit(self) -> str:
+        """Unit of a number."""
+        return next(name for name, ns in UNITS.items() if ns == self.unit_ns)
 
-def detect_format(column: str, sample: Any, *, unit: str | None = None, layout: str | None = None) -> TimeFormat:
-    """Return the format of a time column, from its name and first value.
+
+def text_format(sample: Any, layout: str | None = None) -> TimeFormat | None:
+    """Return the format of a time column that holds text or typed timestamps, from its first value; None for numbers.
 
     Examples
     --------
-    >>> detect_format("t", "1700000000123").unit_ns, detect_format("time_ms", "20").dated
-    (1000000, False)
-    >>> detect_format("when", "2024-05-01T12:00:00+02:00").zoned
+    >>> text_format("2024-05-01T12:00:00+02:00").zone
+    datetime.timezone(datetime.timedelta(seconds=7200))
+    >>> text_format("1700000000123") is None
     True
+    """
+    if layout is not None:
+        return TimeFormat(kind="format", layout=layout, zone=_zone_of_layout(str(sample), layout))
+    if isinstance(sample, datetime):
+        return TimeFormat(kind="timestamp", zone=_plain_zone(sample.tzinfo))
+    try:
+        float(sample)
+    except (TypeError, ValueError):
+        return TimeFormat(kind="iso", zone=text_offset(str(sample)))
+    return None
+
+
+def number_format(column: str, numbers: Array, unit: str | None = None, expected_hz: float | None = None) -> TimeFormat:
+    """Return the format of a time column of numbers, from its name and first values; `unit` overrides the detection.
+
+    Examples
+    --------
+    >>> number_format("t", np.array([1.7e12, 1.7e12 + 20])).dated, number_format("time_ms", np.array([0.0, 20.0])).dated
+    (True, False)
     """
     if unit is not None and unit not in UNITS:
         raise ValueError(f"Expected a time unit out of {', '.join(UNITS)}, got {unit!r}.")
-    if layout is not None:
-        return TimeFormat(kind="format", layout=layout, zoned="%z" in layout)
-    if isinstance(sample, datetime):
-        return TimeFormat(kind="timestamp", zoned=sample.tzinfo is not None)
-    try:
-        number = float(sample)
-    except (TypeError, ValueError):
-        return TimeFormat(kind="iso", zoned=bool(OFFSET.search(str(sample).strip()[10:])))
-    unit_ns = UNITS[unit or _detect_unit(column, abs(number))]
-    return TimeFormat(kind="number", unit_ns=unit_ns, dated=abs(number) * unit_ns >= EPOCH_S * 1e9)
+    unit_ns = UNITS[unit or detect_unit(column, numbers, expected_hz)]
+    first = numbers[np.isfinite(numbers)][:1]
+    return TimeFormat(
+        kind="number", unit_ns=unit_ns, dated=bool((abs(first) * unit_ns >= EPOCH_S * 1e9).any()), zone=UTC
+    )
+
+
+def text_offset(text: str) -> tzinfo | None:
+    """Return the offset from UTC at the end of a timestamp, or None.
+
+    Examples
+    --------
+    >>> text_offset("2024-05-01 12:00:00-0330"), text_offset("2024-05-01")
+    (datetime.timezone(datetime.timedelta(days=-1, seconds=73800)), None)
+    """
+    found = OFFSET.search(text.strip()[10:])
+    if found is None:
+        return None
+    if found[1]:
+        return UTC
+    minutes = 60 * int(found[3]) + int(found[4])
+    return timezone(timedelta(minutes=-minutes if found[2] == "-" else minutes))
 
 
 def to_nanoseconds(values: Any, form: TimeFormat, where: str) -> Array:
@@ -69,13 +114,14 @@ def to_nanoseconds(values: Any, form: TimeFormat, where: str) -> Array:
         if form.kind == "format":
             import pandas as pd
 
-            parsed = pd.to_datetime(values.to_pandas(), format=form.layout, utc=form.zoned)
+            parsed = pd.to_datetime(values.to_pandas(), format=form.layout, utc=form.zone is not None)
             return np.asarray(parsed.to_numpy("M8[ns]")).view(np.int64)
-        moments = values.cast(pa.timestamp("ns", tz="UTC" if form.zoned else None))
+        moments = values.cast(pa.timestamp("ns", tz="UTC" if form.zone else None))
     except (pa.ArrowInvalid, ValueError) as error:
         raise ValueError(
             f"{where}: a timestamp cannot be read ({first_words(error)}); expected numbers or "
-            f"times such as 2024-05-01 12:00:00.25, or give time_format."
+            f"times such as 2024-05-01 12:00:00.25; set the unit of numbers with time_unit (--time-unit), or the "
+            f"layout of text with time_format."
         ) from None
     return np.asarray(moments.to_numpy(zero_copy_only=False)).astype("M8[ns]").view(np.int64)
 
@@ -85,20 +131,33 @@ def to_seconds(moments: Array, form: TimeFormat, tz: str | None) -> tuple[Array,
     missing = moments == MISSING
     if not form.dated:
         return _seconds_since(moments, 0, missing), None, {}
-    zone = time_zone(tz)
-    if not form.zoned and tz is not None:
+    zone = time_zone(tz) if tz is not None else form.zone or UTC
+    if form.zone is None and tz is not None:
         moments = local_to_utc(moments, tz)
     if missing.all():
         return np.full(len(moments), np.nan), None, {}
     first = int(moments[np.argmin(missing)])
     start = datetime.fromtimestamp(first // 10**9, UTC) + timedelta(microseconds=first % 10**9 // 1000)
-    facts = {"time_zone": str(zone) if form.zoned or tz is not None else UNKNOWN_ZONE}
-    return _seconds_since(moments, first - first % 1000, missing), start.astimezone(zone), facts
+    start = start.astimezone(zone)
+    fact = tz if tz is not None else UNKNOWN_ZONE if form.zone is None else _zone_fact(start)
+    return _seconds_since(moments, first - first % 1000, missing), start, {"time_zone": fact}
 
 
-def time_zone(tz: str | None) -> tzinfo:
-    """Return a time zone by its name, UTC for None."""
-    if tz is None or tz.upper() == "UTC":
+def offset_warning(form: TimeFormat, last: Any) -> dict[str, list[str]]:
+    """Return the fact `warnings` if the offset in the text changes, as it does with summer time; else nothing."""
+    end = None if form.kind != "iso" or form.zone is None else text_offset(str(last))
+    if end is None or end == form.zone:
+        return {}
+    warning = (
+        f"The offset from UTC changes from {form.zone} to {end} in the file, and days follow the first; set the time "
+        f"zone with tz (--tz)."
+    )
+    return {"warnings": [warning]}
+
+
+def time_zone(tz: str) -> tzinfo:
+    """Return a time zone by its name."""
+    if tz.upper() == "UTC":
         return UTC
     try:
         return ZoneInfo(tz)
@@ -143,17 +202,38 @@ def _first_pass(moments: Array, repeated: Array) -> Array:
     return first
 
 
-def _detect_unit(column: str, number: float) -> str:
-    for unit, least in (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", EPOCH_S)):
-        if number >= least:
-            return unit
-    ending = re.search(r"(?:^|[^a-z])(ms|us|ns|s)\W*$", column.lower())
-    return ending[1] if ending else "s"
+def _plain_zone(zone: tzinfo | None) -> tzinfo | None:
+    """Return the zone of a typed column as one that `datetime` arithmetic handles."""
+    return zone if zone is None or isinstance(zone, timezone) else time_zone(str(zone))
+
+
+def _zone_of_layout(sample: str, layout: str) -> tzinfo | None:
+    if "%z" not in layout:
+        return None
+    try:
+        return datetime.strptime(sample.strip(), layout).tzinfo or UTC
+    except ValueError:
+        return UTC  # the values are read with the same layout, which raises with the remedy
+
+
+def _zone_fact(start: datetime) -> str:
+    """Return the fact `time_zone` for a zone that the file states."""
+    if isinstance(start.tzinfo, ZoneInfo):
+        return f"{start.tzinfo.key}, from the file"
+    return offset_fact((start.utcoffset() or timedelta()) / timedelta(minutes=1))
+
+
+def offset_fact(minutes: float) -> str:
+    """Return the fact `time_zone` for an offset from UTC that the file states."""
+    return f"{minutes / 60:+g} h from UTC, from the file" if minutes else UTC_MOMENTS
 
 
 def _scaled(numbers: Array, unit_ns: int) -> Array:
     missing = ~np.isfinite(numbers)
-    scaled = np.rint(np.where(missing, 0.0, numbers) * unit_ns).astype(np.int64)
+    exact = np.rint(np.where(missing, 0.0, numbers) * unit_ns)
+    if len(exact) and np.abs(exact).max() >= 2.0**63:
+        raise ValueError(f"{np.abs(exact).max() / 1e9:.3g} s is more than 292 years")
+    scaled = exact.astype(np.int64)
     scaled[missing] = MISSING
     return np.asarray(scaled)
 

@@ -9,10 +9,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from sight.datasets._dataset_files import BROKEN, first_words
+import numpy as np
+
+from sight.datasets._dataset_files import BROKEN, check_unpacked, first_words
+from sight.types import Array
 
 #: Bytes of text, or rows of Parquet, in memory at once.
 BLOCK_BYTES, BLOCK_ROWS = 1 << 22, 1 << 17
+#: Longest line of the header and of the first row.
+LINE_BYTES = 1 << 20
 EXPECTED = "a header such as time,x,y,z and one sample per line"
 DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
@@ -31,12 +36,22 @@ class Table:
         """Yield columns as pyarrow arrays, block by block; raise ValueError if a `numeric` column has other values."""
         import pyarrow as pa
 
+        unpacked, packed = 0, self.path.stat().st_size if self.path.name.lower().endswith(".gz") else None
         try:
-            yield from self._batches(list(dict.fromkeys(columns)), numeric)
-        except (*BROKEN, OSError) as error:
+            for block in self._batches(list(dict.fromkeys(columns)), numeric):
+                unpacked += sum(array.nbytes for array in block.values())
+                if packed is not None:
+                    check_unpacked(unpacked, packed, self.path)
+                yield block
+        except (*BROKEN, OSError, MemoryError) as error:
             raise self._broken(error) from None
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        except pa.ArrowException as error:
             raise ValueError(f"{self.path}: {self._first_bad_line(numeric) or first_words(error)}") from None
+
+    def head(self, column: str) -> Array:
+        """Return the first values of a column of numbers."""
+        block = next(self.blocks([column], [column]), None)
+        return np.empty(0) if block is None else np.asarray(block[column].to_numpy(zero_copy_only=False))
 
     def _batches(self, columns: list[str], numeric: Sequence[str]) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
@@ -66,13 +81,18 @@ class Table:
         """Read header and first row; detect the separators of columns and decimals."""
         try:
             with self._text() as stream:
-                lines = [stream.readline(), stream.readline()]
+                lines = [stream.readline(LINE_BYTES), stream.readline(LINE_BYTES)]
         except (*BROKEN, UnicodeDecodeError) as error:
             raise self._broken(error) from None
+        if max(map(len, lines)) >= LINE_BYTES:
+            raise ValueError(f"{self.path} has a line of {LINE_BYTES} characters or more; expected {EXPECTED}.")
         if not lines[0].strip():
             raise ValueError(f"{self.path} is empty; expected {EXPECTED}.")
         self._delimiter = max(",;\t", key=lines[0].count)
-        header, row = (next(csv.reader([line], delimiter=self._delimiter), []) for line in lines)
+        try:
+            header, row = (next(csv.reader([line], delimiter=self._delimiter), []) for line in lines)
+        except csv.Error as error:
+            raise ValueError(f"{self.path}: its first lines cannot be read ({error}); expected {EXPECTED}.") from None
         if not row:
             raise ValueError(f"{self.path} has no samples, only a header; is the file complete?")
         if all(_is_number(cell) for cell in header):
@@ -88,7 +108,7 @@ class Table:
 
         try:
             head = next(pq.ParquetFile(self.path).iter_batches(1), None)
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError, MemoryError) as error:
             raise self._broken(error) from None
         if head is None or not head.num_rows:
             raise ValueError(f"{self.path} has no samples; is the file complete?")
@@ -112,6 +132,12 @@ class Table:
         """Describe the first line of a CSV that cannot be read; slow, for error messages only."""
         if self._parquet:
             return ""
+        try:
+            return self._search_bad_line(numeric)
+        except (csv.Error, UnicodeDecodeError, *BROKEN) as error:
+            return f"a line cannot be read ({first_words(error)}); repair or remove it."
+
+    def _search_bad_line(self, numeric: Sequence[str]) -> str:
         with self._text() as stream:
             reader = csv.reader(stream, delimiter=self._delimiter)
             header = next(reader)

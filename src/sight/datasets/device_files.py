@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.datasets._dataset_files import BROKEN, first_words
+from sight.datasets._dataset_files import BROKEN, check_unpacked, first_words
 from sight.datasets._timestamps import UNKNOWN_ZONE, time_zone
 from sight.types import Recording
 
@@ -63,20 +62,24 @@ def read_device(path: Path | str, *, tz: str | None = None, subject: str | None 
 
 
 def _content(path: Path) -> dict[str, Any]:
-    import actfast
-
     if not path.is_file():
         raise ValueError(f"There is no file {path}; check the name.")
     try:
         with _unzipped(path) as plain:
-            content = dict(actfast.read(str(plain)))
+            return _parsed(path, plain)
     except BROKEN as error:
         raise ValueError(f"{path} is truncated or damaged ({error}); copy it from the device again.") from None
+
+
+def _parsed(path: Path, plain: Path) -> dict[str, Any]:
+    import actfast
+
+    try:
+        return dict(actfast.read(str(plain)))
     except (ValueError, OSError, RuntimeError) as error:
         raise ValueError(
             f"{path} cannot be read as a device file ({first_words(error)}); is it a complete .cwa, .gt3x or .bin?"
         ) from None
-    return content
 
 
 @contextmanager
@@ -87,7 +90,9 @@ def _unzipped(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / path.stem
         with gzip.open(path) as packed, plain.open("wb") as unpacked:
-            shutil.copyfileobj(packed, unpacked, 1 << 20)
+            while block := packed.read(1 << 20):
+                unpacked.write(block)
+                check_unpacked(unpacked.tell(), path.stat().st_size, path)
         yield plain
 
 

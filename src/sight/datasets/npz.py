@@ -18,6 +18,7 @@ import numpy as np
 
 from sight.atomic import write_atomic
 from sight.datasets._base import Dataset
+from sight.datasets._dataset_files import BROKEN, check_unpacked
 from sight.datasets._npz_strings import read_array
 from sight.datasets._window_helpers import continuous_runs, unroll
 from sight.types import UNLABELLED, Array, Recording, Windows
@@ -160,9 +161,10 @@ def _load(stream: IO[bytes], where: str, labels_only: bool = False) -> dict[str,
     """Read the arrays of an npz; arrays of objects may contain strings only."""
     try:
         with zipfile.ZipFile(stream) as archive:
+            check_unpacked(sum(info.file_size for info in archive.infolist()), stream.seek(0, io.SEEK_END), where)
             names = [name for name in archive.namelist() if not (labels_only and name == "x.npy")]
             arrays = {name.removesuffix(".npy"): read_array(archive.read(name), f"{name} of {where}") for name in names}
-    except zipfile.BadZipFile:
+    except (*BROKEN, NotImplementedError, RuntimeError, MemoryError):  # the last but one: encrypted members
         raise ValueError(f"{where} is not a complete npz; copy it again.") from None
     missing = {"x", "y"} - set(arrays) - ({"x"} if labels_only else set())
     if missing:
@@ -172,4 +174,12 @@ def _load(stream: IO[bytes], where: str, labels_only: bool = False) -> dict[str,
             f"{where}: expected x (windows, channels, length) and one label each in y, "
             f"got {arrays['x'].shape} and {arrays['y'].shape}."
         )
+    for name, array in arrays.items():
+        scalar = name in ("window_s", "stride_s")
+        numeric = scalar or name in ("x", "time_s", "gap_before_s", "wear")
+        if numeric and (array.dtype.kind not in "fiub" or (scalar and not (array.ndim == 0 and 0 < array < np.inf))):
+            raise ValueError(
+                f"{where}: expected {'a number above 0' if scalar else 'numbers'} as {name}, got "
+                f"{array.dtype} of shape {array.shape}; write it again."
+            )
     return arrays

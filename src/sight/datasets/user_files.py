@@ -5,14 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from sight.datasets._column_names import check_columns, check_label_column, guess_columns
+from sight.datasets._column_names import (
+    check_columns,
+    check_label_column,
+    guess_columns,
+    is_rotation,
+    stated_rotation_unit,
+)
 from sight.datasets._growing_array import GrowingArray
-from sight.datasets._timestamps import TimeFormat, detect_format, to_nanoseconds, to_seconds
+from sight.datasets._time_units import check_plausible_rate
+from sight.datasets._timestamps import (
+    TimeFormat,
+    number_format,
+    offset_warning,
+    text_format,
+    to_nanoseconds,
+    to_seconds,
+)
 from sight.datasets._user_tables import Table
+from sight.signal.units import ROTATION
 from sight.types import UNLABELLED, Array, Recording
 
 TABLES = (".csv", ".csv.gz", ".parquet")
@@ -43,7 +58,7 @@ def read_table(
     *,
     columns: Mapping[str, str] | None = None,
     unit: str | Sequence[str] = "g",
-    gyro_unit: str = "deg/s",
+    gyro_unit: str | None = None,
     tz: str | None = None,
     rate_hz: float | None = None,
     time_unit: str | None = None,
@@ -51,6 +66,8 @@ def read_table(
     label_column: str | None = None,
     classes: Sequence[str] | Mapping[str, str] | None = None,
     subject: str | None = None,
+    expected_hz: float | None = None,
+    expected_gyro_unit: str = "deg/s",
 ) -> Recording:
     """Read a table with one sample per row: CSV, CSV.gz or Parquet.
 
@@ -62,18 +79,29 @@ def read_table(
         Column of ``time`` and of each channel, in the order of the channels. None recognises usual names. Without a
         time column, rows follow each other at `rate_hz`.
     unit, gyro_unit
-        Unit of the channels, and of those whose name begins with ``gyr``; or one unit for each channel.
+        Unit of the channels, or one unit for each; and unit of rotation ("deg/s", "rad/s"). None uses the unit that
+        the column names state in brackets, else `expected_gyro_unit`.
     tz
-        Time zone of local times, summer time included; None assumes UTC, and the facts contain that.
+        Time zone of the wearer: that of local times, summer time included, and of the days. None uses the offset or
+        zone in the file; local times and numbers are taken as UTC, and the fact `time_zone` contains that.
     rate_hz
         Nominal sampling rate; None estimates it.
     time_unit, time_format
         Unit of numeric times ("s", "ms", "us", "ns") and `strptime` format of text, if they cannot be detected.
+        Numbers may count from the start or from 1970.
     label_column, classes
         Column with labels, and their classes: class names in order, or a mapping from label to class, empty for
         labels that are not used. None uses the labels of the file, sorted. An empty cell is no label.
     subject
         Name of the subject; None is the name of the file.
+    expected_hz, expected_gyro_unit
+        What the model expects: helps to detect the unit of times, and is the unit of rotation if the file states none.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or if its timestamps give less than a quarter of the expected rate and `rate_hz`
+        does not confirm it.
     """
     table = Table(Path(path))
     usual = guess_columns(table.columns)
@@ -86,48 +114,68 @@ def read_table(
         check_label_column(table.path, label_column, table.columns)
     form = None
     if time_column is not None:
-        form = detect_format(time_column, table.first.get(time_column), unit=time_unit, layout=time_format)
+        form = text_format(table.first.get(time_column), time_format)
+        form = form or number_format(time_column, table.head(time_column), time_unit, rate_hz or expected_hz)
     elif rate_hz is None:
         raise ValueError(
             f"{table.path}: no column looks like time among {', '.join(table.columns)}; "
             f"map one, as in time={table.columns[0]}, or give rate_hz."
         )
-    values, moments, labels, names = _read_content(table, list(mapping.values()), time_column, form, label_column)
+    content = _read_content(table, list(mapping.values()), time_column, form, label_column)
+    values, labels = content.values, content.labels
     time_s, start, facts = (
-        to_seconds(moments, form, tz) if form else (np.arange(len(values)) / (rate_hz or 1), None, {})
+        to_seconds(content.moments, form, tz) if form else (np.arange(len(values)) / (rate_hz or 1), None, {})
     )
+    if form is not None and tz is None:
+        facts |= offset_warning(form, content.last_time)
+    if form is not None and form.kind == "number":
+        facts["time_unit"] = form.unit
     if label_column is not None:
-        labels, facts["classes"] = _class_indices(table.path, labels, names, classes)
+        labels, facts["classes"] = _class_indices(table.path, labels, content.names, classes)
+    if rate_hz is None:
+        rate_hz = _rate(table.path, time_s)
+        check_plausible_rate(rate_hz, expected_hz, str(table.path))
     return Recording(
         values=values,
         time_s=time_s,
         labels=None if label_column is None else labels,
         channels=tuple(mapping),
-        unit=_units(tuple(mapping), unit, gyro_unit),
-        rate_hz=rate_hz or _rate(table.path, time_s),
+        unit=_units(mapping, unit, gyro_unit, expected_gyro_unit),
+        rate_hz=rate_hz,
         start=start,
         subject=subject or table.path.name.split(".")[0],
         facts={"file": table.path.name, **facts},
     )
 
 
+class _Content(NamedTuple):
+    """Content of a table."""
+
+    values: Array  # (n, C)
+    moments: Array  # (n,) nanoseconds, empty without a time column
+    labels: Array  # (n,) codes, empty without a label column
+    names: list[str]  # label of each code
+    last_time: Any  # time of the last row as in the file
+
+
 def _read_content(
     table: Table, channels: list[str], time: str | None, form: TimeFormat | None, label: str | None
-) -> tuple[Array, Array, Array, list[str]]:
-    """Return values, times in nanoseconds, label codes and the labels of the codes."""
+) -> _Content:
     numeric = [*channels, *([time] if time and form and form.kind == "number" else [])]
     wanted = [*channels, *(name for name in (time, label) if name)]
     values, moments, labels = GrowingArray(np.float32, len(channels)), GrowingArray(np.int64), GrowingArray(np.int16)
     codes: dict[str, int] = {}
+    last_time = None
     for block in table.blocks(wanted, numeric):
         values.append(np.column_stack([block[name].to_numpy(zero_copy_only=False) for name in channels]))
         if time and form:
             moments.append(to_nanoseconds(block[time], form, str(table.path)))
+            last_time = block[time][-1].as_py() if len(block[time]) and form.kind == "iso" else None
         if label:
             labels.append(_label_codes(block[label], codes))
     if not values.rows:
         raise ValueError(f"{table.path} has no samples; is the file complete?")
-    return values.array(), moments.array(), labels.array(), list(codes)
+    return _Content(values.array(), moments.array(), labels.array(), list(codes), last_time)
 
 
 def _label_codes(column: Any, codes: dict[str, int]) -> Array:
@@ -163,10 +211,18 @@ def _class_indices(
     return np.array([*index, UNLABELLED], np.int16)[codes], ordered
 
 
-def _units(channels: tuple[str, ...], unit: str | Sequence[str], gyro_unit: str) -> tuple[str, ...]:
+def _units(
+    columns: Mapping[str, str], unit: str | Sequence[str], gyro_unit: str | None, expected: str
+) -> tuple[str, ...]:
+    """Return the unit of each channel, given its column."""
     if not isinstance(unit, str):
         return tuple(unit)
-    return tuple(gyro_unit if name.lower().startswith("gyr") else unit for name in channels)
+    if gyro_unit not in (None, *ROTATION):
+        raise ValueError(f"Expected a unit of rotation out of {', '.join(ROTATION)}, got {gyro_unit!r}.")
+    return tuple(
+        (gyro_unit or stated_rotation_unit(column) or expected) if is_rotation(channel) else unit
+        for channel, column in columns.items()
+    )
 
 
 def _rate(path: Path, time_s: Array) -> float:

@@ -1,7 +1,7 @@
 """Disk cache of windows.
 
 The key of an entry is made of the content of the input files, the parameters and the code of this package, so an
-entry never becomes stale. An entry that cannot be read is made again.
+entry never becomes stale. An entry that cannot be read, or that differs from its digest, is made again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from sight._version import __version__
 from sight.atomic import write_atomic
 from sight.code_fingerprint import hash_files
-from sight.types import Windows
+from sight.types import Array, Windows
 
 LIMIT_BYTES = 10 << 30
 ARRAYS = ("x", "time_s", "label", "gap_before_s", "wear")
@@ -111,8 +111,11 @@ def remove(dataset: str | None = None) -> int:
 def _load(entry: Path) -> Windows | None:
     try:
         with entry.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            header = json.loads(str(stored["header"]))
+            text, digest = str(stored["header"]), str(stored["digest"])
             arrays = {name: stored[name] for name in ARRAYS}
+        if digest != _digest(entry, text, arrays):
+            return None
+        header = json.loads(text)
         header["start"] = header["start"] and datetime.fromisoformat(header["start"])
         windows = Windows(**arrays, **header)
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
@@ -130,9 +133,19 @@ def _save(windows: Windows, entry: Path) -> None:
         "facts": dict(windows.facts),
     }
     text = json.dumps(header, default=_jsonable)
+    arrays: dict[str, Any] = {name: np.asarray(getattr(windows, name)) for name in ARRAYS}
     stream = io.BytesIO()
-    np.savez(stream, header=np.array(text), **{array: getattr(windows, array) for array in ARRAYS})
+    np.savez(stream, header=np.array(text), digest=np.array(_digest(entry, text, arrays)), **arrays)
     write_atomic(entry, stream.getvalue())
+
+
+def _digest(entry: Path, header: str, arrays: Mapping[str, Array]) -> str:
+    """Return the hash of an entry's name and content."""
+    digest = blake2b(f"{entry.name}\n{header}".encode(), digest_size=20)
+    for name, array in arrays.items():
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
+    return digest.hexdigest()
 
 
 def _shrink(limit_bytes: int, keep: Path) -> None:

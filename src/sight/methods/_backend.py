@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sight.base import MAX_LENGTH
 from sight.methods._state_layout import StateArrays
 from sight.registry import resolve
 from sight.types import Array, SourceStats
@@ -26,7 +27,7 @@ class Backend(NamedTuple):
 
     ``advance(z, p, arrays, rows, *constants)`` advances each wearer of `rows` over its windows in time order and
     returns refined probabilities and trace. `z` and `p` hold one wearer's windows after the other's, equally many for
-    each. ``is_valid(z, p)`` returns whether features and probabilities are finite and the latter sum to 1.
+    each. ``is_valid(z, p)`` returns whether features have a usual length and probabilities are valid and sum to 1.
     """
 
     name: str  # numba or numpy
@@ -115,4 +116,5 @@ def _advance(
 
 
 def _is_valid(z: Array, p: Array) -> bool:
-    return bool(np.isfinite(z).all() and (p >= 0).all() and (np.abs(p.sum(axis=1) - 1) <= 1e-3).all())
+    usual = np.linalg.norm(z.astype(np.float64), axis=1) < MAX_LENGTH
+    return bool(usual.all() and (p >= 0).all() and (np.abs(p.sum(axis=1) - 1) <= 1e-3).all())

@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from sight.base import Adapter
 from sight.methods._memory import SeededGenerator
 from sight.methods._norms import Stats, StatsNorm, learning, norm_parameters, replace_batch_norms
+from sight.methods._private_copy import check_private_copy
 from sight.methods._window_memory import Fifo
 from sight.ops import entropy
 from sight.params import NonNegative, PositiveInt, UnitInterval
@@ -74,6 +75,7 @@ class GradientAdapter(Adapter):
     """
 
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("snapshot", "optimiser")
+    renamed: ClassVar[Mapping[str, str]] = {"dice": "random"}
     lr: NonNegative = 1e-3
     rule: Rule = "chunk"
     batch: PositiveInt = 32
@@ -146,10 +148,9 @@ class GradientAdapter(Adapter):
     def _step(self, x: Array) -> Array:
         if self._shape is not None and x.shape[1:] != self._shape:
             raise ValueError(f"{self.name}: expected windows (B, {self._shape[0]}, {self._shape[1]}), got {x.shape}.")
-        if self._first:  # a wrapped network checks its head on its first windows, before statistics can move
-            with torch.no_grad():
-                for network in self._networks():
-                    network(self._tensor(x[:1]))
+        if self._first:  # the shape of a wrapped network's windows is unknown before
+            for network in self._networks():
+                check_private_copy(self.name, self.source.module(), network, self._tensor(x[:1]))
             self._first = False
         pieces = [x] if self.rule == "chunk" else [x[t : t + 1] for t in range(len(x))]
         q = np.concatenate([self._predict(self._tensor(piece)).cpu().numpy() for piece in pieces])

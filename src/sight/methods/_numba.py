@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from sight.base import MAX_LENGTH
 from sight.types import Array
+
+MAX_SQUARE = MAX_LENGTH**2
 
 
 def compile_with(**options: Any) -> Any:
@@ -45,14 +48,14 @@ def squared_length(vector):
 
 @exact
 def is_valid(z, p):
-    """Return whether features (B, D) and probabilities (B, K) are finite and the latter sum to 1."""
+    """Return whether features (B, D) have a usual length and probabilities (B, K) are valid and sum to 1."""
     for t in range(len(p)):
         total = 0.0
         for k in range(p.shape[1]):
             if not p[t, k] >= 0:
                 return False
             total += p[t, k]
-        if not (abs(total - 1) <= 1e-3 and squared_length(z[t]) < np.inf):
+        if not (abs(total - 1) <= 1e-3 and squared_length(z[t]) < MAX_SQUARE):
             return False
     return True
 

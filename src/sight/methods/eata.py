@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -61,6 +62,7 @@ class EATA(GradientAdapter):
 
     name: ClassVar[str] = "eata"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True, source_stats="optional")
+    renamed: ClassVar[Mapping[str, str]] = {"dice": "random", "usual": "average", "sure": "certain"}
     lr: NonNegative = 2.5e-4
     batch: PositiveInt = 64
     margin: NonNegative = 0.4

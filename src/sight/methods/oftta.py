@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight.base import Adapter, Needs
 from sight.methods._norms import batch_moments, replace_batch_norms
+from sight.methods._private_copy import check_private_copy
 from sight.methods.t3a import head_supports
 from sight.ops import entropy, softmax
 from sight.params import PositiveInt, Range
@@ -89,23 +90,30 @@ class OFTTA(Adapter):
         )
         shares = iter(self.shares(count))
         replace_batch_norms(self._network, lambda layer: MixedNorm(layer, float(next(shares))))
+        self._first = True
 
     def _reset(self) -> None:
         self.supports_ = head_supports(self.source, self.M)
 
     def _step(self, x: Array) -> Array:
+        if self._first:  # the shape of a wrapped network's windows is unknown before
+            check_private_copy(self.name, self.source.module(), self._network, self._tensor(x[:1]))
+            self._first = False
         size = self.chunk or 1
         return np.concatenate([self._predict(x[t : t + size]) for t in range(0, len(x), size)])
 
     def _predict(self, x: Array) -> Array:
-        parameter = next(self._network.parameters())
         with torch.no_grad():
-            z = self._network.features(torch.as_tensor(x, dtype=parameter.dtype, device=parameter.device))
+            z = self._network.features(self._tensor(x))
             logits = self._network.head(z)
         features, p = z.cpu().numpy(), softmax(logits.cpu().numpy())
         for feature, row in zip(features, p, strict=True):
             self.supports_.add(feature, int(row.argmax()), float(entropy(row)))
         return softmax(features @ self.supports_.directions().T)
+
+    def _tensor(self, x: Array) -> Tensor:
+        like = next(self._network.parameters())
+        return torch.as_tensor(x, dtype=like.dtype, device=like.device)
 
     def state_bytes(self) -> dict[str, int]:
         """Return the number of bytes by kind, with all supports; `MEMORY_SUM` names those of the paper's column.

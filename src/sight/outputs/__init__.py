@@ -13,6 +13,7 @@ from typing import Any
 
 from sight._version import __version__
 from sight.atomic import staged_files, write_json
+from sight.outputs.csv_cells import to_cell
 from sight.outputs.info import FILES, info_facts
 from sight.outputs.tables import DAILY_COLUMNS, SEGMENT_COLUMNS, daily_rows, days, segment_rows, window_columns
 from sight.report import LOW_CONFIDENCE, ResultSummary, write_report
@@ -79,4 +80,4 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, A
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, fieldnames=columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({key: to_cell(value) for key, value in row.items()} for row in rows)

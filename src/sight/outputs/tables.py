@@ -74,7 +74,7 @@ def daily_rows(summary: ResultSummary) -> list[dict[str, Any]]:
     """Return the rows of `daily.csv`, one per day and class; columns of the whole day start with `day_`."""
     gaps = summary.gaps
     rows = []
-    for number, (day, start, end) in enumerate(days(summary), start=1):
+    for number, day, start, end in days(summary):
         seconds = _overlap(summary.start_s, summary.end_s, start, end)
         worn = np.where(summary.worn, seconds, 0.0)
         of_day = {
@@ -95,31 +95,46 @@ def daily_rows(summary: ResultSummary) -> list[dict[str, Any]]:
 
 
 class Day(NamedTuple):
-    """Day of a stream: its date if known, and the seconds of the stream at which it begins and ends."""
+    """Day of a stream: its number, its date if known, and the seconds of the stream at which it begins and ends."""
 
+    number: int  # 1 for the first day; days without windows are counted
     date: date | None
     start_s: float
     end_s: float
 
 
 def days(summary: ResultSummary) -> list[Day]:
-    """Return the days of a stream, split at local midnight, or every 24 hours if the start time is unknown."""
-    if not len(summary):
-        return []
-    first, last = float(summary.start_s[0]), float(summary.end_s[-1])
-    start = summary.result.windows.start
+    """Return the days that have windows, split at local midnight, or every 24 hours if the start time is unknown."""
+    found: list[Day] = []
+    second = float(summary.start_s[0]) if len(summary) else None
+    while second is not None:
+        number = max(_day_number(summary, second), found[-1].number + 1 if found else 1)
+        day = _day(summary, number)
+        found.append(day)
+        later = int(np.searchsorted(summary.start_s, day.end_s))
+        if summary.end_s[later - 1] > day.end_s:  # the last window of the day reaches into the next one
+            second = day.end_s
+        else:
+            second = float(summary.start_s[later]) if later < len(summary) else None
+    return found
+
+
+def _day_number(summary: ResultSummary, second: float) -> int:
+    """Return the number of the day of a second of the stream."""
+    start, first = summary.result.windows.start, float(summary.start_s[0])
     if start is None:
-        count = max(1, int(np.ceil((last - first) / SECONDS_PER_DAY)))
-        edges = [first + SECONDS_PER_DAY * i for i in range(count + 1)]
-        return [Day(None, edges[i], edges[i + 1]) for i in range(count)]
-    calendar_days: list[Day] = []
-    today, end = clock(start, first).date(), -np.inf
-    while end < last:
-        tomorrow = today + timedelta(days=1)
-        begin, end = (_seconds_to_midnight(start, day) for day in (today, tomorrow))
-        calendar_days.append(Day(today, begin, end))
-        today = tomorrow
-    return calendar_days
+        return int((second - first) // SECONDS_PER_DAY) + 1
+    return (clock(start, second).date() - clock(start, first).date()).days + 1
+
+
+def _day(summary: ResultSummary, number: int) -> Day:
+    start, first = summary.result.windows.start, float(summary.start_s[0])
+    if start is None:
+        begin = first + SECONDS_PER_DAY * (number - 1)
+        return Day(number, None, begin, begin + SECONDS_PER_DAY)
+    today = clock(start, first).date() + timedelta(days=number - 1)
+    begin, end = (_seconds_to_midnight(start, day) for day in (today, today + timedelta(days=1)))
+    return Day(number, today, begin, end)
 
 
 def _seconds_to_midnight(start: datetime, day: date) -> float:

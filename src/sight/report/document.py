@@ -26,7 +26,7 @@ from sight.report.timeline import change_indices, timeline
 def render(summary: ResultSummary, others: Sequence[ResultSummary], title: str, facts: Mapping[str, Any]) -> str:
     """Return the page as text; parameters as in `sight.report.write_report`."""
     scores = [] if summary.truth is None else score_table.score_rows(summary, others)
-    body = [_header(summary, title, facts)]
+    body = [_header(summary, title, facts), *_warnings(summary)]
     if len(summary):
         body += [tag("p", *_lead(summary, scores), class_="lead"), key_figures(summary, scores)]
         body += _figures(summary, others)
@@ -64,6 +64,14 @@ def _header(summary: ResultSummary, title: str, facts: Mapping[str, Any]) -> Htm
         tag("h1", title),
         tag("p", *(tag("span", part) for part in parts if part), class_="byline"),
     )
+
+
+def _warnings(summary: ResultSummary) -> Iterator[Html]:
+    """Yield a banner with the warnings about the recording, if there are any."""
+    warnings = summary.result.windows.facts.get("warnings", ())
+    if warnings:
+        items = tag("ul", *(tag("li", warning) for warning in warnings))
+        yield tag("aside", tag("strong", "Check the recording"), items, class_="warnings", role="note")
 
 
 def _period(summary: ResultSummary) -> str | None:

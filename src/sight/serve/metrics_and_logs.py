@@ -6,6 +6,7 @@ import json
 import logging
 import traceback
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from sight.serve.errors import StoreFailed, describe
 
 log = logging.getLogger("sight.serve")
+#: Id of the token of the request or WebSocket that is being processed; each line of the log carries it.
+token_id: ContextVar[str | None] = ContextVar("token_id", default=None)
 
 #: Upper bounds of the histogram of latencies, in seconds.
 LATENCY_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
@@ -68,6 +71,8 @@ class JsonLines(logging.Formatter):
         """Return the line of a record."""
         timestamp = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {"time": timestamp, "level": record.levelname.lower(), "event": record.getMessage()}
+        if (token := token_id.get()) is not None:
+            line["token"] = token
         line |= {key: value for key, value in vars(record).items() if key not in _STANDARD_FIELDS}
         if record.exc_info and record.exc_info[0] is not None:
             kind, _, trace = record.exc_info

@@ -1,8 +1,8 @@
 """Store in Redis, for services without a durable disk.
 
-Keys, all under one prefix: ``wearers`` (hash, name to configuration), and for each wearer ``state:NAME`` (hash: seq,
-state), ``inputs:NAME`` (list, oldest first) and ``events:NAME`` (sorted set by the number of the last window). Entries
-of the latter two start with eight bytes, the number of their chunk.
+Keys, all under one prefix: ``schema`` (version of the keys), ``wearers`` (hash, name to configuration), and for each
+wearer ``state:NAME`` (hash: seq, state), ``inputs:NAME`` (list, oldest first) and ``events:NAME`` (sorted set by the
+number of the last window). Entries of the latter two start with eight bytes, the number of their chunk.
 
 Redis must keep an append-only file. An acknowledged write is then with its operating system and survives a SIGKILL of
 this process or the loss of its machine. With ``appendfsync everysec`` a second may be lost when the machine of Redis
@@ -21,6 +21,8 @@ from uuid import uuid4
 from sight.serve.errors import StoreFailed
 from sight.serve.store import Snapshot, StoredChunk, StoredWearer, store_errors
 
+#: Raised by one whenever an older `sight` could not use the keys of a newer one.
+SCHEMA = 3
 _SEQ_BYTES = 8
 
 
@@ -41,7 +43,7 @@ class RedisStore:
     Notes
     -----
     The service that opened the store last owns it. An earlier one is refused at its next write, so that no two
-    services serve the same wearers. Deleting a wearer rewrites the append-only file.
+    services serve the same wearers. Deleting or resetting a wearer rewrites the append-only file.
     """
 
     def __init__(self, url: str, *, fsync: bool = False, prefix: str = "sight:", timeout_s: float = 10.0) -> None:
@@ -55,6 +57,7 @@ class RedisStore:
         try:
             self._wait_loaded(redis.BusyLoadingError)
             self._policy = self._check_durability()
+            self._check_schema()
             self._redis.set(self._key("owner"), self._owner)
         except self._failures as error:
             raise ValueError(
@@ -71,6 +74,18 @@ class RedisStore:
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.05)
+
+    def _check_schema(self) -> None:
+        """Raise ValueError if another version of sight wrote the keys."""
+        written = int(
+            self._redis.get(self._key("schema")) or (2 if self._redis.exists(self._key("wearers")) else SCHEMA)
+        )
+        if written != SCHEMA:
+            remedy = "upgrade sight" if written > SCHEMA else "serve it with sight 0.1, or use another database"
+            raise ValueError(
+                f"The keys in Redis at {self._address} have version {written}, this sight uses {SCHEMA}; {remedy}."
+            )
+        self._redis.set(self._key("schema"), SCHEMA)
 
     def _check_durability(self) -> str:
         """Return the fsync policy of the server; raise ValueError if it would lose acknowledged data."""
@@ -109,6 +124,9 @@ class RedisStore:
             self._save(pipe, snapshot)
             if clear:
                 pipe.delete(self._key("events", snapshot.wearer))
+        if clear:
+            with self._errors():
+                self._rewrite()
 
     def commit(self, chunks: Sequence[StoredChunk], snapshots: Sequence[Snapshot] = ()) -> None:
         """Append chunks, then apply snapshots, in one transaction."""
@@ -169,6 +187,15 @@ class RedisStore:
         with self._errors():
             self._rewrite()
 
+    def check(self) -> None:
+        """Raise `StoreFailed` if the next write would fail: no connection, another owner, or a failing disk."""
+        with self._transaction() as pipe:
+            pipe.get(self._key("owner"))
+        with self._errors():
+            status = self._redis.info("persistence").get("aof_last_write_status", "ok")
+        if status != "ok":
+            raise StoreFailed(f"Redis at {self._address} cannot write its append-only file; check its disk.")
+
     def close(self) -> None:
         """Release the connection."""
         self._redis.close()
@@ -187,7 +214,7 @@ class RedisStore:
                 started = True
             time.sleep(0.01)
         raise StoreFailed(
-            f"The wearer is deleted, but Redis at {self._address} is still rewriting its file after "
+            f"The data are deleted, but Redis at {self._address} is still rewriting its file after "
             f"{self.timeout_s:g} s; see its log."
         )
 

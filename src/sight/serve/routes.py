@@ -15,7 +15,7 @@ from sight.serve.chunks import LAST_SEQ, Chunk, check_limits
 from sight.serve.errors import DENIED, Refused
 from sight.serve.limits import WEARER
 from sight.serve.message_format import ack_json, chunk_from_json, dumps, parse
-from sight.serve.metrics_and_logs import log
+from sight.serve.metrics_and_logs import log, token_id
 from sight.serve.service import Service
 from sight.serve.tokens import Token
 from sight.stream.event_json import as_json
@@ -60,7 +60,10 @@ def permits(scope: str | None) -> Any:
     ) -> Token:
         token = service.token_of(request.headers.get("authorization"))
         if token is None or not token.permits(scope, request.path_params.get("wearer")):
-            raise Refused("token", DENIED, 401) if token is None else Refused("token", token.denial(scope), 403)
+            client = request.client.host if request.client else None
+            text = DENIED if token is None else token.denial(scope)
+            raise service.deny(token, f"{request.method} {request.url.path}", client, text)
+        token_id.set(token.id)
         return token
 
     return Depends(check)
@@ -117,9 +120,8 @@ async def healthz() -> schemas.Health:
 
 @operations.get("/readyz", summary="Check that the service accepts chunks", responses=_errors(503))
 async def readyz(service: ServiceOf) -> schemas.Health:
-    """Respond with 200, or with 503 while the service stops; needs no token."""
-    if not service.ready:
-        raise Refused("busy", "The service is stopping.", 503)
+    """Respond with 200, or with 503 while the service stops or its store cannot write; needs no token."""
+    await service.check_ready()
     return schemas.Health()
 
 
@@ -162,15 +164,14 @@ async def wearers(service: ServiceOf, token: Annotated[Token, permits("read")]) 
     summary="Create a wearer",
     responses=_errors(408, 413, 415),
     openapi_extra=_body(schemas.Create, {"method": "keel", "rate_hz": 50.0}),
-    dependencies=[permits("ingest")],
 )
-async def create(request: Request, service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
+async def create(
+    request: Request, service: ServiceOf, wearer: Wearer, token: Annotated[Token, permits("ingest")]
+) -> schemas.WearerInfoOut:
     """Create a wearer. Repeating the request changes nothing; other arguments for an existing wearer are a conflict."""
     options: schemas.Create = await _read_json(request, _CREATE)
-    known, info = await service.queue.call(
-        lambda: (wearer in service.manager, service.manager.create(wearer, **options.model_dump()))
-    )
-    if not known:
+    created, info = await service.queue.call(service.create, token, wearer, **options.model_dump())
+    if created:
         log.info("created", extra={"wearer": wearer, "model": info["model"], "method": info["method"]})
     return schemas.WearerInfoOut(**info)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sight.serve.chunks import Chunk
-from sight.serve.errors import DENIED, Refused, ServiceError
+from sight.serve.errors import DENIED, Refused, ServiceError, StoreFailed
 from sight.serve.ingest_queue import IngestQueue
 from sight.serve.limits import RateLimiter
 from sight.serve.metrics_and_logs import Metrics, log
@@ -22,6 +23,10 @@ from sight.types import Event
 if TYPE_CHECKING:
     from sight.serve.sockets import Connection
 
+#: Refusals of one token that are logged per second, on average; ten times as many at once.
+REFUSALS_PER_S = 1.0
+#: Seconds between two checks of the store, and for which the result of one is used by ``/readyz``.
+CHECK_S, CHECK_VALID_S = 10.0, 1.0
 #: Seconds that open sockets get to send their last messages when the service stops.
 DRAIN_S = 10.0
 
@@ -52,10 +57,12 @@ class Service:
         self.ground_truth: dict[str, dict[str, Any]] = {}
         self.wearer_rate = RateLimiter(self.limits.chunks_per_s)
         self.connection_rate = RateLimiter(self.limits.connection_chunks_per_s, burst_s=1.0)
+        self._refusal_rate = RateLimiter(REFUSALS_PER_S)
         self.ready = False
         self._require_token = require_token
         self._sockets: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._store_checked, self._store_error = -math.inf, ""
 
     # --- start and stop -----------------------------------------------------------------------------------------------
 
@@ -63,6 +70,7 @@ class Service:
         """Start on the running event loop."""
         self.queue.start()
         self.ready = True
+        self._start_task(self._check_store_regularly())
         log.info("ready", extra={"models": [model.id for model in self.manager.models], **self.manager.store.info})
 
     async def drain(self) -> None:
@@ -81,9 +89,44 @@ class Service:
     async def close(self) -> None:
         """Drain, save all sessions, and release the store."""
         await self.drain()
+        for task in tuple(self._tasks):
+            task.cancel()
         await self.queue.call(self.manager.close)
         await self.queue.stop()
         log.info("closed")
+
+    async def check_ready(self) -> None:
+        """Raise an error with status 503 unless the service accepts chunks and its store can write them."""
+        if not self.ready:
+            raise Refused("busy", "The service is stopping.", 503)
+        if time.monotonic() - self._store_checked > CHECK_VALID_S:
+            self._store_checked = time.monotonic()
+            self._store_error = await self.queue.call(self._check_store)
+        if self._store_error:
+            raise Refused("store", self._store_error, 503)
+
+    def _check_store(self) -> str:
+        """Return why the store cannot write, or an empty text; log a change."""
+        try:
+            self.manager.store.check()
+        except StoreFailed as error:
+            if not self._store_error:
+                log.error("store unusable", exc_info=error.__cause__ or error)
+            return "The store cannot write; see the log of the service."
+        if self._store_error:
+            log.info("store usable")
+        return ""
+
+    async def _check_store_regularly(self) -> None:
+        while self.ready:
+            await asyncio.sleep(CHECK_S)
+            with suppress(Refused):
+                await self.check_ready()
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     @contextmanager
     def track(self, connection: Connection, path: str) -> Iterator[bool]:
@@ -102,25 +145,61 @@ class Service:
 
     @property
     def requires_token(self) -> bool:
-        """Whether a token is needed; once one was added, this stays True."""
-        self._require_token = self._require_token or bool(self.tokens)
+        """Whether a token is needed; once one was added, this stays True. Also True while tokens cannot be read."""
+        if not self._require_token:
+            try:
+                self._require_token = bool(self.tokens)
+            except ValueError:
+                return True
         return self._require_token
 
     def token_of(self, header: str | None) -> Token | None:
-        """Return the token of an Authorization header, or None; `LOCAL` if no token is needed."""
+        """Return the token of an Authorization header, or None; `LOCAL` if no token is needed.
+
+        Raises `Refused` with status 503 while the tokens cannot be read.
+        """
         if not self.requires_token:
             return LOCAL
         scheme, _, text = (header or "").partition(" ")
-        return self.tokens.find(text.strip()) if scheme.lower() == "bearer" and text else None
+        with self._readable_tokens():
+            return self.tokens.find(text.strip()) if scheme.lower() == "bearer" and text else None
 
     def is_valid(self, token: Token) -> bool:
-        """Return whether a token found earlier is still valid."""
-        return not self.requires_token if token is LOCAL else token in self.tokens
+        """Return whether a token found earlier is still valid; raise as `token_of` does."""
+        with self._readable_tokens():
+            return not self.requires_token if token is LOCAL else token in self.tokens
+
+    @contextmanager
+    def _readable_tokens(self) -> Iterator[None]:
+        """Raise `Refused` without the path of the file while the tokens cannot be read."""
+        try:
+            yield
+        except ValueError:
+            if self._refusal_rate.delay_s("tokens") == 0:
+                log.error("tokens unreadable", exc_info=True)
+            raise Refused("tokens", "The service cannot read its tokens; see its log.", 503) from None
+
+    def deny(self, token: Token | None, action: str, client: str | None = None, text: str = DENIED) -> Refused:
+        """Return the error of an action that a token does not permit, and log it; repeated refusals are thinned."""
+        if self._refusal_rate.delay_s(token.id if token else "") == 0:
+            log.warning("refused", extra={"token": token and token.id, "action": action[:200], "client": client})
+        return Refused("token", text, 401 if token is None else 403)
+
+    def create(self, token: Token, wearer: str, **options: Any) -> tuple[bool, dict[str, Any]]:
+        """Create a wearer with `SessionManager.create`; return whether it is new, and its description.
+
+        Raises `Refused` if the token may not create any more.
+        """
+        is_new, most = wearer not in self.manager, token.max_wearers
+        if is_new and most is not None and sum(token.permits(None, name) for name in self.manager.names()) >= most:
+            text = f"Expected at most {most} wearers of this token; delete one, or use another token."
+            raise Refused("wearers", text, 409)
+        return is_new, self.manager.create(wearer, **options)
 
     def admit(self, token: Token, chunk: Chunk) -> None:
         """Raise `Refused` if the token does not permit the chunk, or the wearer's chunks come too fast."""
         if not token.permits("ingest", chunk.wearer):
-            raise Refused("token", DENIED, 403)
+            raise self.deny(token, f"samples {chunk.wearer}")
         if not self.ready:
             raise Refused("busy", "The service is stopping; send the same chunk again later.", 503)
         if delay_s := self.wearer_rate.delay_s(chunk.wearer):
@@ -152,6 +231,4 @@ class Service:
                 return
             self.subscriptions.send(wearer, {"type": "adaptation", **summary})
 
-        task = asyncio.get_running_loop().create_task(send())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._start_task(send())

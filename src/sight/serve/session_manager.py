@@ -168,6 +168,10 @@ class SessionManager:
         """Return model, method, windows predicted, last refined class and idle seconds of each wearer, by name."""
         return self._index.rows()
 
+    def names(self) -> frozenset[str]:
+        """Return the names of all wearers."""
+        return self._index.names
+
     def info(self, wearer: str, *, adaptation: bool = False) -> dict[str, Any]:
         """Return model, method, params and progress of a wearer, and if asked what the method has learned."""
         return self._find_alone(wearer).info(adaptation=adaptation)

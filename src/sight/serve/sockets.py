@@ -19,7 +19,7 @@ from sight.serve.chunk_batch import Outcome
 from sight.serve.chunks import Chunk
 from sight.serve.errors import DENIED, INTERNAL, Refused, ServiceError, WrongSequence, describe
 from sight.serve.message_format import ack_json, chunk_from_json, dumps, parse, unpack
-from sight.serve.metrics_and_logs import log, log_failure
+from sight.serve.metrics_and_logs import log, log_failure, token_id
 from sight.serve.schemas import AuthMessage, SamplesMessage, WatchMessage
 from sight.serve.service import Service
 from sight.serve.tokens import Token
@@ -94,6 +94,8 @@ class Connection(ABC):
             return 1012, "The service stops; connect again in a moment."
         errors = [error for task in done if (error := task.exception()) is not None]
         for error in errors:
+            if isinstance(error, Refused):
+                return 1013 if error.status == 503 else 1007, str(error)
             if not isinstance(error, CloseSocket | WebSocketDisconnect):
                 log.error("socket failed", exc_info=error, extra={"path": self.path})
                 return 1011, INTERNAL
@@ -117,12 +119,16 @@ class Connection(ABC):
         """Take the token from the header, or from the first message if the service requires tokens."""
         self.token = self.service.token_of(self.socket.headers.get("authorization"))
         if self.token is None:
+            text = None
             with suppress(TimeoutError, Refused):
                 message = await asyncio.wait_for(self.socket.receive(), AUTH_S)
-                self.token = self.service.token_of(f"Bearer {parse(_AUTH, message.get('text') or '').token}")
+                text = parse(_AUTH, message.get("text") or "").token
+            self.token = self.service.token_of(f"Bearer {text}") if text else None
         if self.token is None:
             self.service.metrics.refused.labels("token").inc()
-            raise CloseSocket(1008, DENIED)
+            client = self.socket.client.host if self.socket.client else None
+            raise CloseSocket(1008, str(self.service.deny(None, self.path, client)))
+        token_id.set(self.token.id)
 
     def _check_token(self) -> Token:
         """Return the token; close the socket if it was removed."""
@@ -262,7 +268,7 @@ class WatchConnection(Connection):
             return
         self._unsubscribe()
         if not self._check_token().permits("read", request.wearer):
-            await self._send_error(request.wearer, DENIED)
+            await self._send_error(request.wearer, str(self.service.deny(self.token, f"watch {request.wearer}")))
             return
         self._wearer, self._lagging = request.wearer, True
         self._outbox.clear()

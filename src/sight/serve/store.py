@@ -78,7 +78,10 @@ class Store(Protocol):
         """Return the configuration of each wearer, sorted by name."""
 
     def put(self, config: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
-        """Create a wearer, or replace its configuration and state and drop its inputs; `clear` drops its events too."""
+        """Create a wearer, or replace its configuration and state and drop its inputs.
+
+        `clear` drops its events too, and removes inputs, events and the previous state from the files of the store.
+        """
 
     def commit(self, chunks: Sequence[StoredChunk], snapshots: Sequence[Snapshot] = ()) -> None:
         """Append chunks, then apply snapshots, in one transaction."""
@@ -98,6 +101,9 @@ class Store(Protocol):
     def delete(self, wearer: str) -> None:
         """Remove all data of a wearer, from the files of the store too."""
 
+    def check(self) -> None:
+        """Raise `StoreFailed` if the next write would fail; called regularly, so that a store can do what is due."""
+
     def close(self) -> None:
         """Release the store."""
 
@@ -111,12 +117,15 @@ def store_errors(name: str, *errors: type[Exception]) -> Iterator[None]:
         raise StoreFailed(f"The store {name} failed ({error}); send the chunk again, and check the store.") from error
 
 
-def open_store(address: str, *, fsync: bool = False) -> Store:
-    """Open the store at a path (SQLite) or at an address redis://, rediss:// or unix:// (Redis)."""
+def open_store(address: str, *, fsync: bool = False, reserve_bytes: int = 0) -> Store:
+    """Open the store at a path (SQLite) or at an address redis://, rediss:// or unix:// (Redis).
+
+    `reserve_bytes` is space that a SQLite store holds back for deletions on a full disk.
+    """
     if "://" in address:
         from sight.serve.redis_store import RedisStore
 
         return RedisStore(address, fsync=fsync)
     from sight.serve.sqlite_store import SqliteStore
 
-    return SqliteStore(address, fsync=fsync)
+    return SqliteStore(address, fsync=fsync, reserve_bytes=reserve_bytes)

@@ -40,6 +40,11 @@ class WearerIndex:
     def __len__(self) -> int:
         return len(self._names)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all wearers."""
+        return frozenset(self._names)
+
     def add(self, wearer: str) -> None:
         """Add a wearer, or read it again from the store."""
         self._names.add(wearer)

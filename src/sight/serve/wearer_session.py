@@ -48,8 +48,9 @@ class WearerSession:
     """
 
     def __init__(self, wearer: str, config: Mapping[str, Any], model: Model) -> None:
-        self.wearer, self.config, self.model = wearer, config, model
         adapter = model.adapter(config["method"], config["params"])
+        # Hyper-parameters that the method has got since the wearer was created are at their present defaults.
+        self.wearer, self.config, self.model = wearer, {**config, "params": adapter.params()}, model
         self.rate_hz: float = config["rate_hz"]
         self.session = Session(model.source, adapter, rate_in_hz=self.rate_hz)
         self.seq = self.saved = self.logged = 0
@@ -189,7 +190,7 @@ def resume(wearer: str, stored: StoredWearer, models: ModelCatalog) -> WearerSes
         model = models.get(config["model"])
         header, arrays = serialization.unpack_state(wearer, stored.seq, stored.state)
         session = WearerSession(wearer, config, model)
-        if header != session.header():
+        if header != session.header() | {"params": config["params"]}:
             raise Conflict(
                 f"{wearer}: the state was saved with model {header.get('model')} "
                 f"({str(header.get('model_sha256'))[:8]}), loaded is {model.id} ({model.digest[:8]}); "

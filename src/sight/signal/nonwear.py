@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -43,16 +43,34 @@ def find_nonwear(recording: Recording) -> tuple[Array, dict[str, Any]]:
     columns, unit_g = axes
     origin = float(recording.time_s[0])
     span = float(recording.time_s[-1]) - origin + 1 / recording.rate_hz
-    edges = np.searchsorted(recording.time_s, origin + STEP_S * np.arange(int(np.ceil(span / STEP_S - 1e-9)) + 1))
-    steps = [_statistics(recording.values[start:stop][:, columns], unit_g) for start, stop in pairwise(edges)]
-    per_block = round(BLOCK_S / STEP_S)
-    nonwear = np.zeros(len(steps), dtype=bool)
-    for first in range(len(steps) - per_block + 1):
-        if _is_still(steps[first : first + per_block], JUDGED_SHARE * BLOCK_S * recording.rate_hz):
-            nonwear[first : first + per_block] = True
-    change = np.flatnonzero(np.diff(np.concatenate(([0], nonwear.astype(np.int8), [0]))))
-    periods = np.minimum(change.reshape(-1, 2) * STEP_S + origin, origin + span)
+    steps = {
+        number: _statistics(recording.values[rows][:, columns], unit_g)
+        for number, rows in _occupied_steps(recording.time_s, origin)
+    }
+    per_block, count = round(BLOCK_S / STEP_S), int(np.ceil(span / STEP_S - 1e-9))
+    # Only blocks that begin with samples, or up to a block before them, can be judged.
+    firsts = sorted({first for step in steps for first in range(step - per_block + 1, step + 1)})
+    still: set[int] = set()
+    for first in firsts:
+        block = [steps[step] for step in range(first, first + per_block) if step in steps]
+        if 0 <= first <= count - per_block and _is_still(block, JUDGED_SHARE * BLOCK_S * recording.rate_hz):
+            still.update(range(first, first + per_block))
+    nonwear = np.array(sorted(still), np.int64)
+    begins = np.diff(nonwear, prepend=-2) > 1
+    edges = np.stack((nonwear[begins], nonwear[np.append(begins[1:], True)[: len(nonwear)]] + 1), axis=1)
+    periods = np.minimum(edges * STEP_S + origin, origin + span)
     return periods, {"nonwear_total_s": float(np.sum(periods[:, 1] - periods[:, 0])), "nonwear_periods": len(periods)}
+
+
+def _occupied_steps(time_s: Array, origin: float) -> Iterator[tuple[int, slice]]:
+    """Yield the number of each step that holds samples, and their rows; the time between costs nothing."""
+    first = 0
+    while first < len(time_s):
+        number = int((time_s[first] - origin) // STEP_S)
+        number += int(origin + STEP_S * (number + 1) <= time_s[first])  # rounding of the division
+        stop = first + int(np.searchsorted(time_s[first:], origin + STEP_S * (number + 1)))
+        yield number, slice(first, stop)
+        first = stop
 
 
 def is_worn(periods: Array, time_s: Array) -> Array:
@@ -69,8 +87,6 @@ def is_worn(periods: Array, time_s: Array) -> Array:
 
 def _statistics(values: Array, unit_g: float) -> Array:
     """Return count, mean, mean square, minimum and maximum of each axis in g, (5, 3)."""
-    if not len(values):
-        return np.array([np.zeros(3), np.zeros(3), np.zeros(3), np.full(3, np.inf), np.full(3, -np.inf)])
     g = values.astype(np.float64) * unit_g
     return np.array([np.full(3, len(g)), g.mean(axis=0), (g**2).mean(axis=0), g.min(axis=0), g.max(axis=0)])
 

@@ -9,11 +9,13 @@ import numpy as np
 
 from sight.signal.channels import accelerometer
 from sight.signal.clock import blocks
-from sight.signal.units import STANDARD_GRAVITY
+from sight.signal.units import ROTATION, STANDARD_GRAVITY
 from sight.types import Array, Recording
 
 #: Largest standard deviation of any axis over a second at rest, as a share of gravity.
 REST = 0.02
+#: Deviations from training by a degree per radian, within this factor, are taken for the other unit of rotation.
+OTHER_UNIT = 3.0
 
 
 def saturation(recording: Recording) -> dict[str, float]:
@@ -131,8 +133,8 @@ def _level_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:
     """Compare mean and spread of each channel with training: another placement, turned axes, another unit."""
     if "mean" not in card or "std" not in card or not len(recording.values):
         return []
-    warnings = []
     sample = _thinned(recording).astype(np.float64)
+    warnings = _rotation_warnings(recording, sample, np.asarray(card["std"], np.float64))
     for column, name in enumerate(recording.channels):
         own, mean, std = sample[:, column], float(card["mean"][column]), float(card["std"][column])
         own = own[np.isfinite(own)]
@@ -143,9 +145,25 @@ def _level_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:
                 f"Channel {name} averages {own.mean():.3g}, in training {mean:.3g} with deviation {std:.3g}; "
                 f"is the sensor turned or at another place?"
             )
-        elif own.std() > 5 * std:
+        elif own.std() > 5 * std and not (warnings and recording.unit[column] in ROTATION):
             warnings.append(f"Channel {name} varies by {own.std():.3g}, in training by {std:.3g}; check its unit.")
     return warnings
+
+
+def _rotation_warnings(recording: Recording, sample: Array, std: Array) -> list[str]:
+    """Compare the spread of rotation with training: values in the other unit are 57 times too small or too large."""
+    columns = [column for column, unit in enumerate(recording.unit) if unit in ROTATION]
+    if not columns:
+        return []
+    own = sample[np.isfinite(sample).all(axis=1)][:, columns].std(axis=0) if len(sample) else np.zeros(0)
+    share = float(np.median(own / std[columns])) if len(own) and np.isfinite(own).all() else 1.0
+    for unit, factor in (("rad/s", 1 / ROTATION["rad/s"]), ("deg/s", ROTATION["rad/s"])):
+        if factor / OTHER_UNIT < share < factor * OTHER_UNIT:
+            return [
+                f"Rotation varies {share:.3g} times as much as in training; are the values in {unit}? Set it with "
+                f"gyro_unit (--gyro-unit {unit})."
+            ]
+    return []
 
 
 def _thinned(recording: Recording) -> Array:

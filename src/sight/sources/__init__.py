@@ -60,7 +60,8 @@ def wrap(
     Notes
     -----
     `encode` passes its first window through the whole model too, and raises ValueError if ``head(encoder(x))`` differs
-    from ``model(x)``, that is, if the model is split at the wrong place.
+    from ``model(x)``, that is, if the model is split at the wrong place. Methods that adapt the network work on a copy:
+    the encoder must be a submodule or a method of the class, not a function assigned to the model that refers to it.
 
     Examples
     --------

@@ -34,11 +34,11 @@ def save(path: str | Path, checkpoint: Checkpoint) -> Path:
     tensors = {_NETWORK + name: array for name, array in checkpoint.network.items()}
     tensors |= pack_stats(checkpoint.stats)
     tensors |= {_FISHER + name: array for name, array in (checkpoint.fisher or {}).items()}
-    return write_atomic(path, tensorfile.pack(tensors, KEY, asdict(checkpoint.card)))
+    return write_atomic(path, tensorfile.pack(tensors, KEY, asdict(checkpoint.card), digest=True))
 
 
 def read(path: str | Path) -> Checkpoint:
-    """Read a checkpoint; raise ValueError if the file is no checkpoint, truncated or of a newer format."""
+    """Read a checkpoint; raise ValueError if the file is no checkpoint, damaged or of a newer format."""
     header, _ = tensorfile.read_header(path, KEY)
     if header is None:
         raise ValueError(
@@ -47,15 +47,15 @@ def read(path: str | Path) -> Checkpoint:
         )
     try:
         card = ModelCard.from_dict(header)
+        _, tensors = tensorfile.unpack(Path(path).read_bytes(), KEY)
+        stats = unpack_stats(tensors)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    _, tensors = tensorfile.unpack(Path(path).read_bytes(), KEY)
-    return Checkpoint(
-        card=card,
-        network=_with_prefix(_NETWORK, tensors),
-        stats=unpack_stats(tensors),
-        fisher=_with_prefix(_FISHER, tensors) or None,
-    )
+    network, fisher = _with_prefix(_NETWORK, tensors), _with_prefix(_FISHER, tensors)
+    for name, array in (*network.items(), *fisher.items()):
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ValueError(f"{path}: tensor {name} holds NaN or infinity; train the model again, or copy it again.")
+    return Checkpoint(card=card, network=network, stats=stats, fisher=fisher or None)
 
 
 def pack_stats(stats: SourceStats | None) -> dict[str, Array]:
@@ -69,10 +69,13 @@ def pack_stats(stats: SourceStats | None) -> dict[str, Array]:
 
 
 def unpack_stats(tensors: Mapping[str, Array]) -> SourceStats | None:
-    """Return the statistics among named arrays, or None if there are none."""
+    """Return the statistics among named arrays, or None if there are none; raise ValueError if they are invalid."""
     values = _with_prefix(_STATS, tensors)
     if not values:
         return None
+    names = {field.name for field in fields(SourceStats)} - {"norms"}
+    if set(values) != names or values["count"].size != 1:
+        raise ValueError(f"Expected statistics {sorted(names)}, got {sorted(values)}; export the model again.")
     return SourceStats(**values | {"count": int(values["count"]), "norms": _with_prefix(_NORMS, tensors) or None})
 
 

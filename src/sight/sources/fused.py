@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 
 from sight.methods._state_layout import StateLayout
 from sight.ops import relax
 from sight.registry import get
-from sight.sources.checkpoint import unpack_stats
-from sight.sources.features import FeatureSource
-from sight.sources.onnx import CLASSES, FUSED, TENSORS, open_session
+from sight.sources.onnx import FUSED, open_session, read_head
 from sight.types import Array
 
 #: Version of the metadata `sight.fused`, increased by one whenever hosts would have to change.
@@ -34,6 +30,17 @@ def graph_facts(method: str, params: Mapping[str, Any], layout: StateLayout) -> 
         "gap_clears": layout.gap_clears,
         "class_frequencies": layout.frequencies,
     }
+
+
+def _read_facts(texts: Mapping[str, str], path: object) -> dict[str, Any]:
+    """Return the metadata `sight.fused`; raise ValueError if they are damaged."""
+    try:
+        facts = json.loads(texts[FUSED])
+        if isinstance(facts["method"], str) and isinstance(facts["params"], dict) and "state_version" in facts:
+            return dict(facts)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    raise ValueError(f"{path}: the metadata of its method are damaged; export the model again.")
 
 
 class FusedSession:
@@ -57,7 +64,7 @@ class FusedSession:
         texts = self._session.get_modelmeta().custom_metadata_map
         if FUSED not in texts:
             raise ValueError(f"{path} holds no method; write one with sight export --fused, or use sight.load.")
-        facts = json.loads(texts[FUSED])
+        facts, head = _read_facts(texts, path), read_head(texts, path)
         cls = get("methods", facts["method"])
         versions = (facts.get("format"), facts["state_version"])
         if versions != (FORMAT, cls.layout.version):
@@ -67,11 +74,9 @@ class FusedSession:
             )
         self.method: str = facts["method"]
         self.params: Mapping[str, Any] = facts["params"]
-        self.classes: tuple[str, ...] = tuple(json.loads(texts[CLASSES]))
+        self.classes: tuple[str, ...] = head.classes
         self.shape: tuple[int, int] = tuple(self._session.get_inputs()[0].shape[1:])
         self._layout: StateLayout = cls.layout
-        tensors = safetensors.numpy.load(base64.b64decode(texts[TENSORS]))
-        head = FeatureSource(tensors["head.weight"], tensors["head.bias"], stats=unpack_stats(tensors))
         self._head_shape = head.weight.shape
         self._initial = self._to_graph(cls(**self.params).bind(head).state())
         self.reset()

@@ -27,7 +27,10 @@ def inspect(path: str | Path) -> dict[str, Any]:
     readers = {".safetensors": _inspect_checkpoint, ".onnx": _inspect_onnx}
     if path.suffix.lower() not in readers:
         raise ValueError(f"Expected a .safetensors or .onnx file, got {path.name!r}; sight reads no other models.")
-    facts = readers[path.suffix.lower()](path)
+    try:
+        facts = readers[path.suffix.lower()](path)
+    except (KeyError, TypeError, IndexError, RecursionError):
+        raise ValueError(f"{path}: its metadata are damaged; export or train the model again.") from None
     return {"file": str(path), "size_bytes": path.stat().st_size} | facts
 
 

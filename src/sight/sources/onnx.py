@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+import safetensors
 import safetensors.numpy
 
 from sight.card import ModelCard
+from sight.ops import softmax
 from sight.sources.checkpoint import unpack_stats
+from sight.sources.features import FeatureSource
 from sight.types import Array
 
 #: Metadata keys of an exported file.
@@ -20,6 +24,8 @@ CLASSES, CARD, TENSORS = "sight.classes", "sight.card", "sight.tensors"
 FUSED = "sight.fused"
 
 OUTPUTS = ("features", "probabilities")
+#: Largest number of channels or samples of a window.
+MAX_SIZE = 1 << 20
 
 
 class OnnxSource:
@@ -52,13 +58,11 @@ class OnnxSource:
                 f"{path} is a fused graph that includes the adaptation; run it with sight.sources.fused.FusedSession "
                 f"(docs/onnx.md), or export the model without --fused to use it with a method."
             )
-        tensors = safetensors.numpy.load(base64.b64decode(metadata[TENSORS]))
-        self.classes: tuple[str, ...] = tuple(json.loads(metadata[CLASSES]))
-        self.card = ModelCard.from_json(metadata[CARD]) if CARD in metadata else None
-        self.weight: Array = tensors["head.weight"]
-        self.bias: Array = tensors["head.bias"]
-        self.stats = unpack_stats(tensors)
+        head = read_head(metadata, path)
+        self.classes, self.card, self.stats = head.classes, head.card, head.stats
+        self.weight, self.bias = head.weight, head.bias
         self.shape: tuple[int, int] = tuple(self._session.get_inputs()[0].shape[1:])
+        self._check_graph()
 
     def encode(self, x: Array) -> tuple[Array, Array]:
         """Map windows (B, C, T) to features (B, D) and probabilities (B, K)."""
@@ -77,12 +81,55 @@ class OnnxSource:
             z[t : t + 1], p[t : t + 1] = self._session.run(OUTPUTS, {"x": x[t : t + 1]})
         return z, p
 
+    def _check_graph(self) -> None:
+        """Raise ValueError if the metadata do not describe the graph: window, features, and head of a test window."""
+        card, shape = self.card, self.shape
+        if not all(isinstance(size, int) and 0 < size < MAX_SIZE for size in shape) or len(shape) != 2:
+            raise ValueError(f"{self.path}: expected a graph for windows (B, C, T), got (B, {shape}); export it again.")
+        if card is not None and (card.classes != self.classes or shape != (len(card.channels), card.length)):
+            raise ValueError(
+                f"{self.path}: the card describes windows {(len(card.channels), card.length)} and classes "
+                f"{list(card.classes)}, the graph has {shape} and {list(self.classes)}; export the model again."
+            )
+        x = np.random.default_rng(0).normal(size=(1, *shape))
+        if card is not None:
+            x = x * np.array(card.std)[:, None] + np.array(card.mean)[:, None]
+        try:
+            z, p = self._session.run(OUTPUTS, {"x": x.astype(np.float32)})
+            fits = np.allclose(softmax(z @ self.weight.T + self.bias), p, atol=1e-3)
+        except Exception:  # onnxruntime raises a dozen private types
+            fits = False
+        if not fits:
+            raise ValueError(
+                f"{self.path}: the head in the metadata does not give the probabilities of the graph for a test "
+                f"window, or they are not finite; export the model again."
+            )
+
     def module(self) -> NoReturn:
         """Raise TypeError: an exported graph has no network to adapt."""
         raise TypeError(
             "An ONNX source has no network to adapt; load the checkpoint it was exported from (sight.load of the "
             ".safetensors file), or choose a method that works on features, such as keel."
         )
+
+
+def read_head(metadata: Mapping[str, str], path: object) -> FeatureSource:
+    """Return head, classes, statistics and card from the metadata of an exported file; raise ValueError if damaged."""
+    try:
+        tensors = safetensors.numpy.load(base64.b64decode(metadata[TENSORS]))
+        weight, bias = tensors["head.weight"], tensors["head.bias"]
+        classes = tuple(json.loads(metadata[CLASSES]))
+        if not all(isinstance(name, str) for name in classes):
+            raise ValueError("class names are not texts")
+        if weight.dtype.kind != "f" or not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise ValueError("the head holds NaN or infinity")
+        head = FeatureSource(weight, bias, classes, unpack_stats(tensors))
+        head.card = ModelCard.from_json(metadata[CARD]) if CARD in metadata else None
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: the metadata of sight are damaged ({' '.join(str(error).split())[:200]}); export the model again."
+        ) from None
+    return head
 
 
 def open_session(model: Path | bytes, threads: int = 1) -> Any:
@@ -97,7 +144,7 @@ def open_session(model: Path | bytes, threads: int = 1) -> Any:
     options.log_severity_level = 3  # its warnings concern its own optimiser; users cannot act on them
     content = model if isinstance(model, bytes) else str(model)
     try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:  # onnxruntime raises a dozen private types
         name = model if isinstance(model, Path) else "The graph"
         raise ValueError(f"{name} is not an ONNX model that onnxruntime can read, or is cut short: {error}") from None

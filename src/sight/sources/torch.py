@@ -68,15 +68,22 @@ class TorchSource:
         """Read a checkpoint and build its network."""
         loaded = checkpoint.read(path)
         card = loaded.card
-        network = registry.get("encoders", card.encoder)(**card.encoder_args)
+        build = registry.get("encoders", card.encoder)
         try:
+            with torch.device("meta"):  # compare shapes before memory of any size is allocated
+                expected = {
+                    name: tuple(tensor.shape) for name, tensor in build(**card.encoder_args).state_dict().items()
+                }
+            _check_shapes(expected, {name: array.shape for name, array in loaded.network.items()})
+            network = build(**card.encoder_args)
             network.load_state_dict({name: torch.from_numpy(array) for name, array in loaded.network.items()})
-        except RuntimeError as error:
+            network.normalise(card.mean, card.std, card.fill)
+            return cls(network, classes=card.classes, card=card, stats=loaded.stats, fisher=loaded.fisher)
+        except (RuntimeError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            reason = " ".join(str(error).split())[:300]
             raise ValueError(
-                f"{path}: tensors do not fit the encoder {card.encoder!r} of its header: {error}"
+                f"{path}: tensors do not fit the encoder {card.encoder!r} of its header: {reason}"
             ) from None
-        network.normalise(card.mean, card.std, card.fill)
-        return cls(network, classes=card.classes, card=card, stats=loaded.stats, fisher=loaded.fisher)
 
     def save(self, path: str | Path) -> Path:
         """Write a checkpoint (.safetensors)."""
@@ -126,3 +133,9 @@ class TorchSource:
             )
         if x.ndim != 3:
             raise ValueError(f"Expected windows (B, C, T), got {x.shape}; add the missing axis.")
+
+
+def _check_shapes(expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]]) -> None:
+    for name in sorted({*expected, *found}):
+        if expected.get(name) != found.get(name):
+            raise ValueError(f"expected {name} of shape {expected.get(name)}, got {found.get(name)}")

@@ -17,8 +17,8 @@ from sight.base import Source
 from sight.stream.session import Session
 from sight.types import Array
 
-#: Increased whenever an older `sight` could not read the file.
-FORMAT = 1
+#: Increased whenever an older `sight` could not read the file. Format 1 (sight 0.1) differs in names only.
+FORMAT = 2
 KEY = "sight.session"
 
 
@@ -39,6 +39,8 @@ def unpack(data: bytes, session: Session) -> Session:
         )
     if header["digest"] != _digest(state):
         raise ValueError("The saved session does not match its digest, so it is damaged; use an older copy.")
+    if header["format"] == 1:
+        header["sensor_rate_hz"] = header.pop("rate of the sensor", None)
     for name, own in identity(session).items():
         if (saved := header.get(name)) != own:
             if name == "sensor_rate_hz" and isinstance(saved, float):

@@ -1,0 +1,70 @@
+"""Unit of numeric timestamps, recognised by the column's name, by plausible dates and by plausible sampling rates."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from sight.types import Array
+
+#: Nanoseconds of each unit of time.
+UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+#: Endings of a column's name that state a unit.
+_NAMED = re.compile(
+    r"(?:^|[^a-z\u00b5\u03bc])(?:(?P<s>s|secs?|seconds?)|(?P<ms>ms|msecs?|millis|milliseconds?)"
+    r"|(?P<us>[u\u00b5\u03bc]s|usecs?|micros|microseconds?)|(?P<ns>ns|nanos|nanoseconds?))\W*$"
+)
+#: Seconds since 1970 of plausible dates: the years 2000 to 2099.
+DATES_S = (946_684_800, 4_102_444_800)
+#: Plausible sampling rates of a wearable sensor if the expected rate is unknown.
+RATES_HZ = (0.5, 500.0)
+#: A recording below this share of the expected rate, or above this rate, is refused.
+LOWEST_SHARE, HIGHEST_HZ = 0.25, 10_000.0
+
+
+def detect_unit(column: str, numbers: Array, expected_hz: float | None = None) -> str:
+    """Return the unit of numeric timestamps, "s", "ms", "us" or "ns", given the name and first values of the column.
+
+    The name decides if it states a unit. Otherwise it is the unit in which the sampling rate is plausible (within a
+    factor of four of the expected one, else 0.5 to 500 Hz); a unit that makes the first value a date is preferred.
+    Without any of these it is seconds.
+
+    Examples
+    --------
+    >>> detect_unit("time", np.arange(5) * 20), detect_unit("time_s", np.arange(5) * 20)
+    ('ms', 's')
+    >>> detect_unit("time", 1_700_000_000_000 + np.arange(5) * 20), detect_unit("time", np.arange(5) / 50)
+    ('ms', 's')
+    """
+    if named := _NAMED.search(column.lower()):
+        return str(named.lastgroup)
+    finite = numbers[np.isfinite(numbers)]
+    steps = np.diff(finite)
+    steps = steps[steps > 0]
+    date = _date_unit(abs(float(finite[0]))) if len(finite) else None
+    if len(steps):
+        step = float(np.quantile(steps, 0.5, method="lower"))
+        near = [(LOWEST_SHARE * expected_hz, expected_hz / LOWEST_SHARE)] if expected_hz else []
+        for low, high in (*near, RATES_HZ):
+            fitting = [unit for unit, ns in UNITS.items() if low <= 1e9 / (step * ns) <= high]
+            if fitting:
+                return date if date in fitting else fitting[0]
+    return date or "s"
+
+
+def check_plausible_rate(rate_hz: float, expected_hz: float | None, where: str) -> None:
+    """Raise ValueError if a rate estimated from timestamps is impossible, or far below the expected one."""
+    slow = expected_hz is not None and rate_hz < LOWEST_SHARE * expected_hz
+    if not slow and rate_hz <= HIGHEST_HZ:
+        return
+    expected = f"about {expected_hz:g} Hz" if expected_hz else f"at most {HIGHEST_HZ:g} Hz"
+    raise ValueError(
+        f"{where}: expected a sampling rate of {expected}, but the timestamps give {rate_hz:.3g} Hz; set their unit "
+        f"with time_unit (--time-unit s, ms, us or ns), or confirm the rate with rate_hz (--rate {rate_hz:.3g})."
+    )
+
+
+def _date_unit(number: float) -> str | None:
+    """Return the unit in which a number is a plausible date, or None."""
+    return next((unit for unit, ns in UNITS.items() if DATES_S[0] <= number * ns / 1e9 < DATES_S[1]), None)

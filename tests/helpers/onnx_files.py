@@ -1,0 +1,53 @@
+"""Exported models made by hand, without torch: the features are the means of the channels."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import safetensors.numpy
+
+from sight.card import ModelCard
+from sight.sources.checkpoint import pack_stats
+from sight.sources.onnx import CARD, CLASSES, TENSORS
+from sight.types import SourceStats
+
+NAMES = ("sit", "walk")
+WEIGHT, BIAS = np.array([[1, 0, 0.5], [0, 1, -0.5]], np.float32), np.array([0.1, -0.1], np.float32)
+
+
+def small_card(**fields) -> ModelCard:
+    values = {"encoder": "mean", "encoder_args": {}, "classes": NAMES, "channels": ("x", "y", "z"), "units": ("g",) * 3}
+    values |= {"rate_hz": 10.0, "window_s": 2.0, "stride_s": 1.0, "mean": (0.0,) * 3, "std": (1.0,) * 3}
+    return ModelCard(**(values | fields))
+
+
+def small_stats() -> SourceStats:
+    return SourceStats(prior=np.full(2, 0.5, np.float32), feature_mean=WEIGHT.mean(axis=0), class_means=WEIGHT, count=9)
+
+
+def write_model(path, *, card=None, tensors=None, metadata=None, graph_weight=WEIGHT):
+    """Write a model; `tensors` and `metadata` replace entries."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    constants = [numpy_helper.from_array(graph_weight, "weight"), numpy_helper.from_array(BIAS, "bias")]
+    constants.append(numpy_helper.from_array(np.array([2]), "axes"))
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "axes"], ["features"], keepdims=0),
+        helper.make_node("Gemm", ["features", "weight", "bias"], ["logits"], transB=1),
+        helper.make_node("Softmax", ["logits"], ["probabilities"], axis=1),
+    ]
+    sizes = {"x": ("B", 3, 20), "features": ("B", 3), "logits": ("B", 2), "probabilities": ("B", 2)}
+    x, *outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
+    graph = helper.make_graph(nodes, "small", [x], outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    arrays = {"head.weight": WEIGHT, "head.bias": BIAS} | pack_stats(small_stats()) | (tensors or {})
+    texts = {
+        CLASSES: json.dumps(NAMES),
+        TENSORS: base64.b64encode(safetensors.numpy.save(arrays)).decode("ascii"),
+        CARD: (card or small_card()).to_json(),
+    }
+    helper.set_model_props(model, texts | (metadata or {}))
+    path.write_bytes(model.SerializeToString())
+    return path

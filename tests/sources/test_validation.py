@@ -1,0 +1,121 @@
+"""Validation of source models: finite numbers, and metadata that describe the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import sight
+from sight.base import OutputAdapter
+from sight.evaluate import run
+from sight.sources import FeatureSource, checkpoint
+from sight.testing import ToySource, toy_network, toy_stream
+from sight.types import SourceStats
+from tests.helpers.commands import run_sight
+from tests.helpers.onnx_files import BIAS, WEIGHT, small_card, small_stats, write_model
+
+
+def with_nan(array):
+    changed = np.array(array, np.float32)
+    changed.flat[1] = np.nan
+    return changed
+
+
+def test_a_model_made_by_hand_loads(tmp_path):
+    source = sight.load(write_model(tmp_path / "m.onnx"))
+    assert source.encode(np.ones((2, 3, 20)))[1].shape == (2, 2)
+    assert source.stats.count == 9
+
+
+@pytest.mark.parametrize(
+    ("tensors", "words"),
+    [
+        ({"stats.class_means": with_nan(WEIGHT)}, "class_means"),
+        ({"stats.prior": with_nan([0.5, 0.5])}, "prior"),
+        ({"stats.feature_mean": np.zeros(2, np.float32)}, "feature_mean"),
+        ({"head.weight": with_nan(WEIGHT)}, "NaN or infinity"),
+        ({"head.bias": with_nan(BIAS)}, "NaN or infinity"),
+        ({"head.weight": -WEIGHT}, "test window"),
+        ({"head.weight": WEIGHT[:, :2].copy()}, "test window"),
+    ],
+)
+def test_an_exported_model_with_wrong_tensors_is_refused(tmp_path, tensors, words):
+    with pytest.raises(ValueError, match=rf"m\.onnx: .*{words}"):
+        sight.load(write_model(tmp_path / "m.onnx", tensors=tensors))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"card": small_card(classes=("walk", "sit"))},
+        {"card": small_card(classes=("sit", "walk", "run"))},
+        {"card": small_card(window_s=3.0)},
+        {"metadata": {"sight.classes": '["sit", "walk", "run"]'}},
+        {"metadata": {"sight.classes": "[1, 2]"}},
+        {"metadata": {"sight.classes": "]"}},
+        {"metadata": {"sight.card": "{}"}},
+        {"metadata": {"sight.tensors": "AAAA"}},
+        {"graph_weight": with_nan(WEIGHT)},
+    ],
+)
+def test_an_exported_model_whose_metadata_differ_from_its_graph_is_refused(tmp_path, change):
+    with pytest.raises(ValueError, match=r"m\.onnx: .*export the model again"):
+        sight.load(write_model(tmp_path / "m.onnx", **change))
+
+
+@pytest.mark.parametrize("part", ["network", "stats"])
+def test_a_checkpoint_with_nan_is_refused(tmp_path, part):
+    path = toy_network("resnet").save(tmp_path / "m.safetensors")
+    content = checkpoint.read(path)
+    if part == "network":
+        name = next(name for name in content.network if name.endswith("weight"))
+        content = replace(content, network=content.network | {name: with_nan(content.network[name])})
+    else:
+        stats = replace(small_stats())
+        object.__setattr__(stats, "class_means", with_nan(WEIGHT))
+        content = replace(content, stats=stats)
+    checkpoint.save(path, content)
+    with pytest.raises(ValueError, match=r"m\.safetensors: "):
+        sight.load(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("bias", np.array([0, np.nan]), "with NaN"),
+        ("classes", ("sit",), "class names"),
+        ("stats", SourceStats(prior=np.ones(3) / 3, feature_mean=np.ones(3), class_means=np.eye(3)), "3 features"),
+    ],
+)
+def test_a_method_refuses_a_source_with_wrong_numbers(field, value, words):
+    source = FeatureSource(WEIGHT, BIAS, stats=small_stats())
+    setattr(source, field, value)
+    with pytest.raises(ValueError, match=words):
+        sight.method("sticky").bind(source)
+
+
+@dataclass(kw_only=True)
+class Broken(OutputAdapter):
+    name = "broken"
+
+    def _reset(self):
+        self.count_ = 0
+
+    def _refine_one(self, z, p):  # noqa: ARG002
+        self.count_ += 1
+        return p if self.count_ < 4 else p * np.nan
+
+
+def test_predictions_that_are_not_finite_end_the_run():
+    with pytest.raises(ValueError, match="broken returned NaN or infinity for window 3"):
+        run(Broken().bind(ToySource()), toy_stream(n=8))
+
+
+def test_adapt_with_nan_in_the_statistics_fails_and_writes_nothing(tmp_path):
+    model = write_model(tmp_path / "m.onnx", tensors={"stats.class_means": with_nan(WEIGHT)})
+    (tmp_path / "p.csv").write_text("time,x,y,z\n" + "".join(f"{t / 10},0,0,1\n" for t in range(60)))
+    printed = run_sight("adapt", tmp_path / "p.csv", "-m", model, "-o", tmp_path / "out", code=2).output
+    assert "class_means" in printed
+    assert not (tmp_path / "out").exists()
