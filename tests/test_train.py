@@ -244,3 +244,10 @@ def test_training_on_cuda():
     on_device = source.encode(windows.x)[1]
     assert (on_device.argmax(axis=1) == windows.label).mean() > 0.8
     np.testing.assert_allclose(source.to("cpu").encode(windows.x)[1], on_device, atol=1e-3)
+
+
+def test_moments_of_a_wrong_shape_or_not_finite_are_refused():
+    stats = ToySource().stats
+    for wrong in (np.zeros((2, 4, 8)), np.zeros((2, 5)), np.full((2, 5, 8), np.nan)):
+        with pytest.raises(ValueError, match="moments"):
+            dataclasses.replace(stats, norms={"layer": wrong})

@@ -162,8 +162,8 @@ class SourceStats:
         for name, moments in (self.norms or {}).items():
             if np.ndim(moments) != 3 or np.shape(moments)[:2] != (2, shape[0]) or not np.isfinite(moments).all():
                 raise ValueError(
-                    f"SourceStats: expected finite moments (2, {shape[0]}, C) of layer {name!r}, got {np.shape(moments)}"
-                    f" or others; compute them again."
+                    f"SourceStats: expected finite moments (2, {shape[0]}, C) of layer {name!r}, got others of shape "
+                    f"{np.shape(moments)}; compute them again."
                 )
 
 
