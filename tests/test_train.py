@@ -12,6 +12,7 @@ import sight
 from sight.sources.source_stats import compute_stats, fisher_information
 from sight.testing import ToySource, toy_stream
 from sight.train import UNSEEN_STD, _batches, _split, normalisation, train
+from tests.helpers.networks import network_with
 
 CLASSES = ToySource().classes
 FEW = {"epochs": 2, "encoder": "resnet"}
@@ -191,24 +192,41 @@ def test_moments_of_layers_agree_with_a_loop(encoder, layers, tmp_path):
     assert all(array.dtype == np.float32 for array in loaded.values())
 
 
+def norm_names(network):
+    """Return the names of the parameters of norm layers: scales, and biases beside them."""
+    scales = {n.rpartition(".")[0] for n, p in network.named_parameters() if p.ndim == 1 and not n.endswith("bias")}
+    return {f"{name}.{kind}" for name in scales for kind in ("weight", "bias")}
+
+
+def squared_gradients(network, loss, names):
+    network.zero_grad()
+    loss.backward()
+    return {name: p.grad.numpy() ** 2 for name, p in network.named_parameters() if name in names}
+
+
+def confident_loss(logits):
+    """Return the mean cross-entropy towards the predicted class."""
+    return -logits.log_softmax(dim=1).max(dim=1).values.mean()
+
+
 @pytest.mark.parametrize("encoder", ["cnn", "transformer"])
-def test_fisher_agrees_with_a_loop(encoder):
-    windows = toy_stream(n=70)
+def test_fisher_of_windows_and_of_batches_agree_with_loops(encoder):
+    windows = toy_stream(n=150)
     source = train(windows, CLASSES, encoder=encoder, epochs=1, fisher=True)
+    names, x = norm_names(source.network), torch.from_numpy(windows.x)
+    assert set(source.fisher) == {f"{kind}.{name}" for kind in ("authors", "per_window") for name in names}
     network = source.network
-    names = {n for n, p in network.named_parameters() if p.ndim == 1 and not n.endswith("bias")}
-    total = dict.fromkeys(source.fisher, 0.0)
-    for window in torch.from_numpy(windows.x):
-        network.zero_grad()
-        logits = network(window[None])
-        (-logits.log_softmax(dim=1)[0, logits.argmax()]).backward()
-        for name, parameter in network.named_parameters():
-            if name in total:
-                total[name] = total[name] + parameter.grad.numpy() ** 2
-    assert names <= set(source.fisher)
-    assert len(source.fisher) == 2 * len(names)
-    for name, value in total.items():
-        np.testing.assert_allclose(source.fisher[name], value / 70, rtol=1e-3, atol=1e-9)
+    single = [squared_gradients(network, confident_loss(network(x[i : i + 1])), names) for i in range(150)]
+    network = network_with(source, "batch").requires_grad_(True)
+    order = np.random.default_rng(0).permutation(150)
+    batches = [
+        squared_gradients(network, confident_loss(network(x[order[first : first + 64]])), names)
+        for first in (0, 64, 128)
+    ]
+    for kind, squares in (("per_window", single), ("authors", batches)):
+        for name in names:
+            expected = np.mean([own[name] for own in squares], axis=0)
+            np.testing.assert_allclose(source.fisher[f"{kind}.{name}"], expected, rtol=2e-3, atol=1e-9, err_msg=name)
 
 
 def test_fisher_uses_2000_windows_at_most(monkeypatch):

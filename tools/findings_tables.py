@@ -313,7 +313,8 @@ def cost() -> str:
         cells = []
         for method in ("none", "sticky", "sight", "keel", "tent", "rotta"):
             printed = methods[method]["paper_ms_per_window"]
-            cells.append(f"{methods[method]['ms_per_window']:.2f}" + (f" ({printed:g})" if printed else ""))
+            measured = methods[method]["ms_per_window"]  # None if the method did not update
+            cells.append((DASH if measured is None else f"{measured:.2f}") + (f" ({printed:g})" if printed else ""))
         update, span = f"{shape['update_us']['replay']:.1f}", f"{min(alone):.2f} to {max(alone):.2f}"
         lines.append([PAPER_DATASETS[name], *cells, update, span])
     heads = ["Shape", "none", "sticky", "sight", "keel", "tent", "rotta", "SIGHT's update, µs", "encoder alone"]

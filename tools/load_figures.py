@@ -81,15 +81,17 @@ def count_errors(load: dict[str, Any]) -> int:
 
 
 def _limit(limit: dict[str, Any] | None) -> Row:
-    what = f"largest number of wearers with p99 below {P99_MS:g} ms and nothing lost"
+    what = f"most wearers with p99 below {P99_MS:g} ms and nothing lost, in short steps of rising load"
     if limit is None:
         return what, "", MISSING, ""
     last = limit["steps"][-1]
+    held = next((step for step in limit["steps"] if step["wearers"] == limit["limit_wearers"]), last)
     beyond = f"p99 {last['p99_ms']:g} ms" + (f", {count_errors(last)} errors" if count_errors(last) else "")
     return (
         what,
         "",
-        f"{limit['limit_wearers']:,}; at {last['wearers']:,}: {beyond} (steps of {last['seconds']:g} s)",
+        f"{limit['limit_wearers']:,} for {held['seconds']:g} s (p99 {held['p99_ms']:g} ms); at {last['wearers']:,}: "
+        f"{beyond}. Not a sustained load; the rows above are",
         "",
     )
 

@@ -115,9 +115,8 @@ def _memory(name: str, shape: Shape) -> tuple[list[str], float]:
         stride_s=shape.stride_s, mean=(0.0,) * 3, std=(1.0,) * 3,
     )  # fmt: skip
     adapter = registry.method(name, preset="sight-paper").bind(TorchSource(network, classes=card.classes, card=card))
-    kinds = {kind: size for kind, size in adapter.state_bytes().items() if size}
-    counted = [kind for kind in getattr(adapter, "MEMORY_SUM", kinds) if kind in kinds]
-    return counted, sum(kinds[kind] for kind in counted) / 1024
+    counted = paper_values.counted_state(adapter)
+    return list(counted), sum(counted.values()) / 1024
 
 
 def speed_machine() -> str:

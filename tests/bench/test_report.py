@@ -236,6 +236,17 @@ def test_times_and_machines_do_not_change_the_report(tmp_path):
     assert b"host" not in b"".join(first.values())
 
 
+def test_the_report_prints_epochs_and_remarks_of_methods(tmp_path):
+    training = {"device": "cpu", "epochs": 33}
+    made = rows(training=training) + rows(
+        {"EATA": BASE}, method={"EATA": "eata"}, training=training, notes=["no Fisher"]
+    )
+    write(tmp_path / "rows.parquet", made)
+    text = write_report([tmp_path], tmp_path, formats="markdown").read_text()
+    assert "| cpu | 33 |" in text
+    assert "| no Fisher | 12 |" in text
+
+
 def test_figures_depend_on_the_numbers_only():
     gains = {"SIGHT": Difference(-1.0, -2.0, 0.5), "Keel": Difference(3.0, 2.0, 4.0)}
     drawn = figures.forest(gains, "points")

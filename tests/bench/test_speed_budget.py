@@ -1,4 +1,7 @@
-"""Speed budgets: ratios within one run, with margins that noise does not exceed and a slowdown by two does."""
+"""Speed budgets: ratios within one run, with margins that noise does not exceed and a slowdown by two does.
+
+Also: every time in the speed tables belongs to a method that adapted.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("numba")
 pytest.importorskip("onnx")
 
-from sight.bench import timing  # noqa: E402
+from sight import registry  # noqa: E402
+from sight.bench import speed, speed_tables, timing  # noqa: E402
 from sight.bench.naive_sight import NaiveSight  # noqa: E402
+from sight.bench.table_format import DASH  # noqa: E402
 from sight.bench.timing_setup import SHAPES, make_setup  # noqa: E402
 from sight.methods._backend import FIRST, numba_backend, numpy_backend  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
@@ -107,3 +112,26 @@ def test_live_state_is_little_more_than_the_prototypes():
     adapter = SIGHT().bind(FeatureSource(np.random.default_rng(0).normal(size=(5, 2048)).astype(np.float32)))
     assert sum(array.nbytes for array in adapter.state().values()) <= 41 * 1024
     assert adapter.many(10).nbytes <= 10 * 41 * 1024
+
+
+def test_filtering_methods_update_on_the_timing_stream(setup, monkeypatch):
+    monkeypatch.setattr(registry, "names", lambda _: ("sar", "eata", "sight"))
+    steps = {"SIGHT on onnx": 0.3, "onnx encode": 0.2}
+    rows = {row["method"]: row for row in speed.time_methods(setup, steps)}
+    for name in ("sar", "eata"):
+        assert rows[name]["updates_per_pass"] == 2  # two chunks of 32 windows
+        assert rows[name]["ms_per_window"] > 0
+    sight = rows["sight"]
+    assert sight["updates_per_pass"] is None
+    assert (sight["ms_per_window"], sight["source_ms_per_window"]) == pytest.approx((0.3, 0.2))
+    assert sight["counted_state_bytes"] / 1024 == pytest.approx(sight["paper_state_kib"], abs=0.05)
+
+
+def test_a_method_that_did_not_update_has_no_time(setup, monkeypatch):
+    monkeypatch.setattr(registry, "names", lambda _: ("sar",))
+    certain = registry.method
+    monkeypatch.setattr(registry, "method", lambda name, preset: certain(name, preset, margin=0.0))
+    (row,) = speed.time_methods(setup, {})
+    assert row["updates_per_pass"] == 0
+    assert row["ms_per_window"] is row["overhead"] is row["wearers_per_core"] is None
+    assert DASH in speed_tables._method(row)

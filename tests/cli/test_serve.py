@@ -110,12 +110,14 @@ def test_unsafe_and_impossible_options_are_refused(tmp_path):
 
 
 @pytest.mark.long
-def test_the_demo_starts_within_half_a_minute(tmp_path):
-    for most_s in (60, 20):  # the second time the model exists; limits are generous for busy machines
-        start = time.monotonic()
+def test_the_demo_starts_with_half_a_minute_of_processor_time(tmp_path):
+    import psutil
+
+    for most_s in (60, 20):  # the second time the model exists
         child = ChildService(tmp_path, "--demo")
         client = child.ready()
-        assert time.monotonic() - start < most_s
+        used = psutil.Process(child.process.pid).cpu_times()
+        assert used.user + used.system < most_s
         while client.get("/v1/wearers/demo-anna").json().get("count", 0) < 30:
             time.sleep(0.2)
         assert len(client.get("/v1/wearers").json()["wearers"]) == 3

@@ -143,7 +143,7 @@ def test_datasets_can_be_pickled(harth):
         ({"protocol": "x"}, "protocol 'stream' or 'ucihar'"),
         ({"acc": "foo"}, "acc 'total_acc' or 'body_acc'"),
         ({"transitions": "false"}, "transitions yes or no"),
-        ({"protocoll": "ucihar"}, "Did you mean 'protocol'"),
+        ({"protokol": "ucihar"}, "Did you mean 'protocol'"),
     ],
 )
 def test_options_are_checked_in_python_as_on_the_command_line(options, words):

@@ -107,9 +107,9 @@ def test_cached_windows_load_faster(real):
     dataset = WISDM2019(real("wisdm2019_watch_accel.zip"))
 
     def timed():
-        began = time.perf_counter()
+        began = time.process_time()
         windows = dataset.windows("1609")
-        return time.perf_counter() - began, windows
+        return time.process_time() - began, windows
 
     first_s, made = timed()
     second_s, cached = timed()

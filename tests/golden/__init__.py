@@ -1,12 +1,16 @@
-"""Golden streams: the stored predictions of every registered method on one small stream.
+"""Golden values of every registered method: its predictions on one small stream, and its default hyper-parameters.
 
-``python -m tests.golden write tent sar`` writes the files of the named methods; ``python -m tests.golden check``
-compares. A change of a golden value is a change of a method; its commit states the reason.
+``python -m tests.golden write tent sar`` writes the streams of the named methods, and their defaults into
+``defaults.json``; ``python -m tests.golden check`` compares. A change of a golden value is a change of a method; its
+commit states the reason.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,14 +43,36 @@ def predictions(name: str) -> Array:
     return np.concatenate(rows)
 
 
+def defaults(name: str) -> dict[str, Any]:
+    """Return the hyper-parameters of a method that are used if none is given."""
+    fields = dataclasses.fields(registry.get("methods", name))
+    values: dict[str, Any] = json.loads(json.dumps({field.name: field.default for field in fields}))
+    return values
+
+
+def stored_defaults() -> dict[str, dict[str, Any]]:
+    """Return the stored default hyper-parameters, by method."""
+    file = FOLDER / "defaults.json"
+    table: dict[str, dict[str, Any]] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    return table
+
+
 def path(name: str) -> Path:
     """Return the path of the golden file of a method."""
     return FOLDER / f"{name}.npz"
 
 
 def write(name: str) -> None:
-    """Store the predictions of a method."""
+    """Store the predictions and the defaults of a method."""
     np.savez_compressed(path(name), q=predictions(name))
+    write_defaults(name)
+
+
+def write_defaults(name: str) -> None:
+    """Store the defaults of a method."""
+    table = stored_defaults() | {name: defaults(name)}
+    ordered = {method: table[method] for method in registry.TABLES["methods"] if method in table}
+    (FOLDER / "defaults.json").write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
 
 
 def stored(name: str) -> Array:

@@ -1,4 +1,4 @@
-"""Write or check golden streams."""
+"""Write or check golden streams and defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from sight import registry
-from tests.golden import predictions, stored, write
+from tests.golden import defaults, predictions, stored, stored_defaults, write
 
 USAGE = "usage: python -m tests.golden write METHOD [METHOD ...] | write --all | check [METHOD ...]"
 
@@ -25,7 +25,8 @@ def main(arguments: list[str]) -> int:
             write(name)
             print(f"{name}: written")
         else:
-            print(f"{name}: largest difference {np.abs(predictions(name) - stored(name)).max():.2g}")
+            same = "equal" if stored_defaults().get(name) == defaults(name) else "changed"
+            print(f"{name}: largest difference {np.abs(predictions(name) - stored(name)).max():.2g}, defaults {same}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Golden streams: every method predicts as it did when its stream was stored."""
+"""Golden values: every method predicts as it did when its stream was stored, with the same defaults."""
 
 from __future__ import annotations
 
@@ -25,8 +25,14 @@ def test_predictions_equal_the_stored_ones(name):
     np.testing.assert_allclose(q, golden.stored(name), atol=2e-3)
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_defaults_equal_the_stored_ones(name):
+    assert golden.defaults(name) == golden.stored_defaults()[name]
+
+
 def test_there_is_one_golden_stream_per_method():
     assert {path.stem for path in golden.FOLDER.glob("*.npz")} == set(METHODS)
+    assert list(golden.stored_defaults()) == list(METHODS)
 
 
 def test_golden_streams_distinguish_methods():
@@ -42,6 +48,7 @@ def test_only_named_methods_are_written(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(golden, "FOLDER", tmp_path)
     assert main(["write"]) == 2
     assert main(["write", "ema", "none"]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"ema.npz", "none.npz"}
+    assert {path.name for path in tmp_path.iterdir()} == {"ema.npz", "none.npz", "defaults.json"}
+    assert list(golden.stored_defaults()) == ["none", "ema"]
     assert main(["check", "ema"]) == 0
-    assert "ema: largest difference 0" in capsys.readouterr().out
+    assert "ema: largest difference 0, defaults equal" in capsys.readouterr().out

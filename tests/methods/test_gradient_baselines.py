@@ -136,9 +136,9 @@ def test_sar_resets_once_and_starts_a_new_average(model, x):
     start = adapter.clone().state()
     adapter._reset_if_collapsed(-1.0)  # far below the threshold
     assert adapter.resets_ == 1
-    for key, value in adapter.state().items():
-        if key.startswith(("weights", "optimiser")):
-            assert (value == start[key]).all()
+    state = adapter.state()
+    assert all((state[key] == start[key]).all() for key in state if key.startswith("weights"))
+    assert any(state[key].any() for key in state if key.endswith("momentum_buffer"))  # momentum stays
     adapter._reset_if_collapsed(0.5)  # a stale average of about -0.9 would reset again
     assert adapter.resets_ == 1
     assert adapter.average_ == 0.5
@@ -156,6 +156,31 @@ def test_sar_skips_a_batch_without_certain_windows(model, x):
     assert all(
         (before[key] == after[key]).all() for key in before if key.startswith(("weights", "optimiser", "average"))
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "windows", "share"),
+    [
+        ({"batch": 32}, 32, 1),
+        ({"batch": 8}, 8, 8 / 32),
+        ({"rule": "stream"}, 1, 1 / 16),
+        ({"rule": "stream", "update_every": 4}, 4, 4 / 32),
+    ],
+)
+def test_sar_learns_more_slowly_from_small_batches(model, x, fields, windows, share):
+    scaled, plain = (
+        registry.method("sar", bn_stats="source", margin=1.0, reset_below=0, lr=lr, scale_lr=scale, **fields).bind(
+            model
+        )
+        for lr, scale in ((0.1, True), (0.1 * share, False))
+    )
+    start = plain.state()
+    for adapter in (scaled, plain):
+        adapter.step(x[:windows])
+    states = scaled.state(), plain.state()
+    weights = [key for key in start if key.startswith("weights")]
+    assert all(np.allclose(states[0][key], states[1][key], atol=1e-7) for key in weights)
+    assert any((states[0][key] != start[key]).any() for key in weights)
 
 
 def test_sar_can_freeze_the_last_norm_layers(model):
@@ -188,13 +213,15 @@ def test_eata_trains_on_certain_and_new_windows_only(model, x):
     assert np.allclose(adapter.average_, average, atol=1e-4)
 
 
-def test_eata_weights_certain_windows_and_pulls_back_by_fisher(model, x):
+@pytest.mark.parametrize("kind", ["authors", "per_window"])
+def test_eata_weights_certain_windows_and_pulls_back_by_fisher(model, x, kind):
     rng = np.random.default_rng(0)
     network = network_with(model, "source")
     start = [p.detach().clone() for p in trainable(network)]
     fisher = {n: rng.random(p.shape).astype(np.float32) for n, p in network.named_parameters() if p.requires_grad}
-    rich = TorchSource(model.module(), classes=model.classes, fisher=fisher)
-    adapter = registry.method("eata", bn_stats="source", alpha=3.0, lr=0.05, momentum=0.0, similarity=1.0).bind(rich)
+    rich = TorchSource(model.module(), classes=model.classes, fisher={f"{kind}.{n}": v for n, v in fisher.items()})
+    fields = {"alpha": 3.0, "lr": 0.05, "momentum": 0.0, "similarity": 1.0, "fisher": kind}
+    adapter = registry.method("eata", bn_stats="source", **fields).bind(rich)
     assert adapter.notes() == ()
     for first in (0, 32):
         batch = torch.from_numpy(x[first : first + 32])
@@ -213,6 +240,14 @@ def test_eata_weights_certain_windows_and_pulls_back_by_fisher(model, x):
 
 def test_eata_reports_missing_fisher_information(model):
     assert "no Fisher" in registry.method("eata").bind(model).notes()[0]
+
+
+def test_eata_reads_the_fisher_information_of_older_files(model):
+    network = network_with(model, "source")
+    fisher = {n: np.ones(p.shape, np.float32) for n, p in network.named_parameters() if p.requires_grad}
+    old = TorchSource(model.module(), classes=model.classes, fisher=fisher)
+    assert registry.method("eata", fisher="per_window").bind(old).notes() == ()
+    assert "'authors'" in registry.method("eata").bind(old).notes()[0]
 
 
 # --- REM ------------------------------------------------------------------------------------------------------------
@@ -240,6 +275,13 @@ def test_rem_loss_has_the_right_gradients():
     assert hard.grad[0, 0] > 0 > hard.grad[0, 1]  # moves to the easier view's prediction
 
 
+def test_rem_rounds_the_masked_share_as_the_authors_do():
+    adapter = registry.method("rem").bind(source())
+    x = torch.arange(24.0).repeat(1, 3, 1) + 0.5
+    masked = adapter._masked(x, torch.arange(24)[None], level=1)
+    assert (masked != x).any(dim=1).sum() == 24 - int(0.9 * 24) == 3
+
+
 @pytest.mark.parametrize("encoder", ["cnn", "transformer"])
 def test_rem_masks_the_most_important_samples_by_channel_means(encoder):
     model, (x, _) = source(encoder), windows(n=6)
@@ -250,7 +292,7 @@ def test_rem_masks_the_most_important_samples_by_channel_means(encoder):
     assert importance.shape == (6, 24)
     masked = adapter._masked(batch, importance.argsort(dim=1, descending=True, stable=True), level=2)
     for i in range(6):
-        most = set(np.argsort(-importance[i].numpy(), kind="stable")[:5].tolist())  # a fifth of 24 samples
+        most = set(np.argsort(-importance[i].numpy(), kind="stable")[:5].tolist())  # 24 - int(0.8 * 24)
         changed = {t for t in range(24) if (masked[i, :, t] != batch[i, :, t]).any()}
         assert changed == most
         assert np.allclose(masked[i][:, sorted(most)], x[i].mean(axis=1, keepdims=True), atol=1e-6)

@@ -98,7 +98,7 @@ def slow_affinity(z, neighbours):
 
 def test_lame_reaches_its_fixed_point():
     source, z, p = stream(n=32)
-    q = LAME(iterations=5000, tolerance=0).bind(source).refine(z, p)
+    q = LAME(batch=32, iterations=5000, tolerance=0).bind(source).refine(z, p)
     kernel = slow_affinity(z, 5)
     logits = np.log(p + 1e-10) + kernel @ q
     once_more = np.exp(logits - logits.max(axis=1, keepdims=True))

@@ -13,7 +13,8 @@ from sight import registry
 from sight.bench import day_streams, toml_files
 from sight.bench.plan import KINDS, NATURAL, ORDERS, Experiment, Variant, check_keys, check_name
 
-#: Labels of the package's methods, spelled as in the paper; other methods are labelled by their registry name.
+#: Labels of the package's methods, spelled as in the paper; other methods are labelled by their registry name. A table
+#: and not an attribute of the classes, because plans and reports are read without importing torch, as most classes do.
 SPELLING = {
     "none": "Source-only",
     "tent": "TENT",

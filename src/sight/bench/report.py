@@ -96,17 +96,28 @@ def _partial(table: Any) -> list[str]:
 
 
 def _rows_section(table: Any) -> Section:
-    """Return how many rows each experiment has on each setting, and the versions and devices behind them."""
-    device = table["training"].map({text: json.loads(text).get("device", "") for text in table["training"].unique()})
+    """Return the rows of each experiment on each setting, what is behind them, and remarks of methods on their runs."""
+    trainings = {text: json.loads(text) for text in table["training"].unique()}
+    table = table.assign(
+        **{
+            key: table["training"].map({text: str(training.get(key, "")) for text, training in trainings.items()})
+            for key in ("device", "epochs")
+        }
+    )
     rows = []
-    for (experiment, setting), own in table.assign(device=device).groupby(["experiment", "setting"], sort=False):
+    for (experiment, setting), own in table.groupby(["experiment", "setting"], sort=False):
         counts = [len(own), *(own[name].nunique() for name in ("label", "target", "seed"))]
-        versions = [", ".join(sorted(own[name].unique())) for name in ("sight", "torch", "numpy", "device")]
+        versions = [", ".join(sorted(own[name].unique())) for name in ("sight", "torch", "numpy", "device", "epochs")]
         rows.append([Cell(experiment), Cell(setting), *(Cell(f"{count:,}") for count in counts), *map(Cell, versions)])
     heads = ["Experiment", "Setting", "Rows", "Methods", "Target subjects", "Seeds"]
     section = Section(name="rows", title="Rows")
-    heads += ["sight", "torch", "numpy", "Trained on"]
+    heads += ["sight", "torch", "numpy", "Trained on", "Epochs"]
     section.tables.append(Table(name="rows", title="Rows of this report", heads=heads, rows=rows))
+    remarks = [[Cell(note), Cell(f"{len(own):,}")] for text, own in table.groupby("notes") for note in json.loads(text)]
+    if remarks:
+        section.tables.append(
+            Table(name="rows_remarks", title="Remarks on methods", heads=["Remark", "Rows"], rows=remarks)
+        )
     if left_out := table.attrs.get("left_out"):
         cells = [[Cell(label), Cell(f"{count:,}")] for label, count in left_out.items()]
         note = "Rows with other code, parameters or versions than the rows of the same method that were computed last."

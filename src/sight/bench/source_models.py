@@ -87,6 +87,7 @@ def _train(recipe: Recipe, windows: Sequence[Windows], dataset: Any) -> Any:
         batch=recipe.batch,
         seed=recipe.seed,
         device=recipe.device,
+        fisher=True,
         channels=dataset.channels,
         units=dataset.units,
         rate_hz=windows[0].x.shape[2] / windows[0].window_s,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from sight import registry
 from sight._version import __version__
@@ -19,7 +21,7 @@ from sight.bench import timing
 from sight.bench.experiments import SPELLING
 from sight.bench.int8_accuracy import int8_scores
 from sight.bench.naive_sight import NaiveSight
-from sight.bench.paper_values import values
+from sight.bench.paper_values import counted_state, values
 from sight.bench.timing_setup import SHAPES, TimingSetup, make_setup
 from sight.methods._backend import choose
 from sight.methods.sight import SIGHT
@@ -63,11 +65,12 @@ def measure(out: str | Path = "out/speed.json", *, quick: bool = False) -> dict[
         for shape in SHAPES:
             setup = make_setup(shape, effort.windows, Path(folder))
             fused = FusedSession(export_fused(setup.torch, Path(folder) / f"{shape.name}.fused.onnx", SIGHT()))
+            steps = time_steps(setup, fused, effort)
             found["shapes"][shape.name] = {
                 **shape._asdict(),
-                "steps_ms": time_steps(setup, fused, effort),
+                "steps_ms": steps,
                 "update_us": time_updates(setup, effort),
-                "methods": list(time_methods(setup)),
+                "methods": list(time_methods(setup, steps)),
             }
         seconds, megabytes = timing.import_and_load(Path(folder) / f"{SHAPES[0].name}.onnx")
     found["import_and_load"] = {"seconds": seconds, "resident_mb": megabytes}
@@ -117,10 +120,14 @@ def time_updates(setup: TimingSetup, effort: Effort) -> dict[str, float]:
     return {name: 1e6 * seconds for name, seconds in found.items()}
 
 
-def time_methods(setup: TimingSetup) -> Iterator[dict[str, Any]]:
-    """Time every registered method over a stream, in chunks of its own size, and its source model alone."""
+def time_methods(setup: TimingSetup, steps_ms: Mapping[str, float]) -> Iterator[dict[str, Any]]:
+    """Time every registered method over a stream, in chunks of its own size, and its source model alone.
+
+    Methods have the preset of the paper and start anew at each pass. SIGHT's times are those of `time_steps`, so that
+    there is one figure for it.
+    """
     for name in registry.names("methods"):
-        adapter: Adapter = registry.method(name)
+        adapter: Adapter = registry.method(name, preset="sight-paper")
         output_only = isinstance(adapter, OutputAdapter)
         source: Any = setup.onnx if output_only else setup.torch
         adapter.bind(source)
@@ -128,26 +135,51 @@ def time_methods(setup: TimingSetup) -> Iterator[dict[str, Any]]:
         size = adapter.chunk or 1
         pieces = [x[first : first + size] for first in range(0, len(x), size)]
         rounds = 9 if output_only else 3
-        times = timing.streams({"step": adapter.step, "source": source.encode}, pieces, rounds=rounds)
-        times |= timing.streams({"offline": adapter.step}, [x], rounds=3 if output_only else 1)
+        with counted_updates() as updates:
+            times = timing.streams(
+                {"step": adapter.step, "source": source.encode}, pieces, rounds=rounds, before=adapter.reset
+            )
+        times |= timing.streams({"offline": adapter.step}, [x], rounds=3 if output_only else 1, before=adapter.reset)
         per_window = {task: seconds / len(x) for task, seconds in times.items()}
-        yield _method_figures(setup, adapter, "onnx" if output_only else "torch", per_window)
+        if name == SIGHT.name:
+            per_window |= {"step": steps_ms["SIGHT on onnx"] / 1e3, "source": steps_ms["onnx encode"] / 1e3}
+        per_pass = len(updates) / (rounds + 1) if adapter.needs.gradient else None
+        yield _method_figures(setup, adapter, "onnx" if output_only else "torch", per_window, per_pass)
 
 
-def _method_figures(setup: TimingSetup, adapter: Adapter, source: str, times: dict[str, float]) -> dict[str, Any]:
-    milliseconds = 1e3 * times["step"]
+@contextmanager
+def counted_updates() -> Iterator[list[None]]:
+    """Collect one entry for each step of any torch optimiser within the context."""
+    updates: list[None] = []
+    handle = register_optimizer_step_post_hook(lambda *_: updates.append(None))
+    try:
+        yield updates
+    finally:
+        handle.remove()
+
+
+def _method_figures(
+    setup: TimingSetup, adapter: Adapter, source: str, times: dict[str, float], updates: float | None
+) -> dict[str, Any]:
+    """Return the figures of a method; times are None if it should update and did not."""
     key = ("efficiency", setup.shape.name, "average", SPELLING.get(adapter.name, adapter.name))
     paper_ms, paper_state = values("ms_per_window").get(key), values("state_kib").get(key)
-    return {
-        "method": adapter.name,
-        "source": source,
-        "rule": adapter.rule,
+    milliseconds = 1e3 * times["step"]
+    figures = {
         "ms_per_window": milliseconds,
         "source_ms_per_window": 1e3 * times["source"],
         "overhead": times["step"] / times["source"] - 1,
         "offline_windows_per_s": 1 / times["offline"],
         "wearers_per_core": int(1e3 * setup.shape.stride_s / milliseconds),
+    }
+    return {
+        "method": adapter.name,
+        "source": source,
+        "rule": adapter.rule,
+        "updates_per_pass": updates,
+        **(dict.fromkeys(figures) if updates == 0 else figures),
         "state_bytes": adapter.state_bytes(),
+        "counted_state_bytes": sum(counted_state(adapter).values()),
         "paper_ms_per_window": paper_ms.value if paper_ms else None,
         "paper_state_kib": paper_state.value if paper_state else None,
     }

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sight.bench.experiments import SPELLING
-from sight.bench.table_format import Cell, Table
+from sight.bench.table_format import DASH, Cell, Table
 
 
 def speed_tables(found: dict[str, Any]) -> Iterator[Table]:
@@ -25,35 +24,52 @@ def speed_tables(found: dict[str, Any]) -> Iterator[Table]:
         yield _table(f"{name}-updates", f"{size}: update alone", ("update alone", "µs"), updates)
         yield _table(f"{name}-methods", f"{size}: every method", METHOD_HEADS, map(_method, shape["methods"]))
     if found["int8"]:
-        int8 = found["int8"]
-        rows = [
-            [SPELLING[method], *(f"{100 * int8[f'{method} {kind} macro_f1']:.1f}" for kind in ("float32", "int8"))]
-            for method in ("none", "sight")
+        yield _int8(found["int8"])
+
+
+def _int8(int8: dict[str, Any]) -> Table:
+    """Return the scores of both encoders for each pair of subjects, then size and time."""
+    rows = []
+    for pair in int8["pairs"]:
+        scores = [
+            f"{100 * pair[f'{score} {kind}']:.1f}"
+            for score in ("accuracy", "macro_f1", "sight macro_f1")
+            for kind in ("float32", "int8")
         ]
-        rows.append(["file, KB", *(f"{int8['file_kb'][kind]:.0f}" for kind in ("float32", "int8"))])
-        subjects = f"{int8['dataset']}, subject {int8['source']} to {int8['target']}, {int8['windows']} windows"
-        yield _table("int8", f"int8 on {subjects}: macro-F1", ("", "float32", "int8"), rows)
+        rows.append([f"subject {pair['source']} to {pair['target']}", *scores, f"{100 * pair['agreement']:.1f}"])
+    sizes, times = ([int8[key][kind] for kind in ("float32", "int8")] for key in ("file_kb", "ms_per_window"))
+    heads = ("", "accuracy", "int8", "macro-F1", "int8", "with SIGHT", "int8", "same class, %")
+    rows.append(["file, KB", f"{sizes[0]:.0f}", f"{sizes[1]:.0f}", *[""] * 5])
+    rows.append(["ms a window", f"{times[0]:.3f}", f"{times[1]:.3f}", *[""] * 5])
+    return _table("int8", f"int8 on {int8['dataset']}", heads, rows)
 
 
 METHOD_HEADS = (
-    *("method", "source", "rule", "ms a window", "paper", "over source", "offline windows/s"),
+    *("method", "source", "rule", "updates", "ms a window", "paper", "over source", "offline windows/s"),
     *("wearers a core", "state KB", "paper"),
 )
 
 
 def _method(row: dict[str, Any]) -> list[str]:
+    """Return the cells of a method; a dash stands for times of a method that did not update."""
+    overhead = row["overhead"]
     return [
         row["method"],
         row["source"],
         row["rule"],
-        f"{row['ms_per_window']:.3f}",
+        "" if row["updates_per_pass"] is None else f"{row['updates_per_pass']:g}",
+        _figure(row["ms_per_window"], ".3f"),
         _optional(row["paper_ms_per_window"]),
-        f"{100 * row['overhead']:.0f} %",
-        f"{row['offline_windows_per_s']:.0f}",
-        str(row["wearers_per_core"]),
-        f"{sum(row['state_bytes'].values()) / 1024:.1f}",
+        _figure(None if overhead is None else 100 * overhead, ".0f", " %"),
+        _figure(row["offline_windows_per_s"], ".0f"),
+        _figure(row["wearers_per_core"], "d"),
+        f"{row['counted_state_bytes'] / 1024:.1f}",
         _optional(row["paper_state_kib"]),
     ]
+
+
+def _figure(value: float | None, form: str, unit: str = "") -> str:
+    return DASH if value is None else f"{value:{form}}{unit}"
 
 
 def _optional(value: float | None) -> str:

@@ -18,7 +18,10 @@ from sight.bench.table_format import DASH, Cell, Table, delta_cells, mark_best, 
 #: Largest number of pairs of subjects for which a table by pair is written.
 MAX_PAIRS = 20
 COMPLETED = "* completed by us: the authors' code is not public."
-INTERVALS = "in brackets its 95 % bootstrap interval over target subjects (five or more)"
+INTERVALS = (
+    "in brackets its 95 % bootstrap interval over target subjects (five or more), which does not cover other sources, "
+    "seeds, processors or datasets"
+)
 RUNS = (
     "A column of runs is added where methods have different numbers of runs; only methods with all of them are marked."
 )

@@ -18,10 +18,12 @@ import numpy as np
 from sight.types import Array
 
 Task = Callable[[int], object]
+#: Processor time, which other processes of the machine hardly change; on Windows its steps are too coarse.
+clock = time.perf_counter if os.name == "nt" else time.process_time
 
 
 def medians(tasks: Mapping[str, Task], rounds: int, warm_up: int = 10) -> dict[str, float]:
-    """Return the median seconds of each task.
+    """Return the median seconds of processor time of each task.
 
     Tasks alternate, so that other load affects all of them and ratios stay valid. Each runs twice in a row and the
     second run counts: its data is then in the caches, as in a live stream.
@@ -44,27 +46,34 @@ def medians(tasks: Mapping[str, Task], rounds: int, warm_up: int = 10) -> dict[s
     for n in range(-warm_up, rounds):
         for name, task in order if n % 2 else reversed(order):
             task(max(n, 0))
-            began = time.perf_counter()
+            began = clock()
             task(max(n, 0))
-            took = time.perf_counter() - began
+            took = clock() - began
             if n >= 0:
                 seconds[name].append(took)
     return {name: float(np.median(values)) for name, values in seconds.items()}
 
 
-def streams(tasks: Mapping[str, Callable[[Array], object]], pieces: Sequence[Array], rounds: int) -> dict[str, float]:
+def streams(
+    tasks: Mapping[str, Callable[[Array], object]],
+    pieces: Sequence[Array],
+    rounds: int,
+    before: Callable[[], object] = lambda: None,
+) -> dict[str, float]:
     """Return the seconds each task takes over all pieces of a stream, after one warm-up pass.
 
     The median over rounds is taken for each piece, so that an interruption affects one piece and not a whole pass,
-    while pieces that cost more, such as those on which a method updates, keep their weight.
+    while pieces that cost more, such as those on which a method updates, keep their weight. `before` is called before
+    each pass; it resets a method, so that passes are alike.
     """
     seconds = {name: np.empty((rounds, len(pieces))) for name in tasks}
     for n in range(-1, rounds):
+        before()
         for at, piece in enumerate(pieces):
             for name, task in tasks.items():
-                began = time.perf_counter()
+                began = clock()
                 task(piece)
-                took = time.perf_counter() - began
+                took = clock() - began
                 if n >= 0:
                     seconds[name][n, at] = took
     return {name: float(np.median(values, axis=0).sum()) for name, values in seconds.items()}
@@ -123,10 +132,10 @@ _LOAD = """
 import sys, time
 for name in {blocked!r}:
     sys.modules[name] = None
-began = time.perf_counter()
+began = time.process_time()
 import sight
 source = sight.load({path!r})
-took = time.perf_counter() - began
+took = time.process_time() - began
 try:
     peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 except OSError:

@@ -46,8 +46,10 @@ class ACCUP(GradientAdapter):
 
     Differs from the authors' code in that outputs are always probabilities (theirs mixes scaled cosines with
     probabilities; the order of classes is the same); that warps are drawn during the stream, where theirs are computed
-    in advance for a whole file, scaled by its statistics; and that probabilities of supports, which are never read, are
-    not stored. For the authors' configuration the source should be trained with label smoothing.
+    in advance for a whole file, scaled by its statistics; that the spline of a warp is natural (no curvature at its
+    ends), where theirs is "not-a-knot", which matters in the first and last samples only; and that probabilities of
+    supports, which are never read, are not stored. For the authors' configuration the source should be trained with
+    label smoothing.
 
     Examples
     --------

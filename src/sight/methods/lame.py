@@ -65,7 +65,7 @@ class LAME(OutputAdapter):
     name: ClassVar[str] = "lame"
     needs: ClassVar[Needs] = Needs(batch=True, gap="buffer emptied")
     rule: Literal["chunk", "stream"] = "chunk"
-    batch: PositiveInt = 32
+    batch: PositiveInt = 16
     kernel: Literal["rbf", "knn", "linear"] = "rbf"
     neighbours: PositiveInt = 5
     iterations: PositiveInt = 100

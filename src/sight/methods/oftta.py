@@ -49,7 +49,8 @@ class OFTTA(Adapter):
     T3A's head remains; a single such layer gets the share `first`.
 
     Differs from the authors' code in that layers are counted in the network, independently of the dataset; that no
-    unused optimiser or copy is stored; and that ``M = -1``, meant to keep all supports, is refused. Supports, their
+    unused optimiser or copy is stored; that the default batch of 128 is ours, where theirs depends on the dataset (180,
+    220 or 1,000 windows); and that ``M = -1``, meant to keep all supports, is refused. Supports, their
     start and the prediction after the update are theirs. The SIGHT paper's row is closer to the source alone than these
     shares allow: its weights were probably dominated by the source or reversed, hence `edtn_order`.
 

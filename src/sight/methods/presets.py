@@ -11,7 +11,8 @@ from typing import Any
 
 from sight.ops import choices
 
-#: Values that differ from the defaults of each class, which are the authors', with thresholds as shares of ln K.
+#: Values that differ from the defaults of each class. These defaults are the authors', with thresholds as shares of
+#: ln K; the docstrings of EATA, OFTTA and T3A name the ones that are not.
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "authors": {},
     "sight-paper": {
@@ -25,6 +26,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "rem": {"lr": 1e-4, "batch": 32},
         "cotta": {"lr": 1e-4, "batch": 32, "confidence": 0.9},
         "eata": {"lr": 1e-4, "batch": 32},
+        "lame": {"batch": 32},
     },
 }
 

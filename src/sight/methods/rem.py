@@ -44,7 +44,8 @@ class REM(GradientAdapter):
     change of gravity), the most important first. Importance is the attention that a token receives if the network has
     an ``attention`` method, else the mean positive activation of the last batch normalisation, else the distance from
     the channel means, each interpolated to the window. All norm layers are trained. The default statistics are the
-    source's, as masked views would change those of the batch. With one sample (feature vectors) nothing is masked.
+    source's, as masked views would change those of the batch. With one sample (feature vectors) masking changes
+    nothing. Samples of equal importance are masked in time order; in their code the order of ties is not defined.
 
     Examples
     --------
@@ -96,7 +97,7 @@ class REM(GradientAdapter):
 
     def _masked(self, x: Tensor, order: Tensor, level: int) -> Tensor:
         """Mask the first samples of an order (B, T), more at a higher level."""
-        count = round(level * self.mask_step * x.shape[2])
+        count = x.shape[2] - int(x.shape[2] * (1 - level * self.mask_step))  # rounded as in the authors' code
         samples = order[:, None, :count].expand(-1, x.shape[1], -1)
         means = x.mean(dim=2, keepdim=True).expand(-1, -1, count)
         return x.scatter(2, samples, means)

@@ -44,8 +44,9 @@ class RoTTA(TeacherAdapter):
     Differs from the authors' code in the student's view: theirs changes colours of images, here channels are scaled,
     rotated by at most 15 degrees, warped in magnitude and jittered, an inference. Statistics are taken over windows and
     time; their one-dimensional layer takes them over windows alone. As in their code, the teacher has its own
-    statistics, and its average covers parameters only. All windows are predicted, including a single last one. The
-    memory of 256 in the preset "sight-paper" is inferred from the paper's memory column.
+    statistics, and its average covers parameters only. Entropies are exact; theirs add 1e-6 under the logarithm. All
+    windows are predicted, including a single last one. The memory of 256 in the preset "sight-paper" is inferred from
+    the paper's memory column.
 
     Examples
     --------

@@ -29,6 +29,9 @@ class SAR(GradientAdapter):
         Running mean of the loss, as a share of ln K, below which the model is reset to the source; 0 for never.
     momentum
         Momentum of the optimiser.
+    scale_lr
+        Reduce the learning rate for updates on fewer than 32 windows, as the authors do: in proportion to their number,
+        and by 16 for single windows.
     frozen_last
         Number of norm layers nearest to the head that are not trained.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
@@ -40,12 +43,12 @@ class SAR(GradientAdapter):
     it fails on correlated streams as TENT does, before either assumption can help; the authors themselves recommend
     layer or group norms for small batches. A network that is certain of an easy activity looks collapsed.
 
-    Defaults are the authors' for a ResNet and batches of 64. Both thresholds are derived from theirs for 1,000 classes
-    (0.4 ln 1000, and 0.2, which is 0.029 of ln 1000). Differs from the authors' code in three fixes: after a reset the
-    running mean starts anew, where their code restores the old value and resets at every following batch; a batch
-    without certain windows is skipped, where theirs takes a step by momentum; and the reset threshold is a parameter.
-    They leave out the last stage of their networks by name; `frozen_last` does so by count, and is 0 because those
-    names match nothing here.
+    Defaults are the authors' for a ResNet and batches of 64. As in their code, a reset restores parameters and keeps
+    the optimiser's momentum. Both thresholds are derived from theirs for 1,000 classes (0.4 ln 1000, and 0.2, which is
+    0.029 of ln 1000). Differs from the authors' code in three fixes: after a reset the running mean starts anew, where
+    their code restores the old value and resets at every following batch; a batch without certain windows is skipped,
+    where theirs takes a step by momentum; and the reset threshold is a parameter. They leave out the last stage of
+    their networks by name; `frozen_last` does so by count, and is 0 because those names match nothing here.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class SAR(GradientAdapter):
     rho: NonNegative = 0.05
     reset_below: NonNegative = 0.2 / math.log(1000)
     momentum: UnitInterval = 0.9
+    scale_lr: bool = True
     frozen_last: NonNegativeInt = 0
 
     def _trainable(self) -> dict[str, nn.Parameter]:
@@ -78,7 +82,9 @@ class SAR(GradientAdapter):
         return {f"{name}.{key}": p for name, layer in trained for key, p in layer.named_parameters()}
 
     def _make_optimiser(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        return torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum)
+        windows = self.batch if self.rule == "chunk" else self.update_every
+        share = min((2 if windows == 1 else windows) / 32, 1) if self.scale_lr else 1
+        return torch.optim.SGD(parameters, lr=self.lr * share, momentum=self.momentum)
 
     def _reset(self) -> None:
         super()._reset()
@@ -121,7 +127,5 @@ class SAR(GradientAdapter):
         self.averaging_ = True
         if self.average_ < self.reset_below * self._max_entropy:
             self._network.load_state_dict(self._snapshot)
-            for tensor in self.optimiser_.tensors.values():
-                tensor.zero_()
             self.average_, self.averaging_ = 0.0, False
             self.resets_ += 1

@@ -35,7 +35,8 @@ class T3A(OutputAdapter):
 
     Differs from the authors' code in two points. Windows are processed one by one, so that no window influences an
     earlier one; their code processes a batch at once, and is equal at batch 1. ``M = -1``, in their code meant to keep
-    all supports although it drops the least certain of each class, is refused: the state has a fixed size.
+    all supports although it drops the least certain of each class, is refused: the state has a fixed size. The default
+    of `M`, 100, is the largest value of their grid (1, 5, 20, 50, 100, all); they choose a value on validation data.
 
     Probabilities are the softmax of ``z . w_k``, the scores of the method; they rank classes but are not calibrated.
 

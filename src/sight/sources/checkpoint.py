@@ -26,7 +26,7 @@ class Checkpoint:
     card: ModelCard
     network: Mapping[str, Array]  # state dict of the network
     stats: SourceStats | None = None
-    fisher: Mapping[str, Array] | None = None  # diagonal Fisher information of norm layers, by name in `network`
+    fisher: Mapping[str, Array] | None = None  # diagonal Fisher information of norm layers, by kind and name
 
 
 def save(path: str | Path, checkpoint: Checkpoint) -> Path:

@@ -141,6 +141,8 @@ def open_session(model: Path | bytes, threads: int = 1) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
+    # 8-bit weights beyond -64 to 64, as in older files, saturate on processors without VNNI; this avoids it.
+    options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3  # its warnings concern its own optimiser; users cannot act on them
     content = model if isinstance(model, bytes) else str(model)
     try:

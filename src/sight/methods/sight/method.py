@@ -58,8 +58,10 @@ class SIGHT(CompiledAdapter):
     Differs from the paper, with ``variant="paper"``, only in the direction to the believed class, which is computed
     without cancellation: as printed it is rounding noise when the belief is nearly one-hot. ``variant="authors"``
     differs as the public code does: raw features in displacement and prototypes, an expectation that is not normalised,
-    one normalisation of prototypes instead of two, the habit one window late, and other floors. The ablations are our
-    reading; the paper does not define them.
+    one normalisation of prototypes instead of two, the habit one window late, and other floors. It equals their code
+    run in float64. Run in float32, their code predicts rounding noise where the belief is nearly one-hot (up to 0.83
+    from its own float64 predictions, 8 of 1,200 labels changed), while this variant stays within 1e-4 of them. The
+    ablations are our reading; the paper does not define them.
 
     Examples
     --------
