@@ -7,7 +7,7 @@ SPARK := .venv-spark/bin
 EXTRAS := train,fast,data,bench,stream,serve,dask,dev
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-long lint bench docs licences clean browser servers java fleet-env
+.PHONY: demo test test-long mutants lint bench docs licences clean browser servers java fleet-env
 
 demo: .venv/.ready ## train on synthetic wearers, adapt to an unseen one, write a report
 	$(BIN)/sight demo
@@ -17,6 +17,9 @@ test: .venv/.ready .venv-bare/.ready browser servers lint ## run all tests but t
 
 test-long: .venv/.ready .venv-spark/.ready browser servers java ## run the long tests: engines, kills, soaks
 	$(BIN)/python -m pytest -m long tests -rs
+
+mutants: .venv/.ready servers ## mutation tests of a sample: which changes of the code would no test notice? (an hour)
+	$(BIN)/python -m tools.mutants
 
 lint: .venv/.ready ## style, types, direction of imports, spelling
 	$(BIN)/ruff check src tests tools benchmarks

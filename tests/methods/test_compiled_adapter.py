@@ -233,6 +233,19 @@ def test_many_wearers_resume_relax_and_reset_as_an_adapter(method):
         np.testing.assert_array_equal(other.state(1)[name], adapter.state()[name])
 
 
+@EACH
+def test_a_gap_after_the_first_window_relaxes_many_wearers_as_an_adapter(method):
+    z, p, weight = as_type(np.float32, *toy(3.0, n=1))
+    adapter = method.clone().bind(with_stats(weight))
+    many = adapter.many(2)
+    many.refine(z, p, rows=[1])
+    adapter.refine(z, p)
+    for runner in (adapter, many):
+        runner.gap(45.0)
+    for name, value in adapter.state().items():
+        np.testing.assert_array_equal(many.state(1)[name], value)
+
+
 @pytest.mark.parametrize(
     ("what", "wearer", "value"), [("z", 1, np.nan), ("z", 0, np.inf), ("p", 0, 5.0), ("p", 1, -0.5)]
 )
@@ -244,8 +257,9 @@ def test_many_wearers_refuse_bad_input_before_any_change(what, wearer, value, me
     {"z": z, "p": p}[what][wearer, 0] = value
     with pytest.raises(ValueError, match=rf"(feature|probabilities|window) {wearer}\b"):
         many.refine(z, p)
-    with pytest.raises(ValueError, match="distinct rows"):
-        many.refine(z, p, rows=[0, 0])
+    for rows in ([0, 0], [0, 2], [-1, 0], [[0, 1]]):
+        with pytest.raises(ValueError, match="distinct rows"):
+            many.refine(z, p, rows=rows)
     with pytest.raises(ValueError, match="belief"):
         many.restore(0, many.state(0) | {"belief": np.ones(2)})
     for name, array in many.state(slice(None)).items():

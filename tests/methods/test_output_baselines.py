@@ -86,6 +86,13 @@ def test_t3a_stores_each_head_row_under_its_predicted_class():
     assert q[0, 0] < q[0, 2]
 
 
+def test_t3a_reports_the_bytes_of_its_state():
+    source, z, p = stream()
+    adapter = T3A(M=4).bind(source)
+    adapter.refine(z, p)
+    assert sum(adapter.state_bytes().values()) == sum(array.nbytes for array in adapter.state().values())
+
+
 # --- LAME -------------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +319,28 @@ def test_invalid_fields_are_refused(name, fields):
     key = next(iter(fields))
     with pytest.raises(ValueError, match=f"{name}: expected .*{key}"):
         method(name, **fields)
+
+
+@pytest.mark.parametrize("name", ["ema", "sticky", "sticky-learned", "oatta"])
+def test_a_state_starts_without_belief_and_counts_windows(name):
+    source, z, p = stream(n=7)
+    adapter = method(name).bind(source)
+    np.testing.assert_allclose(adapter.state()["belief"], 1 / 5)
+    assert adapter.state()["count"] == 0
+    adapter.refine(z, p)
+    assert adapter.state()["count"] == 7
+
+
+@pytest.mark.parametrize("name", ["ema", "sticky-learned", "oatta", "t3a", "tca", "sight", "keel"])
+def test_the_declared_size_of_a_state_is_exact_in_float64(name):
+    source, z, p = stream()
+    adapter = method(name).bind(source)
+    adapter.refine(z, p)
+    assert method(name).max_state_bytes(source) == sum(array.nbytes for array in adapter.state().values())
+
+
+def test_methods_without_public_code_are_marked():
+    assert {name for name in names("methods") if get("methods", name).needs.completed} == {"coa-har", "oatta"}
 
 
 def test_methods_on_features_and_the_checks_do_not_import_torch():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 
 import numpy as np
 import pytest
@@ -99,6 +100,30 @@ def test_nothing_is_overwritten(data, tmp_path):
     (tmp_path / "copy" / MANIFEST).write_text(json.dumps(manifest | {"format": 99}))
     with pytest.raises(ValueError, match="upgrade sight"):
         restore(tmp_path / "copy", tmp_path / "new")
+
+
+def test_an_empty_folder_is_restored_into(data, tmp_path):
+    backup(data[0], tmp_path / "copy")
+    (tmp_path / "new").mkdir()
+    restore(tmp_path / "copy", tmp_path / "new")
+    assert (tmp_path / "new" / "models" / "a.onnx").read_bytes() == b"model"
+
+
+@pytest.mark.parametrize("kind", ["not a database", "newer", "damaged page"])
+def test_a_database_that_cannot_be_used_is_not_copied(data, tmp_path, kind):
+    folder, manager = data
+    manager.close()
+    if kind == "newer":
+        database = sqlite3.connect(folder / DATABASE)
+        database.execute("PRAGMA user_version = 99")
+        database.close()
+    else:
+        content = (folder / DATABASE).read_bytes()
+        start = 0 if kind == "not a database" else 4096
+        (folder / DATABASE).write_bytes(content[:start] + bytes([255]) * 2048 + content[start + 2048 :])
+    with pytest.raises(ValueError, match=r"cannot be copied|damaged"):
+        backup(folder, tmp_path / "copy")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
 
 def test_the_commands_copy_a_service_that_runs(tmp_path):

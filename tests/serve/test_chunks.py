@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sight.serve import limits
 from sight.serve.chunks import Chunk, check_limits
 from sight.serve.errors import Refused
 from sight.serve.limits import Limits
+from sight.serve.message_format import pack, unpack
 
 GOOD = np.zeros((4, 3), np.float32)
 
@@ -48,6 +50,27 @@ def test_limits_are_enforced(values, options, reason):
     with pytest.raises(Refused) as raised:
         check_limits(chunk, Limits())
     assert raised.value.reason == reason
+
+
+def test_a_limit_is_above_zero():
+    with pytest.raises(ValueError, match="message_bytes above 0"):
+        Limits(message_bytes=0)
+
+
+def test_the_memory_of_a_rate_limiter_is_bounded(monkeypatch):
+    monkeypatch.setattr(limits, "MAX_BUCKETS", 3)
+    limiter = limits.RateLimiter(1.0, burst_s=1.0, clock=lambda: 0.0)
+    assert [limiter.delay_s(caller) for caller in "aabcd"] == [0, 1, 0, 0, 0]
+    assert limiter.delay_s("d") == 1
+    assert limiter.delay_s("a") == 0  # the caller that was silent longest is forgotten
+
+
+def test_chunks_with_times_are_packed():
+    chunks = [Chunk("anna", 3, GOOD, time_s=np.arange(4.0)), Chunk("ben", None, GOOD, t0=7.5), Chunk("cleo", 1, GOOD)]
+    for one, two in zip(unpack(pack(chunks), Limits()), chunks, strict=True):
+        assert (one.wearer, one.seq, one.t0) == (two.wearer, two.seq, two.t0)
+        np.testing.assert_array_equal(one.values, two.values)
+        np.testing.assert_array_equal(one.time_s, two.time_s)
 
 
 def test_samples_are_float32_and_times_float64():

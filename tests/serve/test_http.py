@@ -454,6 +454,39 @@ def test_a_store_that_fails_is_logged_once_and_reported(client, caplog):
     assert "sqlite_store.py" in line["at"][-1]
 
 
+def test_a_batch_that_fails_refuses_its_chunks_and_the_next_one_is_applied(client, caplog, monkeypatch):
+    put_wearers(client, "anna")
+
+    def failing(_):
+        raise ZeroDivisionError
+
+    body = {"seq": 1, "values": make_stream(6, 3).tolist()}
+    with monkeypatch.context() as patch:
+        patch.setattr(client.service.manager, "ingest", failing)
+        response = client.post("/v1/wearers/anna/samples", json=body)
+    assert (response.status_code, response.json()["error"]) == (500, INTERNAL)
+    assert "batch failed" in [record.message for record in caplog.records]
+    assert client.post("/v1/wearers/anna/samples", json=body).status_code == 200
+
+
+def test_bodies_of_another_type_are_refused(client):
+    put_wearers(client, "anna")
+    header = {"content-type": "text/csv"}
+    assert client.put("/v1/wearers/ben", content=b"1,2", headers=header).status_code == 415
+    assert client.post("/v1/wearers/anna/samples?seq=1", content=b"1,2", headers=header).status_code == 415
+    assert client.get("/v1/wearers/ben").status_code == 404
+
+
+def test_a_service_that_stops_refuses_chunks(client):
+    put_wearers(client, "anna")
+    body = {"seq": 1, "values": make_stream(6, 3).tolist()}
+    client.service.ready = False
+    response = client.post("/v1/wearers/anna/samples", json=body)
+    assert (response.status_code, client.get("/readyz").status_code) == (503, 503)
+    client.service.ready = True
+    assert client.post("/v1/wearers/anna/samples", json=body).json()["seq"] == 1
+
+
 def test_a_failing_publication_delays_no_acknowledgement(client, caplog):
     put_wearers(client, "anna")
 
@@ -531,6 +564,8 @@ def test_pages_are_served_from_a_fixed_list_with_strict_headers(client):
         response = client.get(f"/static/{name}", headers={"accept-encoding": "identity"})
         assert (response.status_code, "content-encoding" in response.headers) == (200, False), name
         assert len(response.content) >= len(file.content)
+        packed = client.get(f"/static/{name}", headers={"accept-encoding": "gzip"})
+        assert ("content-encoding" in packed.headers, packed.content) == (file.gzipped, response.content), name
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/", "/docs"):
         missing = client.get(path)
         assert (missing.status_code, list(missing.json())) == (404, ["error"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -119,6 +120,42 @@ def test_nothing_is_acknowledged_into_a_file_that_is_gone(store, tmp_path, file,
         store.check()
 
 
+def test_a_deletion_that_finds_the_disk_full_uses_the_reserve(tmp_path, monkeypatch):
+    """Without a small file system: the first deletion fails as SQLite does on a full disk."""
+    other = bytes(reversed(SAMPLES))
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    monkeypatch.setattr(sqlite_store, "STEP_BYTES", 7000)
+    for reserve_bytes in (0, 1 << 20):
+        store = SqliteStore(tmp_path / "data" / "store.db", reserve_bytes=reserve_bytes)
+        reserve, drop, failures = store.path.with_name("store.db.reserve"), store._drop_orphans, [full]
+        assert reserve.exists() == bool(reserve_bytes)
+        for wearer in ("anna", "ben"):
+            store.put(b"config", Snapshot(wearer, 0, b"state"), clear=True)
+        fill(store, "anna", 5, other)
+        fill(store, "ben", 5)
+
+        def fail_once(*wearer, drop=drop, failures=failures):
+            if failures:
+                raise failures.pop()
+            drop(*wearer)
+
+        store._drop_orphans = fail_once
+        if reserve_bytes:
+            store.delete("ben")
+            assert SAMPLES[:40] not in raw(store.path.parent)
+        else:
+            with pytest.raises(StoreFailed):
+                store.delete("ben")
+            assert len(store.load("ben").inputs) == 5
+        assert not reserve.exists()
+        store.close()
+    store = SqliteStore(tmp_path / "data" / "store.db")
+    assert list(store.wearers()) == ["anna"]
+    assert list(store.load("anna").inputs) == [(seq, other) for seq in range(1, 6)]
+    store.close()
+
+
 FULL_DISK = """
     import os, sys
     from pathlib import Path
@@ -152,6 +189,7 @@ FULL_DISK = """
     store.delete("ben")
     assert not reserve.exists()
     assert store.load("ben") is None
+    assert list(store.wearers()) == ["anna"]
     assert [seq for seq, _ in store.load("anna").inputs] == list(range(1, stored + 1))
     store.commit([StoredChunk("anna", stored + 1, b"x" * 100_000)])
     os.truncate(folder / "other", 0)

@@ -172,6 +172,9 @@ def test_a_store_has_one_owner(location):
         return
     with pytest.raises(StoreFailed):
         first.commit([StoredChunk("anna", 2, b"inputs 2")])
+    with pytest.raises(StoreFailed):
+        first.check()
+    second.check()
     assert len(second.load("anna").inputs) == 1
     second.close()
 

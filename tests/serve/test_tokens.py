@@ -6,14 +6,15 @@ import json
 import logging
 import subprocess
 import sys
-from datetime import timedelta
+from base64 import urlsafe_b64decode
+from datetime import datetime, timedelta
 from io import StringIO
 
 import pytest
 
 from sight.serve.errors import DENIED
 from sight.serve.metrics_and_logs import JsonLines, RepetitionFilter
-from sight.serve.tokens import SCOPES, TokenFile, parse_duration
+from sight.serve.tokens import PREFIX, SCOPES, TokenFile, parse_duration
 from tests.helpers.services import read_until_closed, running, serve_command
 from tests.helpers.sessions import make_stream
 
@@ -91,6 +92,22 @@ def test_a_service_without_tokens_is_closed_by_a_damaged_file(tmp_path):
         assert client.get("/healthz").status_code == 200
 
 
+def test_the_secret_text_has_256_random_bits(book):
+    texts = [book.add(["read"])[0] for _ in range(3)]
+    assert len(set(texts)) == 3
+    for text in texts:
+        prefix, secret = text[: len(PREFIX)], text[len(PREFIX) :]
+        assert prefix == PREFIX
+        assert len(urlsafe_b64decode(secret + "=")) == 32
+
+
+@pytest.mark.parametrize(("scopes", "wearers"), [([], ["*"]), (["read"], []), (["read"], [""]), (["write"], ["*"])])
+def test_a_token_needs_known_scopes_and_a_pattern(book, scopes, wearers):
+    with pytest.raises(ValueError, match="scope"):
+        book.add(scopes, wearers)
+    assert not book.path.exists()
+
+
 def test_an_expired_token_permits_nothing(client, book):
     gone, _ = book.add(["read"], lifetime=timedelta(seconds=-1))
     assert client.get("/v1/wearers", headers=bearer(gone)).json() == {"error": DENIED}
@@ -111,6 +128,17 @@ def test_rotation_keeps_the_old_token_for_the_overlap_only(client, book):
     assert client.get("/v1/wearers", headers=bearer(third)).status_code == 200
     with pytest.raises(ValueError, match="no token"):
         book.rotate("absent", overlap=timedelta(0))
+
+
+def test_rotation_ends_the_old_token_after_the_overlap_and_never_later_than_before(book):
+    hour, week = timedelta(hours=1), timedelta(days=7)
+    _, unlimited = book.add(["read"])
+    _, short = book.add(["read"], lifetime=hour)
+    for token in (unlimited, short):
+        book.rotate(token.id, overlap=week)
+    ends = {token.id: token.expires for token in book.tokens()}
+    assert datetime.fromisoformat(ends[unlimited.id]) - datetime.fromisoformat(unlimited.created) >= week
+    assert ends[short.id] == short.expires
 
 
 def test_the_commands_for_lifetimes(book):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from sight.signal import prepare
-from sight.signal.calibrate import calibrate, estimate_calibration, fit_sphere
+from sight.signal.calibrate import Calibration, calibrate, estimate_calibration, fit_sphere
 from sight.signal.nonwear import find_nonwear, is_worn
 from sight.signal.units import convert
 from tests.helpers.signals import recording
@@ -59,6 +60,24 @@ def test_unreliable_calibration_is_not_applied():
     np.testing.assert_array_equal(windows.x[0], one_side.values[:60].T)
 
 
+def test_a_fit_that_leaves_a_large_error_is_not_applied():
+    truth, seen = resting(np.ones(3), np.zeros(3))
+    stretched = np.where(np.arange(len(truth)) // 300 % 2, 1.1, 1.0)  # every second epoch at rest measures 1.1 g
+    calibration, facts = estimate_calibration(replace(seen, values=(truth.T * stretched).T))
+    assert calibration is None
+    assert (facts["calibrated"], facts["calibration_epochs"]) == (False, 60)
+    assert facts["calibration_error_after_mg"] > 10
+
+
+def test_calibration_needs_an_accelerometer():
+    turning = recording(np.zeros((600, 3)), np.arange(600) / 30, 30, unit="deg/s")
+    calibration, facts = estimate_calibration(turning)
+    assert calibration is None
+    assert facts["calibrated"] is False
+    with pytest.raises(ValueError, match="three channels of acceleration"):
+        calibrate(turning, Calibration())
+
+
 def day(seed=0, hours=5, rate=5):
     rng = np.random.default_rng(seed)
     n = hours * 3600 * rate
@@ -74,6 +93,14 @@ def test_nonwear_is_flagged_and_kept():
     assert facts["nonwear_total_s"] == 7200
     windows = prepare(day(), rate_hz=5, window_s=60, stride_s=60)
     assert len(windows) == 5 * 60
+    assert np.flatnonzero(~windows.wear).tolist() == list(range(60, 180))
+
+
+def test_nonwear_counts_from_the_clock_of_the_recording():
+    whole = day()
+    later = replace(whole, time_s=whole.time_s + 450)
+    assert find_nonwear(later)[0].tolist() == [[3600 + 450, 3 * 3600 + 450]]
+    windows = prepare(later, rate_hz=5, window_s=60, stride_s=60)
     assert np.flatnonzero(~windows.wear).tolist() == list(range(60, 180))
 
 

@@ -117,6 +117,16 @@ def test_rate_estimate_needs_two_timestamps():
         estimate_rate(np.array([1.0, 1.0]))
 
 
+def test_decreasing_timestamps_are_named():
+    with pytest.raises(ValueError, match="decreasing"):
+        estimate_rate(np.array([2.0, 1.0, 0.0]))
+
+
+def test_intervals_up_to_half_as_long_again_count_for_the_rate():
+    assert estimate_rate(np.array([0.0, 1.0, 2.0, 3.5])) == pytest.approx(3 / 3.5)
+    assert estimate_rate(np.array([0.0, 1.0, 2.0, 3.6])) == 1
+
+
 def test_irregular_timestamps_are_rejected():
     time_s = np.cumsum(np.random.default_rng(0).exponential(0.02, 3000))
     with pytest.raises(ValueError, match="no single rate"):

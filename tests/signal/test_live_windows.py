@@ -35,6 +35,17 @@ def test_windows_do_not_depend_on_the_chunks(rate_in, rate, chunk):
     assert live.facts["nan_samples"] == expected.facts["nan_samples"] == 3
 
 
+@pytest.mark.parametrize("chunk", [1, 4, 100])
+def test_a_stride_longer_than_the_window_skips_as_prepare_does(chunk):
+    whole = recording(np.arange(100.0), np.arange(100) / 10, 10)
+    windowing = {"window_s": 0.3, "stride_s": 1.1, "rate_hz": 10}
+    live, expected = Windower(rate_in_hz=10, channels=1, **windowing), prepare(whole, **windowing)
+    parts = [live.push(whole.values[i : i + chunk], whole.time_s[i : i + chunk]) for i in range(0, 100, chunk)]
+    parts.append(live.flush())
+    np.testing.assert_array_equal(np.concatenate([part.x for part in parts]), expected.x)
+    np.testing.assert_array_equal(np.concatenate([part.time_s for part in parts]), expected.time_s)
+
+
 @pytest.mark.parametrize(("rate", "length"), [(50, 30), (20, 20), (50, 1)])
 def test_a_clock_that_is_set_back_gives_the_same_windows_live_and_offline(rate, length):
     """One sample far in the future, then a clock that is set back by ten minutes."""
@@ -68,6 +79,29 @@ def test_live_calibration_equals_prepare():
     live = Windower(rate_in_hz=100, channels=3, calibration=calibration, **windowing)
     pieces = [live.push(whole.values, whole.time_s).x, live.flush().x]
     np.testing.assert_array_equal(np.concatenate(pieces), prepare(whole, calibration=calibration, **windowing).x)
+
+
+def test_live_feature_vectors_equal_prepare():
+    time_s = np.array([0, 60, 120, 420, 420, 480, 5000.0, 5060.0, 4000.0])
+    values = np.arange(18.0, dtype=np.float32).reshape(9, 2)
+    values[2, 1] = np.nan
+    expected = prepare(recording(values, time_s, 1 / 60), rate_hz=1 / 60, window_s=60, stride_s=60, max_gap_s=600)
+    for chunk in (1, 4, 9):
+        live = FeatureWindower(rate_hz=1 / 60, channels=2, max_gap_s=600)
+        parts = [live.push(values[i : i + chunk], time_s[i : i + chunk]) for i in range(0, 9, chunk)]
+        parts.append(live.flush())
+        for name in ("x", "time_s", "gap_before_s"):
+            joined = np.concatenate([getattr(part, name) for part in parts])
+            np.testing.assert_array_equal(joined, getattr(expected, name))
+    assert expected.gap_before_s.tolist() == [0, 0, 0, 0, 0, 5000 - 540, 0]
+
+
+def test_a_state_of_other_channels_is_refused():
+    options = {"rate_in_hz": 10, "rate_hz": 10, "window_s": 1, "stride_s": 1}
+    live = Windower(channels=3, **options)
+    live.push(np.zeros((5, 3)), np.arange(5) / 10)
+    with pytest.raises(ValueError, match="channels"):
+        Windower(channels=2, **options).restore(live.state())
 
 
 def test_samples_of_wrong_shape_are_rejected():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sight.signal.channels import select
-from sight.signal.quality import rest_g, saturation, warnings_for
+from sight.signal.quality import _magnitude_warnings, rest_g, saturation, warnings_for
 from sight.signal.units import convert, factor
 from tests.helpers.signals import recording
 
@@ -47,6 +47,43 @@ def test_gravity_reveals_a_wrong_unit(scale, word):
     warnings = warnings_for(recording(values, np.arange(1000) / 50, 50))
     assert len(warnings) == 1
     assert word in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("scale", "words"), [(1, []), (9.80665, ["in m/s^2?"]), (1000, ["in mg?"]), (0.01, ["in another unit?"])]
+)
+def test_the_median_magnitude_reveals_a_wrong_unit_of_a_wearer_who_never_rests(scale, words):
+    rng = np.random.default_rng(0)
+    moving = recording((np.array([0.6, 0.0, 0.8]) + rng.normal(0, 0.3, (1000, 3))) * scale, np.arange(1000) / 50, 50)
+    if scale >= 1:
+        assert rest_g(moving) is None
+        warnings = warnings_for(moving)
+    else:  # so small that every second counts as rest
+        warnings = _magnitude_warnings(moving)
+    assert len(warnings) == len(words)
+    assert all(word in warning for word, warning in zip(words, warnings, strict=True))
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1, []), (57.3, ["in deg/s?"]), (1 / 57.3, ["in rad/s?"])])
+def test_the_spread_of_rotation_reveals_a_wrong_unit(factor, words):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(500, 3))
+    turning = recording(factor * (values - values.mean(axis=0)), np.arange(500) / 50, 50, unit="rad/s")
+    card = {"channels": ("x", "y", "z"), "unit": "rad/s", "mean": [0, 0, 0], "std": [1.0, 1.0, 1.0]}
+    warnings = warnings_for(turning, card)
+    assert rest_g(turning) is None
+    assert len(warnings) == len(words)
+    assert all(word in warning for word, warning in zip(words, warnings, strict=True))
+
+
+def test_a_channel_that_varies_too_much_is_named_and_an_empty_one_is_not():
+    rng = np.random.default_rng(0)
+    values = np.array([0.6, 0.0, 0.8]) + rng.normal(0, 0.004, (1000, 3))
+    values[:, 1] *= 50
+    values[:, 2] = np.nan
+    card = {"channels": ("x", "y", "z"), "unit": "g", "mean": [0.6, 0, 0], "std": [0.01, 0.01, 0.01]}
+    (warning,) = warnings_for(recording(values, np.arange(1000) / 50, 50), card)
+    assert "Channel y varies" in warning
 
 
 def test_a_good_recording_gets_no_warning():

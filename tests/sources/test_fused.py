@@ -155,6 +155,9 @@ def test_a_session_refuses_invalid_input(tmp_path, fused, source, windows):
         session.step(windows[:2])
     with pytest.raises(ValueError, match="NaN"):
         session.step(np.full(SHAPE, np.nan))
+    for seconds in (-1, np.nan, np.inf):
+        with pytest.raises(ValueError, match="gap"):
+            session.gap(seconds)
     with pytest.raises(ValueError, match="prototypes"):
         session.restore({**before, "prototypes": np.ones((3, 2048))})
     for name, value in session.state().items():

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 import sight
+from sight import tensorfile
 from sight.base import OutputAdapter
 from sight.evaluate import run
 from sight.sources import FeatureSource, checkpoint
+from sight.sources.fused import FORMAT, FUSED, FusedSession
+from sight.sources.onnx import OnnxSource
+from sight.sources.quantise import quantise
 from sight.testing import ToySource, toy_network, toy_stream
 from sight.types import SourceStats
 from tests.helpers.commands import run_sight
@@ -63,6 +68,67 @@ def test_an_exported_model_with_wrong_tensors_is_refused(tmp_path, tensors, word
 def test_an_exported_model_whose_metadata_differ_from_its_graph_is_refused(tmp_path, change):
     with pytest.raises(ValueError, match=r"m\.onnx: .*export the model again"):
         sight.load(write_model(tmp_path / "m.onnx", **change))
+
+
+def test_incomplete_statistics_are_refused():
+    stats = {"stats.prior": np.ones(2, np.float32) / 2, "stats.count": np.array([9, 9])}
+    with pytest.raises(ValueError, match="statistics"):
+        checkpoint.unpack_stats(stats)
+    assert checkpoint.unpack_stats({}) is None
+
+
+def test_inspection_of_a_checkpoint_without_a_head_is_a_value_error(tmp_path):
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(tensorfile.pack({}, checkpoint.KEY, json.loads(small_card().to_json())))
+    with pytest.raises(ValueError, match=r"m\.safetensors: its metadata are damaged"):
+        sight.sources.inspect(path)
+
+
+FUSED_FACTS = {"method": "sight", "params": {}, "state_version": 1, "format": FORMAT}
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ("[", "damaged"),
+        ("{}", "damaged"),
+        (json.dumps(FUSED_FACTS | {"params": 3}), "damaged"),
+        (json.dumps(FUSED_FACTS | {"state_version": 99}), "99; export the model again"),
+        (json.dumps(FUSED_FACTS | {"format": 99}), "got 99"),
+    ],
+)
+def test_a_fused_graph_with_damaged_or_other_metadata_is_refused(tmp_path, facts, words):
+    path = write_model(tmp_path / "m.onnx", metadata={FUSED: facts})
+    with pytest.raises(ValueError, match=rf"m\.onnx: .*{words}"):
+        FusedSession(path)
+    with pytest.raises(ValueError, match="FusedSession"):
+        sight.load(path)
+
+
+def test_a_missing_model_file_is_named(tmp_path):
+    for read in (sight.load, OnnxSource):
+        with pytest.raises(FileNotFoundError, match=r"absent\.onnx"):
+            read(tmp_path / "absent.onnx")
+
+
+@pytest.mark.parametrize("windows", [np.zeros((0, 3, 20)), np.zeros((4, 20)), np.full((4, 3, 20), np.nan)])
+def test_quantisation_needs_finite_windows(tmp_path, windows):
+    with pytest.raises(ValueError, match="calibration windows"):
+        quantise(write_model(tmp_path / "m.onnx"), tmp_path / "int8.onnx", windows)
+    assert not (tmp_path / "int8.onnx").exists()
+
+
+def test_a_feature_source_returns_its_input_and_checks_it():
+    source = FeatureSource(WEIGHT, BIAS)
+    x = np.random.default_rng(0).normal(size=(4, WEIGHT.shape[1], 1))
+    z, p = source.encode(x)
+    np.testing.assert_allclose(z, x[:, :, 0], rtol=1e-6)
+    logits = x[:, :, 0] @ WEIGHT.T + BIAS
+    np.testing.assert_allclose(p, np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), rtol=1e-5)
+    with pytest.raises(ValueError, match="feature vectors"):
+        source.encode(x[:, :1])
+    with pytest.raises(TypeError, match="no network"):
+        source.module()
 
 
 @pytest.mark.parametrize("part", ["network", "stats"])

@@ -102,6 +102,25 @@ def test_a_store_that_fails_acknowledges_nothing(manager, model):
     assert same_events(first.events + rest.events, uninterrupted(model, values, "sight"))
 
 
+def test_a_reset_that_fails_after_the_write_is_resumed_from_the_store(manager, monkeypatch):
+    """Nobody knows whether a failed write is in the store, so the session in memory must not be used again."""
+    values = make_stream(1, 20)
+    create(manager, ["anna"])
+    send(manager, "anna", values)
+    put = manager.store.put
+
+    def fail_late(*arguments, **options):
+        put(*arguments, **options)
+        raise StoreFailed("the store failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(manager.store, "put", fail_late)
+        with pytest.raises(StoreFailed):
+            manager.reset("anna")
+    assert manager.in_memory == 0
+    assert send(manager, "anna", values).events[0].window == 0
+
+
 # --- damaged data ----------------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ import safetensors.numpy
 from sight.base import OutputAdapter
 from sight.methods.ema import EMA
 from sight.registry import method
+from sight.serve import model_catalog
 from sight.serve.errors import Conflict, Refused, UnknownModel, UnknownWearer
 from sight.serve.limits import Limits
 from sight.serve.model_catalog import Model, ModelCatalog
@@ -209,7 +210,19 @@ def test_an_export_contains_plain_files(manager, model):
     session.push(values)
     assert (state["session.adapter.prototypes"] == session.state()["adapter.prototypes"]).all()
     logged = safetensors.numpy.load(packed.read("inputs.safetensors"))
-    assert set(logged) <= {"1.values", "2.values"}
+    assert set(logged) == {"1.values", "2.values"}
+    send(manager, "anna", values[:5], time_s=np.arange(20.0, 25.0))
+    writer = ArchiveWriter(manager.export("anna"))
+    packed = zipfile.ZipFile(io.BytesIO(writer.start() + writer.finish()))
+    logged = safetensors.numpy.load(packed.read("inputs.safetensors"))
+    assert (logged["3.time_s"] == np.arange(20.0, 25.0)).all()
+    assert (logged["3.values"] == values[:5]).all()
+
+
+@pytest.mark.parametrize("name", ["snapshot_every", "keep", "resident"])
+def test_numbers_of_a_manager_are_above_zero(models, name):
+    with pytest.raises(ValueError, match=name):
+        SessionManager(models, None, **{name: 0})
 
 
 # --- models ----------------------------------------------------------------------------------------------------------
@@ -243,6 +256,13 @@ def test_unknown_and_missing_models_are_refused(models, tmp_path):
         ModelCatalog.load([tmp_path])
     with pytest.raises(ValueError, match="at least one model"):
         ModelCatalog.load([])
+
+
+def test_methods_with_many_params_share_a_bounded_number_of_templates(model, monkeypatch):
+    monkeypatch.setattr(model_catalog, "MAX_TEMPLATES", 2)
+    rates = (0.1, 0.2, 0.3, 0.1)
+    assert [model.adapter("sight", {"tau": tau}).tau for tau in rates] == list(rates)
+    assert len(model._templates) <= 2
 
 
 def test_torch_models_encode_independently_of_the_batch():
