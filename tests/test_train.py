@@ -168,6 +168,30 @@ def test_statistics_agree_with_a_loop():
     assert np.array_equal(stats.prior, source.stats.prior)
 
 
+@pytest.mark.parametrize(("encoder", "layers"), [("cnn", 3), ("mlp", 2), ("transformer", 0)])
+def test_moments_of_layers_agree_with_a_loop(encoder, layers, tmp_path):
+    windows = toy_stream(n=70)
+    x = windows.x.reshape(70, -1, 1) if encoder == "mlp" else windows.x
+    label = np.where(windows.label == 3, 2, windows.label)  # class 3 has no windows
+    source = train((x, label), CLASSES, encoder=encoder, epochs=1, rate_hz=10.0)
+    seen: dict[str, list] = {}
+    for name, layer in source.network.named_modules():
+        if isinstance(layer, torch.nn.BatchNorm1d):
+            layer.register_forward_pre_hook(lambda _, given, name=name: seen.setdefault(name, []).append(given[0][0]))
+    for window in x:
+        source.encode(window[None])
+    assert set(source.stats.norms or {}) == set(seen)
+    assert len(seen) == layers
+    for name, maps in seen.items():
+        for k in range(5):
+            own = torch.cat([m for m, y in zip(maps, label, strict=True) if y == k or not (label == k).any()], dim=1)
+            expected = torch.stack([own.mean(dim=1), own.square().mean(dim=1)])
+            np.testing.assert_allclose(source.stats.norms[name][:, k], expected, rtol=1e-4, atol=1e-5)
+    loaded = sight.load(source.save(tmp_path / "model.safetensors")).stats.norms or {}
+    assert all((loaded[name] == source.stats.norms[name]).all() for name in seen)
+    assert all(array.dtype == np.float32 for array in loaded.values())
+
+
 def norm_names(network):
     """Return the names of the parameters of norm layers: scales, and biases beside them."""
     scales = {n.rpartition(".")[0] for n, p in network.named_parameters() if p.ndim == 1 and not n.endswith("bias")}
@@ -238,3 +262,10 @@ def test_training_on_cuda():
     on_device = source.encode(windows.x)[1]
     assert (on_device.argmax(axis=1) == windows.label).mean() > 0.8
     np.testing.assert_allclose(source.to("cpu").encode(windows.x)[1], on_device, atol=1e-3)
+
+
+def test_moments_of_a_wrong_shape_or_not_finite_are_refused():
+    stats = ToySource().stats
+    for wrong in (np.zeros((2, 4, 8)), np.zeros((2, 5)), np.full((2, 5, 8), np.nan)):
+        with pytest.raises(ValueError, match="moments"):
+            dataclasses.replace(stats, norms={"layer": wrong})

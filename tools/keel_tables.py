@@ -146,16 +146,16 @@ def days() -> str:
 def sensitivity() -> str:
     """Return the effect of each hyper-parameter at 0, or at its value without effect."""
     off = {
-        "prototypes": "0.0",
-        "align": "0.0",
-        "debias": "0.0",
-        "penalty": "99.0",
-        "guard": "0.0",
-        "least": "0.0",
-        "doubt": "0.0",
-        "surprise": "0.0",
-        "temper": "1.0",
-        "rate": "0.0",
+        "prototypes": "0.00",
+        "align": "0.00",
+        "debias": "0.00",
+        "penalty": "99.00",
+        "guard": "0.00",
+        "least": "0.00",
+        "doubt": "0.00",
+        "surprise": "0.00",
+        "temper": "1.00",
+        "rate": "0.00",
     }
     found = {(row["field"], row["value"]): row for row in read("sensitivity")}
     names = ("mean", "harmed_percent", "days", "days_harmed_percent")

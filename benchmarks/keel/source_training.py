@@ -26,10 +26,11 @@ SEEDS = (0, 1, 2)
 Task = tuple[str, str, list[int], int]  # dataset, "S" or "P", positions of the source subjects, seed
 
 
-def tasks(folder: Path) -> list[Task]:
-    """Return all source models to train, the longest trainings first."""
+def tasks(folder: Path, datasets: Sequence[str] | None = None) -> list[Task]:
+    """Return all source models to train, or those of some datasets, the longest trainings first."""
     found: list[Task] = []
-    for dataset, (single, pooled) in SETTINGS.items():
+    for dataset in datasets or SETTINGS:
+        single, pooled = SETTINGS[dataset]
         subjects = json.loads((folder / f"{dataset}.json").read_text())["subjects"]
         for seed in SEEDS:
             found += [(dataset, "P", list(group), seed) for group in pooled]
@@ -47,24 +48,26 @@ def read_dataset(folder: Path, name: str) -> tuple[dict, np.ndarray, np.ndarray]
 
 
 def train_source(task: Task, folder: Path, **options: Any) -> tuple[Any, np.ndarray]:
-    """Train the source model of a task on CUDA, and return it with the indices of its training windows."""
+    """Train the source model of a task, by default on CUDA; return it with the indices of its training windows."""
     from sight.train import train
 
     dataset, kind, subjects, seed = task
     facts, x, y = read_dataset(folder, dataset)
     edges = np.r_[0, np.cumsum(facts["counts"])]
     rows = np.concatenate([np.arange(edges[i], edges[i + 1]) for i in subjects])
+    defaults: dict[str, Any] = {
+        "encoder": "mlp" if dataset == "extrasensory" else "cnn",
+        "epochs": 33 if kind == "P" else 100,
+        "batch": 256 if len(rows) > 8000 else 64,
+        "device": "cuda",
+    }
     source = train(
         (x[rows], y[rows]),
         facts["classes"],
-        encoder="mlp" if dataset == "extrasensory" else "cnn",
-        epochs=33 if kind == "P" else 100,
-        batch=256 if len(rows) > 8000 else 64,
         seed=seed,
-        device="cuda",
         rate_hz=facts["rate_hz"],
         dataset=dataset,
-        **options,
+        **(defaults | options),
     )
     return source, rows
 

@@ -25,6 +25,7 @@ TABLES: dict[str, dict[str, str]] = {
         "sticky-learned": "sight.methods.sticky:StickyLearned",
         "sight": "sight.methods.sight:SIGHT",
         "keel": "sight.methods.keel:Keel",
+        "keel-norm": "sight.methods.keel_norm:KeelNorm",
         "tent": "sight.methods.tent:TENT",
         "note": "sight.methods.note:NOTE",
         "sar": "sight.methods.sar:SAR",
@@ -112,7 +113,7 @@ def supporting(capability: str) -> tuple[str, ...]:
     Examples
     --------
     >>> supporting("change_trace")
-    ('keel',)
+    ('keel', 'keel-norm')
     """
     able = []
     for name in names("methods"):

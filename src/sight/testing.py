@@ -121,6 +121,7 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
     """
     import torch
 
+    from sight.sources.source_stats import compute_stats
     from sight.sources.torch import TorchSource
 
     toy = ToySource(classes=classes)
@@ -150,4 +151,6 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
         mean=(0.0,) * 3,
         std=(1.0,) * 3,
     )
-    return TorchSource(network, classes=toy.classes, card=card)
+    source = TorchSource(network, classes=toy.classes, card=card)
+    source.stats = compute_stats(source, x.numpy(), label)
+    return source

@@ -134,12 +134,17 @@ class SourceStats:
         Mean feature of each class, (K, D); the overall mean for a class without windows.
     count
         Number of windows.
+    norms
+        Mean and mean square over windows and time of the input of each batch normalisation, by the layer's name and for
+        each class, (2, K, C); the overall moments for a class without windows. None if they were not computed or the
+        network has no such layer.
     """
 
     prior: Array
     feature_mean: Array
     class_means: Array
     count: int = 0
+    norms: Mapping[str, Array] | None = None
 
     def __post_init__(self) -> None:
         shape = np.shape(self.class_means)
@@ -154,6 +159,12 @@ class SourceStats:
                 raise ValueError(f"SourceStats: expected finite numbers as {name}, got others; train the model again.")
         if (np.asarray(self.prior) < 0).any():
             raise ValueError("SourceStats: expected shares of classes as prior, got negative ones.")
+        for name, moments in (self.norms or {}).items():
+            if np.ndim(moments) != 3 or np.shape(moments)[:2] != (2, shape[0]) or not np.isfinite(moments).all():
+                raise ValueError(
+                    f"SourceStats: expected finite moments (2, {shape[0]}, C) of layer {name!r}, got others of shape "
+                    f"{np.shape(moments)}; compute them again."
+                )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

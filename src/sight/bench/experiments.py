@@ -29,6 +29,7 @@ SPELLING = {
     "coa-har": "COA-HAR",
     "sight": "SIGHT",
     "keel": "Keel",
+    "keel-norm": "Keel, norm",
     "ema": "EMA",
     "sticky": "Sticky",
     "sticky-learned": "Sticky, learned",

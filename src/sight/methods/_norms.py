@@ -6,6 +6,7 @@ parameter names, so that a stored network still loads. LayerNorm and GroupNorm h
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
@@ -69,6 +70,25 @@ class StatsNorm(nn.Module):
         return y if self.weight is None else y * _column(self.weight, x) + _column(self.bias, x)
 
 
+class RecordingNorm(StatsNorm):
+    """Batch normalisation as trained that keeps the moments of its last input.
+
+    Attributes
+    ----------
+    moments
+        Mean and mean square over time of each window, (2, B, C).
+    """
+
+    moments: Tensor = torch.empty(2, 0, 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise (B, C), (B, C, T) or more axes."""
+        time = tuple(range(3, x.ndim + 1))
+        pair = torch.stack((x, x * x))
+        self.moments = pair.mean(dim=time) if time else pair
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+
+
 class InstanceAwareNorm(StatsNorm):
     """NOTE's instance-aware batch normalisation: stored statistics, corrected for windows that are far from them.
 
@@ -123,6 +143,16 @@ def replace_batch_norms(network: nn.Module, make: Callable[[_BatchNorm], nn.Modu
     for parent, name, layer in layers:
         setattr(parent, name, make(layer))
     return len(layers)
+
+
+def recording_copy(network: nn.Module) -> tuple[nn.Module, dict[str, RecordingNorm]]:
+    """Return a copy of a network whose batch normalisations record moments, and these layers by name.
+
+    The copy has its own statistics and shares the parameters, which must not be changed.
+    """
+    shared = copy.deepcopy(network, {id(parameter): parameter for parameter in network.parameters()}).eval()
+    replace_batch_norms(shared, RecordingNorm)
+    return shared, {name: layer for name, layer in shared.named_modules() if isinstance(layer, RecordingNorm)}
 
 
 def norm_layers(network: nn.Module) -> dict[str, nn.Module]:

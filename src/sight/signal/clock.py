@@ -3,8 +3,9 @@
 A gap is a pause longer than `max_gap_s`. Smaller irregularities are not gaps: timestamps that jump by a few
 milliseconds, bursts of samples sent too fast, single lost samples. `sight.signal.resample` evens those out.
 
-Samples before the latest one are dropped, because most of them are late or repeated. If they go on steadily, the clock
-of the sensor was set back, or one timestamp was far in the future: a new stretch then starts at the earlier time.
+Samples before the latest one are dropped, because most of them are late or repeated. If they go on steadily where no
+sample can be a repeated one, a new stretch starts: before the first sample of all, if the clock of the sensor was set
+back, and in the latest gap, if one timestamp far in the future had opened it.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ COUNTERS = ("samples", "duplicate_samples", "backward_samples", "nan_samples")
 class Clock(Stateful):
     """Filter that drops non-finite samples and timestamps that do not increase, and marks where a stretch begins.
 
-    A stretch begins after a gap, and where samples before the latest one have gone on for `RESTART_S`. Causal without
-    delay: whether a sample is kept depends only on the samples before it.
+    A stretch begins after a gap, and where samples before the first one, or in the latest gap, have gone on for
+    `RESTART_S`. Causal without delay: whether a sample is kept depends only on the samples before it.
 
     Examples
     --------
@@ -44,13 +45,14 @@ class Clock(Stateful):
     ([True, True, False, True], [True, False, True])
     """
 
-    added: ClassVar[tuple[str, ...]] = ("earlier",)
+    added: ClassVar[tuple[str, ...]] = ("earlier", "bounds")
 
     def __init__(self, max_gap_s: float = MAX_GAP_S) -> None:
         self.max_gap_s = max_gap_s
         self.last_s_ = -np.inf
         self.counts_ = np.zeros(len(COUNTERS), np.int64)
         self.earlier_ = np.zeros(3)  # steady samples before the latest one: number, first and last time
+        self.bounds_ = np.array([np.inf, -np.inf, np.inf])  # first time of all; start and end of the latest gap
 
     @property
     def facts(self) -> dict[str, int]:
@@ -66,32 +68,37 @@ class Clock(Stateful):
         """Return which samples are kept, (n,) bool, and which of those start a stretch, (kept,) bool."""
         # Fast path: nearly every live chunk is finite and in order.
         if len(time_s) and _all_finite(values) and _all_finite(time_s):
-            step = time_s - np.concatenate(([self.last_s_], time_s[:-1]))
+            before = np.concatenate(([self.last_s_], time_s[:-1]))
+            step = time_s - before
             if step.min() > 0:
+                self._note_gap(before, time_s)
                 self.counts_[0] += len(step)
                 self.last_s_ = float(time_s[-1])
                 self.earlier_[0] = 0
                 return np.ones(len(step), bool), step > self.max_gap_s
-        before = self.last_s_
+        latest = self.last_s_
         moments = np.where(np.isfinite(values).all(axis=1) & np.isfinite(time_s), time_s, np.nan)
         keep = np.zeros(len(moments), bool)
         for start in range(0, len(moments), PIECE):
             at, stop = start, min(start + PIECE, len(moments))
             while at < stop:
                 at += self._filter(moments[at:stop], keep[at:stop])
-        return keep, _begins(np.concatenate(([before], time_s[keep])), self.max_gap_s)
+        return keep, _begins(np.concatenate(([latest], time_s[keep])), self.max_gap_s)
 
     def _filter(self, moments: Array, keep: Array) -> int:
         """Set which samples are kept, NaN marking unusable ones; return how many were examined, up to a restart."""
         latest = np.fmax.accumulate(np.concatenate(([self.last_s_], moments)))
         ahead, same = moments > latest[:-1], moments == latest[:-1]
-        passed, seen, end = np.cumsum(ahead), 0, len(moments)
+        passed, seen, noted, end = np.cumsum(ahead), 0, 0, len(moments)
         for i in np.flatnonzero(moments < latest[:-1]).tolist():
             if passed[i] > seen:
                 self.earlier_[0], seen = 0, passed[i]
+                self._note_gap(latest[noted:i], moments[noted:i])
+                noted = i
             if self._is_restart(float(moments[i])):
                 end = i
                 break
+        self._note_gap(latest[noted:end], moments[noted:end])
         if end == len(moments) and passed[-1] > seen:
             self.earlier_[0] = 0
         keep[:end] = ahead[:end]
@@ -102,11 +109,25 @@ class Clock(Stateful):
             keep[end] = True
             self.counts_[0] += 1
             self.last_s_, self.earlier_[0] = float(moments[end]), 0
+            if self.last_s_ < self.bounds_[0]:
+                self.bounds_[:2] = self.last_s_, -np.inf
+            self.bounds_[2] = self.last_s_
         return end + 1
+
+    def _note_gap(self, before: Array, moments: Array) -> None:
+        """Store the latest gap between samples and the latest time before each of them."""
+        found = np.flatnonzero(moments - before > self.max_gap_s)
+        if len(found):
+            self.bounds_[1:] = before[found[-1]], moments[found[-1]]
+            self.bounds_[0] = min(self.bounds_[0], moments[found[0]])
 
     def _is_restart(self, moment: float) -> bool:
         """Count a sample before the latest one; return whether a new stretch starts with it."""
         count, first, last = self.earlier_.tolist()
+        start, gap_from, gap_to = self.bounds_.tolist()
+        if not (moment < start or gap_from < moment < gap_to):
+            self.earlier_[0] = 0
+            return False
         if count and abs(moment - last) <= self.max_gap_s:
             count, last = count + 1, max(last, moment)
         else:

@@ -106,10 +106,10 @@ class OnnxSource:
             )
 
     def module(self) -> NoReturn:
-        """Raise TypeError: an exported graph has no gradients."""
+        """Raise TypeError: an exported graph has no network to adapt."""
         raise TypeError(
-            "An ONNX source has no network to adapt by gradients; load the checkpoint it was exported from "
-            "(sight.load of the .safetensors file), or choose a method that needs no gradient."
+            "An ONNX source has no network to adapt; load the checkpoint it was exported from (sight.load of the "
+            ".safetensors file), or choose a method that works on features, such as keel."
         )
 
 

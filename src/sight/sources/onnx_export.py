@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,12 @@ def window_shape(source: TorchSource, shape: tuple[int, int] | None) -> tuple[in
 
 
 def serialise(model: Any, source: TorchSource, extra: Mapping[str, str] | None = None) -> bytes:
-    """Return an ONNX model as bytes, with classes, head, statistics, card and `extra` texts in its metadata."""
-    tensors = {"head.weight": source.weight, "head.bias": source.bias} | pack_stats(source.stats)
+    """Return an ONNX model as bytes, with classes, head, statistics, card and `extra` texts in its metadata.
+
+    Moments of layers are left out, because only methods that need the torch network use them.
+    """
+    stats = replace(source.stats, norms=None) if source.stats else None
+    tensors = {"head.weight": source.weight, "head.bias": source.bias} | pack_stats(stats)
     metadata = {
         CLASSES: json.dumps(source.classes),
         TENSORS: base64.b64encode(safetensors.numpy.save(tensors)).decode("ascii"),

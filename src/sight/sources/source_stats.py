@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -10,8 +11,8 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from sight.methods._norms import StatsNorm, norm_parameters, replace_batch_norms
-from sight.sources.torch import TorchSource
+from sight.methods._norms import StatsNorm, norm_parameters, recording_copy, replace_batch_norms
+from sight.sources.torch import BATCH, TorchSource
 from sight.types import Array, SourceStats
 
 #: Maximum number of windows for the Fisher information, and windows of a batch; both are EATA's.
@@ -19,18 +20,41 @@ FISHER_WINDOWS, FISHER_BATCH = 2_000, 64
 
 
 def compute_stats(source: TorchSource, x: Array, y: Array) -> SourceStats:
-    """Return class frequencies and mean features of labelled windows (N, C, T) with labels (N,)."""
+    """Return class frequencies, mean features and moments of layers of labelled windows (N, C, T) with labels (N,)."""
     z = source.encode(x)[0].astype(np.float64)
     one_hot = np.eye(len(source.classes))[y]  # (N, K)
     count = one_hot.sum(axis=0)
-    feature_mean = z.mean(axis=0)
-    class_means = np.where(count[:, None] > 0, one_hot.T @ z / np.maximum(count, 1)[:, None], feature_mean)
     return SourceStats(
         prior=(count / count.sum()).astype(np.float32),
-        feature_mean=feature_mean.astype(np.float32),
-        class_means=class_means.astype(np.float32),
+        feature_mean=z.mean(axis=0).astype(np.float32),
+        class_means=_class_means(one_hot.T @ z, count),
         count=len(y),
+        norms=_class_moments(source, x, one_hot) or None,
     )
+
+
+@torch.inference_mode()
+def _class_moments(source: TorchSource, x: Array, one_hot: Array) -> dict[str, Array]:
+    """Return mean and mean square of the input of each batch normalisation per class, (2, K, C) by name."""
+    network, layers = recording_copy(source.network)
+    sums: dict[str, Array] = {}
+    for first in range(0, len(x) if layers else 0, BATCH):
+        rows = slice(first, first + BATCH)
+        batch = torch.from_numpy(np.array(x[rows], dtype=np.float32)).to(source.device)
+        cast(Any, network).features(batch)
+        for name, layer in layers.items():
+            # A layer that is not used, or whose first axis is not windows, has no moments per class.
+            if layer.moments.shape[1] == len(batch):
+                moments = layer.moments.double().cpu().numpy()  # (2, B, C)
+                sums[name] = sums.get(name, 0) + one_hot[rows].T @ moments
+    return {name: _class_means(total, one_hot.sum(axis=0)) for name, total in sums.items()}
+
+
+def _class_means(sums: Array, count: Array) -> Array:
+    """Return means (..., K, D) from sums over `count` windows of each class; the overall mean for an empty class."""
+    overall = sums.sum(axis=-2, keepdims=True) / count.sum()
+    means: Array = np.where(count[:, None] > 0, sums / np.maximum(count, 1)[:, None], overall)
+    return means.astype(np.float32)
 
 
 def fisher_information(source: TorchSource, x: Array, *, seed: int = 0) -> dict[str, Array]:
