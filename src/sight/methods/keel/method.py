@@ -86,7 +86,7 @@ class Keel(CompiledAdapter):
     >>> import numpy as np, sight
     >>> p = np.array([[0.9, 0.1], [0.4, 0.6]])
     >>> sight.refine(np.ones((2, 3)), p, np.eye(2, 3), method="keel").round(3).tolist()
-    [[0.9, 0.1], [0.799, 0.201]]
+    [[0.9, 0.1], [0.8, 0.2]]
 
     References
     ----------
