@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["FeatureSource", "inspect", "load", "wrap"]
 
 
-def load(path: str | Path) -> Source:
-    """Load a source model from a checkpoint (.safetensors, requires torch) or an exported file (.onnx)."""
+def load(path: str | Path, *, threads: int = 1) -> Source:
+    """Load a source model from a checkpoint (.safetensors, requires torch) or an exported file (.onnx).
+
+    `threads` encode batches of windows of an exported model; predictions do not depend on it.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no model file {path}; check the path.")
@@ -27,7 +30,7 @@ def load(path: str | Path) -> Source:
     if suffix == ".onnx":
         from sight.sources.onnx import OnnxSource
 
-        return OnnxSource(path)
+        return OnnxSource(path, threads)
     if suffix == ".safetensors":
         return _import_torch_module("torch").TorchSource.load(path)  # type: ignore[no-any-return]
     hint = "load it with torch and use sight.wrap(model)" if suffix in (".pt", ".pth", ".ckpt") else "check the path"
