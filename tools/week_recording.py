@@ -1,7 +1,7 @@
 """Writes a week of a wrist device at 100 Hz, made of real WISDM segments of one subject: ``week.parquet``.
 
-``SIGHT_DATA=... python -m tools.week_recording OUT/`` writes the recording and ``diary.csv``, the activity of each bout.
-The week begins on a Tuesday morning in Berlin and contains the change to summer time, nights with and without the
+``SIGHT_DATA=... python -m tools.week_recording OUT/`` writes the recording, and ``diary.csv`` with the activity of each
+bout. The week begins on a Tuesday morning in Berlin and contains the change to summer time, nights with and without the
 device, a weekend, an afternoon without the device and a morning without data. Bouts repeat the recorded segments of
 their activity, so the week shows how reports look and not how well a model works on free living.
 """
@@ -12,6 +12,7 @@ import argparse
 import csv
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -79,7 +80,7 @@ def plan(seed: int = 0) -> Iterator[tuple[float, float, str]]:
 def _without_overlaps(day: datetime, bouts: list[tuple[float, float, str]]) -> Iterator[tuple[float, float, str]]:
     """Yield the bouts of a day in time order; earlier entries of the list have precedence."""
     edges = sorted({edge for a, b, _ in bouts for edge in (a, b)})
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         activity = next(name for a, b, name in bouts if a <= low and high <= b)
         start, end = (_elapsed(day + timedelta(hours=hour)) for hour in (low, high))
         start, end = max(start, 0.0), min(end, DAYS * 86400.0)

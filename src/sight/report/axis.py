@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +51,7 @@ class Axis:
         changes = _clock_changes(summary)
         knots = sorted({origin, end, *long.ravel().tolist(), *(c for c in changes if not _inside(c, long))})
         pieces, unit = [], 0.0
-        for low, high in zip(knots, knots[1:], strict=False):
+        for low, high in pairwise(knots):
             width = (SHORTENED * recorded_s if _inside((low + high) / 2, long) else high - low) / unit_s
             pieces.append(Piece(unit, _clock_seconds(summary, low), (high - low) / max(width, 1e-9)))
             unit += width
@@ -81,9 +82,12 @@ class Axis:
             if piece.slope > 1.5 * self.unit_s:
                 continue
             last = piece.clock_s + (end - piece.unit) * piece.slope
-            moments = np.arange(np.ceil(piece.clock_s / step) * step, last + 1e-6, step)
+            rounding = 1e-6 if piece is self.pieces[-1] else -1e-6  # the next piece begins where this one ends
+            moments = np.arange(np.ceil(piece.clock_s / step) * step, last + rounding, step)
             units = piece.unit + (moments - piece.clock_s) / piece.slope
-            found += [(u / self.span, self._label(m, step)) for u, m in zip(units.tolist(), moments.tolist(), strict=True)]
+            found += [
+                (u / self.span, self._label(m, step)) for u, m in zip(units.tolist(), moments.tolist(), strict=True)
+            ]
         return found
 
     def _label(self, moment: float, step: float) -> str:

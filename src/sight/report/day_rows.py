@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -43,9 +42,27 @@ def average_day(summary: ResultSummary, grid: DayGrid) -> Html:
     shares = seconds / np.maximum(total, 1)
     label = f"Share of each class by time of day, mean of {_count(int(grid.valid.sum()), 'valid day')}"
     marks = [tag("span", f"{level} %", style=f"bottom:{level}%") for level in (0, 50, 100)]
-    field = tag("div", tag("div", *marks, class_="levels", aria_hidden="true"), _drawing(summary, shares, label))
-    row = tag("div", tag("div", "", class_="name"), field, class_="day average", data_name="Average day")
-    return tag("div", row, _axis(summary), class_="days", data_bins=BINS // JOINED)
+    levels = tag("div", *marks, class_="levels", aria_hidden="true")
+    names = tag("div", *_names(summary, shares), class_="names", aria_hidden="true")
+    field = tag("div", levels, _drawing(summary, shares, label), names, class_="field")
+    sides = [tag("div", "", class_=kind) for kind in ("name", "worn")]
+    row = tag("div", sides[0], field, sides[1], class_="day average", data_name="Average day")
+    return tag("div", row, _axis(summary), legend(summary, grid), class_="days", data_bins=BINS // JOINED)
+
+
+def _names(summary: ResultSummary, shares: Array) -> Iterator[Html]:
+    """Yield the name of each class where its area is large enough: 15 % or more for four hours."""
+    order = stack_order(summary.classes)
+    top = np.cumsum(shares[order], axis=0)
+    wide = 4 * 3600 // (JOINED * BIN_S)
+    for place, k in enumerate(order):
+        thickness = np.lib.stride_tricks.sliding_window_view(shares[k], wide).min(axis=1)
+        best = int(thickness.argmax())
+        if thickness[best] >= 0.15:
+            column = best + wide // 2
+            middle = 100 * float(top[place, column] - shares[k, column] / 2)
+            left = 100 * column / shares.shape[1]
+            yield tag("span", summary.classes[k], style=f"left:{left:.1f}%;bottom:{middle:.1f}%")
 
 
 def legend(summary: ResultSummary, grid: DayGrid | None = None) -> Html:
@@ -71,10 +88,10 @@ def _row(summary: ResultSummary, grid: DayGrid, d: int) -> Html:
     name = day_name(day)
     worn = f"{row['wear_h']:.1f} h worn"
     flags = [] if row["valid"] else [tag("span", "not valid", class_="flag")]
-    clock_change = _clock_change(day)
-    if clock_change:
-        flags.append(tag("span", clock_change, class_="flag", title="Clocks changed on this day."))
-    label = f"{name}, {worn}{'' if row['valid'] else ', not valid'}: {_main_classes(summary, row, grid.seconds[d])}"
+    hours = round((day.end_s - day.start_s) / 3600, 1)
+    if hours != 24:
+        flags.append(tag("span", f"{hours:g}-hour day", class_="flag", title="The clocks changed on this day."))
+    label = f"{name}, {worn}{'' if row['valid'] else ', not valid'}: {_main_classes(summary, grid.seconds[d])}"
     weekend = day.date is not None and day.date.weekday() >= 5
     kinds = ["day", *(["weekend"] if weekend else []), *([] if row["valid"] else ["invalid"])]
     return tag(
@@ -92,12 +109,7 @@ def day_name(day: Day) -> str:
     return f"Day {day.number}" if day.date is None else f"{day.date:%a} {day.date.day} {day.date:%b}"
 
 
-def _clock_change(day: Day) -> str | None:
-    hours = round((day.end_s - day.start_s) / 3600, 1)
-    return None if hours == 24 else f"{hours:g}-hour day"
-
-
-def _main_classes(summary: ResultSummary, row: Mapping[str, Any], seconds: Array) -> str:
+def _main_classes(summary: ResultSummary, seconds: Array) -> str:
     hours = seconds[:-1].sum(axis=1) / 3600
     order = [k for k in np.argsort(-hours).tolist()[:4] if hours[k] > 1 / 60]
     return ", ".join(f"{hours_text(hours[k])} {summary.classes[k]}" for k in order) or "no worn time"
@@ -145,15 +157,11 @@ def _axis(summary: ResultSummary) -> Html:
     clock = summary.result.windows.start is not None
     ticks = [
         tag("span", f"{hour:02d}" if clock else f"{hour} h", style=f"left:{100 * hour / 24:.3f}%", class_=kind)
-        for hour, kind in _hours()
+        for hour, kind in ((hour, None if hour % 6 == 0 else "minor") for hour in range(0, 25, 3))
     ]
     field = tag("div", *ticks, class_="hours")
-    return tag("div", tag("div", "", class_="name"), field, tag("div", "", class_="worn"), class_="day scale", aria_hidden="true")
-
-
-def _hours() -> Iterator[tuple[int, str | None]]:
-    for hour in range(0, 25, 3):
-        yield hour, None if hour % 6 == 0 else "minor"
+    sides = [tag("div", "", class_=kind) for kind in ("name", "worn")]
+    return tag("div", sides[0], field, sides[1], class_="day scale", aria_hidden="true")
 
 
 def _count(number: int, noun: str) -> str:

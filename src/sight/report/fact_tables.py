@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from sight.report.html import Html, duration, figure, join, percent, scrolling, size, tag
-from sight.tables import ResultSummary
 from sight.report.score_table import Row
 from sight.segments import find_segments
+from sight.tables import ResultSummary
 
 
 def recording_figures(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Html:

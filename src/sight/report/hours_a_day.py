@@ -22,10 +22,10 @@ def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
     for k in sorted(range(len(summary.classes)), key=lambda k: -mean[k]):
         if not hours[:, k].any():
             continue
-        dots = [
-            tag("i", class_="dot" if good else "dot open", style=f"left:{100 * value / top:.2f}%", title=f"{day_name(day)}: {hours_text(value)}")
-            for day, value, good in zip(grid.days, hours[:, k].tolist(), valid.tolist(), strict=True)
-        ]
+        dots = []
+        for day, value, good in zip(grid.days, hours[:, k].tolist(), valid.tolist(), strict=True):
+            place, title = f"left:{100 * value / top:.2f}%", f"{day_name(day)}: {hours_text(value)}"
+            dots.append(tag("i", class_="dot" if good else "dot open", style=place, title=title))
         bar = tag("i", class_=f"bar k{k}", style=f"width:{100 * mean[k] / top:.2f}%")
         low, high = (hours_text(f(hours[valid, k])) for f in (np.min, np.max))
         cells = [tag("th", tag("i", class_=f"swatch k{k}"), tag("span", summary.classes[k]), scope="row")]
@@ -35,13 +35,12 @@ def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
         rows.append(tag("tr", *cells))
     ticks = [tag("span", f"{value:g} h", style=f"left:{100 * value / top:.2f}%") for value in _ticks(top)]
     heads = [
-        tag("th", "Class", scope="col"),
+        header("Class"),
         tag("th", tag("div", *ticks, class_="strip scale"), scope="col", aria_label="Hours a day"),
-        tag("th", "Mean", scope="col", class_="number"),
+        header("Mean", number=True),
         tag("th", "Range", scope="col", class_="number range"),
     ]
-    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="perday")
-    return tag("div", table, class_="scroll", role="region", aria_label="Hours a day", tabindex=0)
+    return table(heads, rows, label="Hours a day", class_="perday")
 
 
 def _round_up(hours: float) -> float:

@@ -128,8 +128,8 @@
       pieces.forEach(([first, clock, slope], i) => {
         const low = Math.max(from, first), high = Math.min(from + width, pieces[i + 1]?.[0] ?? span);
         if (slope > 1.5 * unit || high <= low) return; // a shortened gap has no ticks
-        const end = clock + (high - first) * slope;
-        for (let at = Math.ceil((clock + (low - first) * slope) / step) * step; at <= end + 1e-6; at += step) {
+        const end = clock + (high - first) * slope + (i === pieces.length - 1 ? 1e-6 : -1e-6);
+        for (let at = Math.ceil((clock + (low - first) * slope) / step) * step; at <= end; at += step) {
           const node = make("span", label(at, step, false));
           const share = (first + (at - clock) / slope - from) / width;
           node.style.left = `${100 * share}%`;
@@ -156,8 +156,9 @@
     function drawChanges() {
       const runs = bands.at(-1).runs;
       const seen = runs.filter(([x, , k], i) => i > 0 && k !== runs[i - 1][2] && x >= from && x <= from + width);
-      const thin = new Map(seen.map(([x]) => [Math.floor((1500 * (x - from)) / width), x]));
-      changeMarks?.setAttribute("d", [...thin.values()].map((x) => `M${x} 0v9`).join(""));
+      // Ticks that would touch each other show nothing.
+      const drawn = seen.length <= 300 ? seen : [];
+      changeMarks?.setAttribute("d", drawn.map(([x]) => `M${x} 0v9`).join(""));
     }
 
     const actions = {
