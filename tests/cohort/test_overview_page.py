@@ -12,6 +12,7 @@ from sight.cohort.overview_list import Scale, common_scale
 from sight.cohort.overview_page import write_overview
 from sight.cohort.recording_page import write_recording_pages
 from sight.cohort.results_folder import ResultsFolder
+from sight.tables import NONWEAR_COLUMNS
 from tests.helpers.cohorts import READABLE
 
 VISIBLE = "[...document.querySelectorAll('#list li:not([hidden]) b')].map((node) => node.textContent)"
@@ -92,14 +93,17 @@ def test_a_flag_of_all_recordings_is_stated_once(opened, cohort, tmp_path):
 def test_participants_are_shown_searched_and_sorted(opened, cohort, tmp_path):
     shutil.copytree(cohort, tmp_path / "out")
     folder = ResultsFolder(tmp_path / "out")
-    table = pd.read_parquet(folder.summary / "recordings.parquet")
-    table["age"], table["site"] = [70, 9, None, 50, 8], ["Bonn", "Oslo", "Oslo", None, "Bonn"]
-    table.to_parquet(folder.summary / "recordings.parquet", index=False)
-    folder.write_json(folder.metadata, folder.read_metadata() | {"participants": ["age", "site"]})
+    people = pd.DataFrame(
+        {"recording": READABLE, "age": [70, 9, None, 50, 8], "site": ["Bonn", "Oslo", "Oslo", None, "Bonn"]}
+    )
+    people.assign(valid_days=[1, 5, 2, 3, 0]).to_parquet(folder.summary / "summary.parquet", index=False)
+    people.assign(**dict.fromkeys(NONWEAR_COLUMNS, 0)).to_parquet(folder.summary / "nonwear.parquet", index=False)
     write_overview(folder, READABLE, [])
     page = opened(tmp_path / "out/overview.html")
     page.select_option("#order", label="age")
     assert page.evaluate(VISIBLE) == ["P1", "site-P3", "P2", "site-P4", "P5"]  # a missing age comes last
+    page.select_option("#order", label="valid days")
+    assert page.evaluate(VISIBLE) == ["P2", "site-P3", "P5", "P1", "site-P4"]
     page.fill("#name", "oslo")
     assert sorted(page.evaluate(VISIBLE)) == ["P2", "P5"]
 

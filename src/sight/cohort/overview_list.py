@@ -31,6 +31,7 @@ ORDERS = {
     "name": "name",
     "recorded": "recorded time",
     "wear": "worn time",
+    "valid": "valid days",
     "share": "share worn",
     "changed": "predictions changed",
     "uncertain": "low confidence",
@@ -119,7 +120,8 @@ def _tools(rows: Sequence[Row], of_all: Sequence[str], columns: Sequence[str]) -
     flags += [
         tag("option", f"{flag.replace('_', ' ')}: {FLAG_TEXTS[flag]}", value=flag) for flag in FLAGS if flag in used
     ]
-    orders = [tag("option", text, value=key) for key, text in ORDERS.items()]
+    known = [key for key in ORDERS if key != "valid" or rows[0].get("valid_days") is not None]
+    orders = [tag("option", ORDERS[key], value=key) for key in known]
     orders += [tag("option", column, value=f"p{i}") for i, column in enumerate(columns)]
     return tag(
         "form",
@@ -162,14 +164,16 @@ def _line(
     own = [flag for flag in row["flags"].split() if flag not in of_all]
     flags = [tag("span", flag.replace("_", " "), class_="flag", title=FLAG_TEXTS[flag]) for flag in own]
     title = tag("a", name, href=f"pages/{quote(name)}.html") if folder.page(name).is_file() else name
-    person = [f"{column} {row[column]}" for column in columns if row[column] is not None]
+    days = row.get("valid_days")
+    about = [str(row["first_date"] or ""), "" if days is None else f"{days} valid day{'' if days == 1 else 's'}"]
+    about += [f"{column} {row[column]}" for column in columns if row[column] is not None]
     warnings = facts[name]["stream"]["facts"].get("warnings", ())
     return tag(
         "li",
         tag(
             "div",
             tag("b", title),
-            tag("span", join([part for part in (str(row["first_date"] or ""), *person) if part], " · "), class_="soft"),
+            tag("span", join(filter(None, about), " · "), class_="soft"),
             *(tag("span", warning, class_="warning") for warning in warnings),
             class_="recording",
         ),
@@ -180,6 +184,7 @@ def _line(
         data_flags=" ".join(own),
         data_flagged=len(own),
         data_recorded=row["recorded_hours"],
+        data_valid=days,
         data_wear=row["wear_hours"],
         data_share=f"{share:.4f}",
         data_changed=row["changed_share"],

@@ -12,6 +12,7 @@ from sight.cohort.results_folder import Failure, ResultsFolder
 from sight.report.document import html_document
 from sight.report.html import Html, duration, figure, join, percent, tag
 from sight.report.palette import class_colours, stylesheet
+from sight.tables import NONWEAR_COLUMNS
 
 #: Recordings on one page; a larger cohort has several pages.
 PAGE_SIZE = 5000
@@ -25,7 +26,7 @@ def write_overview(folder: ResultsFolder, names: Sequence[str], failures: Sequen
     assets = files("sight.cohort") / "assets"
     style = (assets / "overview.css").read_text("utf-8") + stylesheet(class_colours(metadata["classes"]))
     script = (assets / "overview.js").read_text("utf-8")
-    columns = [column for column in metadata.get("participants", ()) if rows and column in rows[0]]
+    columns = _join_subjects(folder, rows)
     pages = [_page_name(number) for number in range(max(1, -(-len(rows) // PAGE_SIZE)))]
     for number, page in enumerate(pages):
         listed = rows[PAGE_SIZE * number : PAGE_SIZE * (number + 1)]
@@ -44,6 +45,22 @@ def _read_table(folder: ResultsFolder, name: str) -> list[Row]:
 
     rows: list[Row] = pq.read_table(folder.summary / f"{name}.parquet").to_pylist()
     return rows
+
+
+def _join_subjects(folder: ResultsFolder, rows: Sequence[Row]) -> list[str]:
+    """Add valid days and the columns of participants to rows of recordings; return the names of these columns."""
+    import pyarrow.parquet as pq
+
+    # Participants are joined to all tables; of these, `nonwear` has no columns that depend on the classes.
+    summary, joined = (folder.summary / f"{name}.parquet" for name in ("summary", "nonwear"))
+    if not rows or not (summary.is_file() and joined.is_file()):
+        return []
+    columns = [name for name in pq.read_schema(joined).names if name not in ("recording", *NONWEAR_COLUMNS)]
+    kept = pq.read_table(summary, columns=["recording", "valid_days", *columns]).to_pylist()
+    subjects = {row["recording"]: row for row in kept}
+    for row in rows:
+        row.update(subjects.get(row["recording"], dict.fromkeys(columns)))
+    return columns
 
 
 def _page_name(number: int) -> str:

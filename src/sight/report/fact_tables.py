@@ -24,7 +24,7 @@ def recording_figures(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]
     ]
     if len(daily) > 1:
         valid, complete = (sum(bool(row[key]) for row in daily) for key in ("valid", "complete"))
-        note = f"worn for {summary.rules.valid_day_h:g} h or more; {complete} of {len(daily)} recorded to the full"
+        note = f"worn for {summary.rules.valid_day_h:g} h or more; {complete} of {len(daily)} recorded in full"
         cards.append(("Valid days", f"{valid} of {len(daily)}", note))
     if "enmo_mg" in summary.intensity:
         enmo = summary.intensity["enmo_mg"][summary.worn]
