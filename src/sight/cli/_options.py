@@ -39,6 +39,12 @@ Rate = Annotated[float | None, typer.Option(help="Sampling rate (Hz) of a file w
 MaxGap = Annotated[float, typer.Option("--max-gap", min=0, help="A longer pause (s) counts as a gap.")]
 Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate the gravity calibration from the recording.")]
 
+ValidDay = Annotated[str, typer.Option("--valid-day", help="Wear that makes a day valid, such as 16h.")]
+MinBout = Annotated[
+    list[str] | None,
+    typer.Option("--min-bout", help="Shortest bout, 60s by default, or of one class: walking=120s; repeatable."),
+]
+
 
 def read_options(
     columns: str | None = None,

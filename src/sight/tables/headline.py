@@ -24,7 +24,7 @@ def headline(daily: Rows, classes: Sequence[str], most: int = 4) -> str:
     totals = {name: sum(row[name] for row in daily) for name in names}
     hours = {name: mean(valid, name) or 0.0 for name in names} if valid else totals
     order = sorted(range(len(names)), key=lambda k: -hours[names[k]])
-    used = ", ".join(f"{hours_text(hours[names[k]])} {classes[k]}" for k in order[:most] if 60 * hours[names[k]] >= 0.5)
+    used = ", ".join(f"{hours_text(hours[names[k]])} {classes[k]}" for k in order[:most] if hours[names[k]] > 0)
     if not valid:
         worn = hours_text(sum(row["wear_h"] for row in daily))
         text = f"In {worn} of worn time: {used or 'no activity'}"
@@ -37,8 +37,10 @@ def hours_text(hours: float) -> str:
 
     Examples
     --------
-    >>> [hours_text(hours) for hours in (9.17, 0.87, 0.002)]
-    ['9 h 10 min', '52 min', '0 min']
+    >>> [hours_text(hours) for hours in (9.17, 0.87, 0.01)]
+    ['9 h 10 min', '52 min', '36 s']
     """
+    if hours < 1 / 60:
+        return f"{round(3600 * hours)} s"
     whole, minutes = divmod(round(60 * hours), 60)
     return f"{whole} h {minutes:02d} min" if whole else f"{minutes} min"
