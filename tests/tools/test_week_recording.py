@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-
 from tools.week_recording import DAYS, GAP, NON_WEAR, plan, samples
 
 
