@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sight.base import Source
+from sight.models import resolve
 from sight.sources.features import FeatureSource
 from sight.sources.inspection import inspect
 from sight.types import SourceStats
@@ -18,12 +19,31 @@ if TYPE_CHECKING:
 __all__ = ["FeatureSource", "inspect", "load", "wrap"]
 
 
-def load(path: str | Path, *, threads: int = 1) -> Source:
-    """Load a source model from a checkpoint (.safetensors, requires torch) or an exported file (.onnx).
+def load(model: str | Path, *, threads: int = 1) -> Source:
+    """Load a source model.
 
-    `threads` encode batches of windows of an exported model; predictions do not depend on it.
+    Parameters
+    ----------
+    model
+        Name of a bundled model such as "wrist" (see `sight.models.names`), or the path of an exported file (.onnx) or
+        a checkpoint (.safetensors, requires torch).
+    threads
+        Number of threads that encode batches of windows of an exported model; predictions do not depend on it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If there is no bundled model of that name, or the file is not a model of sight.
+
+    Examples
+    --------
+    >>> source = load("wrist")
+    >>> source.card.channels
+    ('x', 'y', 'z')
     """
-    path = Path(path)
+    path = resolve(model)
     if not path.is_file():
         raise FileNotFoundError(f"There is no model file {path}; check the path.")
     suffix = path.suffix.lower()
