@@ -16,7 +16,7 @@ from sight.sources.features import FeatureSource
 from sight.types import UNLABELLED, Array, Result, SourceStats, Windows
 
 #: Windows that are encoded at once if the method has no chunk of its own.
-ENCODE_AT_ONCE = 256
+ENCODE_AT_ONCE = 1024
 
 
 def refine(

@@ -286,6 +286,7 @@ def _file_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> W
         max_gap_s=options.max_gap_s,
         calibration="auto" if options.calibrate else None,
         allow_empty=False,
+        overwrite=True,
     )
     if options.calibrate and not windows.facts.get("calibrated"):
         warnings.append(f"Calibration was not applied: {windows.facts.get('calibration_note', 'no rest')}.")
@@ -311,8 +312,8 @@ def _file_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> R
         label_column=options.label_column,
         classes=card.classes if options.label_column else None,
     )
-    recording = convert(_with_channels(recording, card.channels), card.units)
-    if not np.isfinite(recording.values).any():
+    recording = convert(_with_channels(recording, card.channels), card.units, overwrite=True)
+    if not (np.isfinite(recording.values[:1000]).any() or np.isfinite(recording.values).any()):
         raise ValueError(f"{ref.name} holds no number in {', '.join(card.channels)}; check the columns.")
     return recording
 

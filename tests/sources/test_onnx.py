@@ -201,3 +201,13 @@ def test_inspect_foreign_files_without_a_head(tmp_path, monkeypatch):
     assert "sight.wrap" in facts["why_not"]
     with pytest.raises(ValueError, match=r"\.safetensors or \.onnx"):
         sources.inspect(tmp_path / "d.pt")
+
+
+def test_threads_follow_the_environment(monkeypatch):
+    monkeypatch.setenv("SIGHT_THREADS", "3")
+    assert (sources.load("wrist", threads=None).threads, sources.load("wrist").threads) == (3, 1)
+    monkeypatch.setenv("SIGHT_THREADS", "all")
+    with pytest.raises(ValueError, match="SIGHT_THREADS"):
+        sources.load("wrist", threads=None)
+    monkeypatch.delenv("SIGHT_THREADS")
+    assert sources.load("wrist", threads=None).threads >= 1

@@ -129,7 +129,7 @@ def describe_run(ref: RecordingRef, card: ModelCard, model: str | Path, windows:
 def _load(model: str | Path) -> Source:
     from sight.sources import load
 
-    return load(model)
+    return load(model, threads=None)
 
 
 @contextmanager

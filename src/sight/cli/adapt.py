@@ -56,7 +56,7 @@ def adapt(
     from sight.sources import load
     from sight.tables import TableRules
 
-    source: Any = load(model)
+    source: Any = load(model, threads=None)
     adapter = make_adapter(method, params, preset)
     refs = find_recordings(target)
     options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option)

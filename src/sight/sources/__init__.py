@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FeatureSource", "inspect", "load", "wrap"]
 
 
-def load(model: str | Path, *, threads: int = 1) -> Source:
+def load(model: str | Path, *, threads: int | None = 1) -> Source:
     """Load a source model.
 
     Parameters
@@ -28,7 +29,8 @@ def load(model: str | Path, *, threads: int = 1) -> Source:
         Name of a bundled model such as "wrist" (see `sight.models.names`), or the path of an exported file (.onnx) or
         a checkpoint (.safetensors, requires torch).
     threads
-        Number of threads that encode batches of windows of an exported model; predictions do not depend on it.
+        Number of threads that encode batches of windows of an exported model; predictions do not depend on it. None
+        uses the environment variable SIGHT_THREADS, or else all cores that the process may use.
 
     Raises
     ------
@@ -50,7 +52,7 @@ def load(model: str | Path, *, threads: int = 1) -> Source:
     if suffix == ".onnx":
         from sight.sources.onnx import OnnxSource
 
-        return OnnxSource(path, threads)
+        return OnnxSource(path, threads or _usable_threads())
     if suffix == ".safetensors":
         return _import_torch_module("torch").TorchSource.load(path)  # type: ignore[no-any-return]
     hint = "load it with torch and use sight.wrap(model)" if suffix in (".pt", ".pth", ".ckpt") else "check the path"
@@ -100,6 +102,15 @@ def wrap(
     wrapped = _import_torch_module("wrapped")
     source: TorchSource = wrapped.WrappedSource(model, encoder=encoder, head=head, classes=classes, stats=stats)
     return source
+
+
+def _usable_threads() -> int:
+    given = os.environ.get("SIGHT_THREADS", "")
+    if given:
+        if not given.isdecimal() or int(given) < 1:
+            raise ValueError(f"Expected a number of threads from 1 on in SIGHT_THREADS, got {given!r}.")
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _import_torch_module(name: str) -> Any:
