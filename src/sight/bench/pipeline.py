@@ -64,7 +64,7 @@ def measure(
     machine, ref = timing.machine(), find_recording(file)
     if ref.dataset or ref.path is None or ref.path.suffix.lower() == ".npz":
         raise ValueError(f"Expected a file of samples, got {file}; name a CSV, Parquet or device file.")
-    plain = _plain_read(ref.path)  # first, because a process begins with the peak memory of the one that starts it
+    plain = _plain_read(ref.path)  # first, because a process inherits the peak memory of the one that starts it
     stages: dict[str, dict[str, float]] = {}
     with _stage(stages, "model"):
         source, options = load(model), ReadOptions(tz=tz)
