@@ -76,10 +76,14 @@ def turn(x: Tensor, mounts: str, generator: torch.Generator) -> Tensor:
 
 
 def fit(spec: Spec, data: dict[str, Any], rows: np.ndarray, device: str) -> TorchSource:
-    """Train a network on labelled windows: AdamW with a cosine schedule, classes weighted equally."""
+    """Train a network on labelled windows: AdamW with a one-cycle schedule, classes weighted equally.
+
+    If labels are grouped, a second head that is not kept learns the labels themselves, which gives better features.
+    """
     y_all, classes = regroup(data["y"], data["classes"].tolist(), spec.groups)
     rows = rows[y_all[rows] >= 0]
     x, y = data["x"][rows], y_all[rows].astype(np.int64)
+    labels = data["y"][rows].astype(np.int64)
     mean, std, _ = normalisation(x)
     if spec.mounts in ("wrist", "any"):  # the same for every mounting
         mean, std = np.zeros_like(mean), np.full_like(std, np.sqrt((x.astype(np.float64) ** 2).mean()))
@@ -87,22 +91,35 @@ def fit(spec: Spec, data: dict[str, Any], rows: np.ndarray, device: str) -> Torc
     generator = torch.Generator(device).manual_seed(spec.seed)
     network = registry.get("encoders", spec.encoder)(channels=x.shape[1], classes=len(classes), dropout=0.3)
     network.normalise(mean, std)
+    second = torch.nn.Linear(network.head.in_features, len(data["classes"])).to(device)
     network.to(device).train()
-    count = np.bincount(y, minlength=len(classes))
-    weight = torch.tensor(len(y) / len(classes) / np.maximum(count, 1), dtype=torch.float32, device=device)
-    inputs, targets = torch.from_numpy(x).to(device), torch.from_numpy(y).to(device)
-    optimiser = torch.optim.AdamW(network.parameters(), lr=spec.lr, weight_decay=0.01)
+    weights = [
+        _class_weights(values, size, device) for values, size in ((y, len(classes)), (labels, second.out_features))
+    ]
+    inputs, targets, fine = (torch.from_numpy(array).to(device) for array in (x, y, labels))
+    parameters = [*network.parameters(), *(second.parameters() if spec.groups else ())]
+    optimiser = torch.optim.AdamW(parameters, lr=spec.lr, weight_decay=0.01)
     steps = spec.epochs * (len(y) // spec.batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, spec.lr, total_steps=steps, pct_start=0.1)
     for _ in range(spec.epochs):
         order = torch.randperm(len(y), generator=generator, device=device)
         for batch in order[: len(y) // spec.batch * spec.batch].view(-1, spec.batch):
-            loss = F.cross_entropy(network(turn(inputs[batch], spec.mounts, generator)), targets[batch], weight=weight)
+            z = network.dropout(network.features(turn(inputs[batch], spec.mounts, generator)))
+            loss = F.cross_entropy(network.head(z), targets[batch], weight=weights[0])
+            if spec.groups:
+                loss = loss + F.cross_entropy(second(z), fine[batch], weight=weights[1])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             schedule.step()
     return _source(spec, data, network.eval(), classes, x, y, generator, (mean, std))
+
+
+def _class_weights(y: np.ndarray, size: int, device: str) -> Tensor:
+    """Return weights that give every class the same share of the loss."""
+    return torch.tensor(
+        len(y) / size / np.maximum(np.bincount(y, minlength=size), 1), dtype=torch.float32, device=device
+    )
 
 
 def _source(
@@ -208,6 +225,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--epochs", type=int, help="Epochs instead of those of the models, for a trial.")
+    parser.add_argument("--limit-s", type=float, default=np.inf, help="Start no evaluation of results after this time.")
     parser.add_argument("--only", help="Names of models, comma-separated.")
     parser.add_argument("--folds", type=int, help="Train only this many folds of each model, for a trial.")
     options = parser.parse_args()
@@ -223,6 +241,7 @@ def main() -> None:
         whole: list[tuple[int, ...]] = [()] if options.job == "final" else []
         jobs += [(spec, fold, options.windows, options.out, options.device) for fold in whole + folds]
     heldout: dict[str, np.ndarray] = {}
+    started = time.perf_counter()
     with (
         (options.out / "scores.csv").open("w", newline="") as file,
         multiprocessing.get_context("spawn").Pool(options.processes) as pool,
@@ -233,7 +252,10 @@ def main() -> None:
             writer.writerows(scores)
             file.flush()
             heldout |= {f"{spec.name}/{subject}": p for subject, p in raw.items()}
-            print(f"{spec.name} {left_out} {seconds:.1f} s", flush=True)
+            print(f"{spec.name} {left_out} {seconds:.1f} s, {time.perf_counter() - started:.0f} s in all", flush=True)
+            if time.perf_counter() - started > options.limit_s:
+                pool.terminate()
+                break
     np.savez_compressed(options.out / "heldout.npz", **heldout)
 
 

@@ -19,6 +19,7 @@ PACKED = {
     "wisdm-10": ("wisdm2019", {}, 10.0, 5.0),
     "wisdm-5": ("wisdm2019", {}, 5.0, 2.5),
     "hapt-5": ("hapt", {"gyro": False}, 5.12, 2.56),
+    "hapt-2.5": ("hapt", {"gyro": False}, 2.56, 1.28),
 }
 
 

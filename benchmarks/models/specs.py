@@ -30,6 +30,8 @@ MODELS = {
         Spec(name="wrist", packed="wisdm-10", groups=COARSE, mounts="wrist"),
         Spec(name="wrist-18", packed="wisdm-10", mounts="wrist"),
         Spec(name="waist", packed="hapt-5", mounts="tilt"),
+        Spec(name="waist-2.5", packed="hapt-2.5", mounts="tilt"),
+        Spec(name="waist-2.5-none", packed="hapt-2.5", mounts="none"),
     )
 }
 
@@ -43,8 +45,7 @@ VARIANTS = {
                 mounts=mounts,
                 batch=256 if window == 10 else 512,
             )
-            for window in (5, 10)
-            for mounts in ("none", "wrist", "any")
+            for window, mounts in ((10, "none"), (10, "wrist"), (10, "any"), (5, "wrist"))
         ),
         Spec(name="wisdm-10-wrist-cnn", packed="wisdm-10", mounts="wrist", encoder="cnn"),
         Spec(name="wisdm-10-wrist-coarse", packed="wisdm-10", mounts="wrist", groups=COARSE),

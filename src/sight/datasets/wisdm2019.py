@@ -34,9 +34,8 @@ ACTIVITIES = {
 
 #: Classes of the option labels="coarse", with the activities of each.
 COARSE = {
-    "sitting": ("sitting",),
+    "sitting": ("sitting", "typing", "writing"),
     "standing": ("standing",),
-    "desk work": ("typing", "writing"),
     "eating": ("soup", "chips", "pasta", "drinking", "sandwich"),
     "hand activity": ("teeth", "clapping", "folding"),
     "ball game": ("kicking", "catch", "dribbling"),
