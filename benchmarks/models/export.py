@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-import numpy as np
 from benchmarks.models.pack import PACKED
 from benchmarks.models.specs import MODELS, Spec
 
@@ -50,10 +49,10 @@ TEXTS = {
     },
     "waist": {
         "title": "Phone or accelerometer at the waist",
-        "placement": "waist, x pointing up or down as in the data (about 1 g when upright)",
+        "placement": "waist, x along the body: about +1 g when upright",
         "limits": "Trained on scripted activities in a laboratory, about 15 seconds each; scores in daily life are "
-        "lower. The orientation has to be that of the data. There is no class for running, cycling or driving. Not a "
-        "medical device.",
+        "lower. Adaptation does not help on such short activities. The orientation has to be that of the data. There "
+        "is no class for running, cycling or driving. Not a medical device.",
     },
 }
 LICENCES = {
@@ -114,7 +113,7 @@ if __name__ == "__main__":
     with (folder / "scores.csv").open(encoding="utf-8") as file:
         table = [row for row in csv.DictReader(file) if row["model"] in MODELS]
     order = list(MODELS)
-    table.sort(key=lambda row: (order.index(row["model"]), np.char.zfill(row["subject"], 4), row["mounting"]))
+    table.sort(key=lambda row: (order.index(row["model"]), int(row["subject"]), row["mounting"], row["method"]))
     with (RESULTS / "scores.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
         writer.writeheader()

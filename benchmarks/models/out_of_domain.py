@@ -27,7 +27,7 @@ Array = np.ndarray
 #: Model to dataset, orientations of training, rate, window and stride.
 MODELS = {
     "wrist": ("wisdm2019", "wrist", 20.0, 10.0, 5.0),
-    "waist": ("hapt", "fixed", 50.0, 5.12, 2.56),
+    "waist": ("hapt", "fixed", 50.0, 2.56, 1.28),
 }
 #: Dataset to options, unit in g and placement.
 DATASETS: dict[str, tuple[dict[str, Any], float, str]] = {

@@ -29,9 +29,7 @@ MODELS = {
     for spec in (
         Spec(name="wrist", packed="wisdm-10", groups=COARSE, mounts="wrist"),
         Spec(name="wrist-18", packed="wisdm-10", mounts="wrist"),
-        Spec(name="waist", packed="hapt-5", mounts="tilt"),
-        Spec(name="waist-2.5", packed="hapt-2.5", mounts="tilt"),
-        Spec(name="waist-2.5-none", packed="hapt-2.5", mounts="none"),
+        Spec(name="waist", packed="hapt-2.5", mounts="tilt"),
     )
 }
 
@@ -48,9 +46,11 @@ VARIANTS = {
             for window, mounts in ((10, "none"), (10, "wrist"), (10, "any"), (5, "wrist"))
         ),
         Spec(name="wisdm-10-wrist-cnn", packed="wisdm-10", mounts="wrist", encoder="cnn"),
-        Spec(name="wisdm-10-wrist-coarse", packed="wisdm-10", mounts="wrist", groups=COARSE),
-        Spec(name="hapt-5-none", packed="hapt-5", mounts="none"),
-        Spec(name="hapt-5-tilt", packed="hapt-5", mounts="tilt"),
+        *(
+            Spec(name=f"hapt-{window}-{mounts}", packed=f"hapt-{window}", mounts=mounts)
+            for window in ("2.5", "5")
+            for mounts in ("none", "tilt")
+        ),
         Spec(name="hapt-5-tilt-cnn", packed="hapt-5", mounts="tilt", encoder="cnn"),
     )
 }

@@ -101,9 +101,9 @@ class WISDM2019(Dataset):
         columns = ("subject", "activity", "time", "x", "y", "z")
         types = {"subject": np.int64, "activity": str, "time": np.int64, "x": np.float32, "y": np.float32}
         table = read_columns(self.store, file, columns, header=None, dtype=types, converters={"z": _number})
-        labels, time = table["activity"].to_numpy(str), table["time"].to_numpy()
-        labels = self._class_indices(labels, self.store.where(file))
-        blocks = np.split(np.arange(len(time)), np.flatnonzero(np.diff(labels)) + 1)
+        letters, time = table["activity"].to_numpy(str), table["time"].to_numpy()
+        labels = self._class_indices(letters, self.store.where(file))
+        blocks = np.split(np.arange(len(time)), np.flatnonzero(letters[1:] != letters[:-1]) + 1)
         order = np.concatenate(sorted(blocks, key=lambda block: time[block[:1]].sum()))
         return self._recording(
             subject,

@@ -25,16 +25,16 @@ CENTRES, SAMPLE = 64, 4000
 #: Share of the windows of training within the radius of a point.
 COVERED = 0.98
 #: A recording is out of domain above this multiple of the largest share of a left-out subject, and above this share.
-MARGIN, LEAST_SHARE = 1.5, 0.1
-#: A recording of fewer windows, which may all be of one activity, is out of domain above this share at least; the share
+MARGIN, LEAST_SHARE = 2.0, 0.2
+#: A recording of fewer seconds, which may hold a single activity, is out of domain above this share at least; the share
 #: also serves models of one training subject, whose spread between subjects is unknown.
-MANY, FEW_SHARE = 240, 0.5
+LONG_S, SHORT_SHARE = 1200, 0.5
 #: Groups of training subjects that are left out in turn.
 GROUPS = 8
 #: Windows below `STILL` g of standard deviation have no frequency; windows above `MOVING` g count as movement.
 STILL, MOVING = 0.02, 0.1
-#: Fewest windows for a warning, and fewest windows with movement for one about their direction.
-FEWEST, FEWEST_MOVING = 40, 300
+#: Fewest windows for a warning, and fewest seconds of movement for one about its direction.
+FEWEST, LEAST_MOVING_S = 40, 1500
 #: Weights of mean (g), log10 of deviations (g) and log10 of frequency (Hz) in distances.
 WEIGHTS = np.array([2, 2, 2, 1, 1, 1, 1, 2], np.float32)
 #: Range of the median magnitude of the mean acceleration that is taken for gravity, in g.
@@ -47,8 +47,9 @@ class Domain:
 
     Parameters
     ----------
-    channels, columns, unit_g, rate_hz
-        Names and columns of the accelerometer's axes, the size of its unit in g, and the sampling rate.
+    channels, columns, unit_g, rate_hz, stride_s
+        Names and columns of the accelerometer's axes, the size of its unit in g, the sampling rate, and the distance
+        between windows.
     mounts
         Orientations that training covered: "fixed", as recorded; "wrist", x and y swapped and any axis flipped; "any",
         all axes permuted and flipped.
@@ -64,6 +65,7 @@ class Domain:
     columns: list[int]
     unit_g: float
     rate_hz: float
+    stride_s: float
     mounts: str
     centres: Array
     radius: float
@@ -82,6 +84,7 @@ class Domain:
             columns=axes[0],
             unit_g=axes[1],
             rate_hz=card.rate_hz,
+            stride_s=card.stride_s,
             centres=np.array(card.domain["centres"], np.float32),
             **{name: card.domain[name] for name in names},
         )
@@ -99,11 +102,13 @@ class Domain:
         if len(statistics) < FEWEST:
             return []
         share = self.unfamiliar(statistics)
-        if share > (self.alarm_share if len(statistics) >= MANY else max(self.alarm_share, FEW_SHARE)):
+        if share > (
+            self.alarm_share if len(statistics) * self.stride_s >= LONG_S else max(self.alarm_share, SHORT_SHARE)
+        ):
             return [f"{share:.0%} of the windows look like none of the training windows; {self._cause(statistics)}"]
         moving = statistics[_movement(statistics) > MOVING]
         length = _steadiness(moving)
-        if len(moving) >= FEWEST_MOVING and length > (1 + self.steady) / 2:
+        if len(moving) * self.stride_s >= LEAST_MOVING_S and length > (1 + self.steady) / 2:
             return [
                 f"The sensor hardly changes its direction while it moves ({length:.2f} of 1, in training at most "
                 f"{self.steady:.2f}); is it worn at another place, or does the recording hold a single activity?"
@@ -151,7 +156,7 @@ def describe(subjects: Sequence[Array], units: Sequence[str], rate_hz: float, mo
         "mounts": mounts,
         "centres": np.round(centres, 4).astype(float).tolist(),
         "radius": round(radius, 4),
-        "alarm_share": round(max(MARGIN * max(shares), LEAST_SHARE), 4) if shares else FEW_SHARE,
+        "alarm_share": round(max(MARGIN * max(shares), LEAST_SHARE), 4) if shares else SHORT_SHARE,
         "steady": round(max(_steadiness(statistics[_movement(statistics) > MOVING]) for statistics in own), 4),
     }
 
