@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sight.annotations import classes_of_labels
 from sight.datasets._column_names import (
     check_columns,
     check_label_column,
@@ -198,17 +199,12 @@ def _class_indices(
     path: Path, codes: Array, names: list[str], classes: Sequence[str] | Mapping[str, str] | None
 ) -> tuple[Array, list[str]]:
     """Return the class index of each code, and the classes."""
-    label_map = classes if isinstance(classes, Mapping) else {name: name for name in classes or sorted(names)}
+    label_map = classes if isinstance(classes, Mapping) else {}
     label_map = {_label_text(label): name for label, name in label_map.items()}
-    ordered = list(dict.fromkeys(name for name in label_map.values() if name))
-    unknown = [name for name in names if name not in label_map]
-    if unknown:
-        raise ValueError(
-            f"{path}: label {unknown[0]!r} is not in the map, which has {', '.join(label_map)}; "
-            f"add it, with an empty class if it is not to be used."
-        )
-    index = [ordered.index(label_map[name]) if label_map[name] else UNLABELLED for name in names]
-    return np.array([*index, UNLABELLED], np.int16)[codes], ordered
+    ordered = list(dict.fromkeys(filter(None, label_map.values())) if label_map else classes or sorted(names))
+    counts = dict(zip(names, np.bincount(codes[codes >= 0], minlength=len(names)).tolist(), strict=True))
+    index = classes_of_labels(path, counts, ordered, label_map, "sample")
+    return np.array([*(index[name] for name in names), UNLABELLED], np.int16)[codes], ordered
 
 
 def _units(
