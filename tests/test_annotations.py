@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sight.annotations import label_samples, label_windows, read_label_map
+from sight.annotations import label_samples, label_windows, read_label_map, with_classes_of_model
 from sight.types import Windows
 from tests.helpers.signals import recording
 
@@ -169,3 +170,14 @@ def test_label_map_must_name_classes(write):
         label_windows(path, make_windows(), CLASSES, {"rest": "sleeping"})
     with pytest.raises(ValueError, match="got rest = 3"):
         read_label_map(write("rest = 3\n", "map.toml"))
+
+
+def test_labels_of_a_dataset_become_classes_of_the_model():
+    windows = replace(make_windows(5), label=np.array([0, 1, 2, -1, 1]))
+    assert with_classes_of_model(windows, CLASSES, CLASSES) is windows
+    changed = with_classes_of_model(windows, CLASSES, ("walking", "lying", "sitting"))
+    assert changed.label.tolist() == [2, 0, -1, -1, 0]
+    (warning,) = changed.facts["warnings"]
+    assert "Running" in warning
+    same = with_classes_of_model(replace(windows, label=np.array([0, 1, 1, -1, 1])), CLASSES, ("walking", "sitting"))
+    assert (same.label.tolist(), same.facts["warnings"]) == ([1, 0, 0, -1, 0], [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +133,25 @@ def classes_of_labels(
             f"{', '.join(known)}. Correct them, or map them to classes in a TOML file, unused ones to an empty class."
         )
     return {label: index[label.casefold()] for label in counts}
+
+
+def with_classes_of_model(windows: Windows, own: Sequence[str], classes: Sequence[str]) -> Windows:
+    """Return windows whose labels, indices of the dataset's `own` classes, are indices of the model's `classes`.
+
+    Names are compared without case. Labels that are no class of the model become unlabelled, with a warning.
+    """
+    if tuple(own) == tuple(classes):
+        return windows
+    index = {name.casefold(): k for k, name in enumerate(classes)}
+    to_model = np.array([*(index.get(name.casefold(), UNLABELLED) for name in own), UNLABELLED])
+    used = set(np.unique(windows.label).tolist()) - {UNLABELLED}
+    unknown = [name for k, name in enumerate(own) if k in used and to_model[k] == UNLABELLED]
+    warnings = list(windows.facts.get("warnings", ()))
+    if unknown:
+        warnings.append(
+            f"Labels {', '.join(unknown)} are no classes of the model ({', '.join(classes)}); they count as unlabelled."
+        )
+    return replace(windows, label=to_model[windows.label], facts={**windows.facts, "warnings": warnings})
 
 
 def _class_indices(

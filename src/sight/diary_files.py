@@ -9,6 +9,7 @@ recording, or ISO 8601; times without a zone are local to the recording. An empt
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -33,15 +34,30 @@ class Annotation(NamedTuple):
 
 
 def find_diary(place: str | Path, *, subject: str, recording: str) -> Path:
-    """Return the diary of a recording.
+    """Return the diary of a recording; raise ValueError if it does not exist.
 
     `place` is a file, a folder of files named after the recordings, or a pattern with ``{subject}`` or ``{recording}``.
     """
-    pattern = f"{place}/{{recording}}.csv" if Path(place).is_dir() else str(place)
+    pattern = _pattern(place)
     path = Path(pattern.replace("{subject}", subject).replace("{recording}", recording))
     if not path.is_file():
         raise ValueError(f"There is no diary {path} for the recording {recording}; write it, or name another place.")
     return path
+
+
+def diary_expression(place: str | Path) -> str:
+    r"""Return the regular expression of the names of all diaries at a place; see `find_diary`.
+
+    Examples
+    --------
+    >>> diary_expression("diaries/{subject}.csv")
+    'diaries/[^/]+\\.csv'
+    """
+    return re.sub(r"\\{(subject|recording)\\}", "[^/]+", re.escape(_pattern(place)))
+
+
+def _pattern(place: str | Path) -> str:
+    return (Path(place) / "{recording}.csv").as_posix() if Path(place).is_dir() else Path(place).as_posix()
 
 
 def count_labels(path: Path) -> Counter[tuple[str, str]]:

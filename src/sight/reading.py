@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sight import params, registry
+from sight.annotations import with_classes_of_model
 from sight.base import Source
 from sight.card import ModelCard, filled, require_card
 from sight.signal.clock import MAX_GAP_S
@@ -198,9 +199,10 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
     from sight.datasets import windows_of
 
     if ref.dataset:
-        dataset = _dataset_of(ref, card, options)
+        dataset = dataset_of(ref, card, options)
         windowing = {"rate_hz": card.rate_hz, "window_s": card.window_s, "stride_s": card.stride_s}
         windows = windows_of(dataset, find_subject(dataset, ref.subject), **windowing)
+        windows = with_classes_of_model(windows, dataset.classes, card.classes)
     elif str(ref.path).endswith(".npz"):
         windows = _npz_windows(ref, card)
     else:
@@ -222,7 +224,7 @@ def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> It
     if not ref.dataset:
         yield _file_samples(ref, card, options)
         return
-    dataset = _dataset_of(ref, card, options)
+    dataset = dataset_of(ref, card, options)
     recordings = dataset.recordings(find_subject(dataset, ref.subject))
     for recording in on_one_clock(recordings, shared=dataset.one_clock):
         yield recording if recording.channels == card.channels else _with_channels(recording, card.channels)
@@ -249,7 +251,8 @@ def on_one_clock(recordings: Iterable[Recording], *, shared: bool = False) -> It
         yield shifted
 
 
-def _dataset_of(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Any:
+def dataset_of(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Any:
+    """Return the dataset of a reference; without options, with those of the model's training on the same dataset."""
     trained_on = card.training.get("options", {}) if card.dataset == ref.dataset else {}
     if options.dataset_options or not trained_on:
         return open_dataset(ref.dataset, options.dataset_options)

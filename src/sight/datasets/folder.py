@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from sight.annotations import classes_of_labels, label_samples
 from sight.datasets._base import Dataset
 from sight.datasets.user_files import READABLE, read
-from sight.diary_files import count_labels
+from sight.diary_files import count_labels, diary_expression
 from sight.ops import choices
 from sight.types import Recording
 
@@ -83,8 +83,8 @@ class Folder(Dataset):
     def __post_init__(self) -> None:
         label_map = self._map["labels"]
         if "diary" in self._map:
-            diaries = re.sub(r"\\{(subject|recording)\\}", "[^/]+", re.escape(self._map["diary"]))
-            self._override(subject_pattern=self.subject_pattern.replace("^", f"^(?!{diaries}$)", 1))
+            is_diary = diary_expression(self._map["diary"])
+            self._override(subject_pattern=self.subject_pattern.replace("^", f"^(?!{is_diary}$)", 1))
             counts = self._count_diary_labels()
             label_map = label_map or {label: label for label in sorted(filter(None, counts))}
         label_map = _one_spelling(label_map)
