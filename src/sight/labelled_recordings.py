@@ -113,4 +113,5 @@ def _subject(ref: RecordingRef) -> str:
 def _subjects(name: str, wanted: list[str] | None, card: ModelCard, options: ReadOptions) -> list[RecordingRef]:
     dataset = dataset_of(RecordingRef(name=name, dataset=name), card, options)
     found = dataset.subjects() if wanted is None else [find_subject(dataset, text) for text in wanted]
-    return [RecordingRef(name=f"{name}-{who}", dataset=name, subject=who) for who in dict.fromkeys(found)]
+    prefix = "" if name == "folder" else f"{name}-"
+    return [RecordingRef(name=prefix + who, dataset=name, subject=who) for who in dict.fromkeys(found)]

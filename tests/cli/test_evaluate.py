@@ -156,7 +156,7 @@ def test_a_folder_with_a_map_is_evaluated_by_subject(recordings, tmp_path):
     run_sight("train", "--data", folder, *training)
     printed = output_of("evaluate", folder, "-m", mine, "--compare", "", "-o", tmp_path / "o")
     scores = json.loads((tmp_path / "o" / "scores.json").read_text())["recordings"]
-    assert {name: row["in_training"] for name, row in scores.items()} == {"folder-anna": True, "folder-bert": False}
+    assert {name: row["in_training"] for name, row in scores.items()} == {"anna": True, "bert": False}
     assert "anna was in the training" in printed
     printed = output_of(
         "evaluate", folder / "anna.csv", "-m", mine, "--labels", folder / "anna-diary.csv", "-o", tmp_path / "one"
