@@ -15,7 +15,7 @@ from sight import registry
 from sight.cli import _options as opt
 from sight.cli._shared import console, make_adapter
 from sight.cli.adapt import describe_run, read_recording, run_with_progress
-from sight.reading import find_recording
+from sight.reading import ReadOptions, find_recording
 
 #: Metrics in the printed table: key, heading, scale. Higher is better for the first three, lower for the others.
 METRICS = (
@@ -32,14 +32,11 @@ CAPTION = (
 )
 
 
+@opt.takes_reading_options()
 def evaluate(
     target: Annotated[str, typer.Argument(help="A recording, or a subject of a dataset such as synthetic:W12.")],
     model: opt.Model,
     labels: Annotated[Path | None, typer.Option(help="Diary: CSV with start, end, label, or time, label.")] = None,
-    names: Annotated[
-        Path | None, typer.Option(help="TOML that maps the diary's labels to the model's classes.")
-    ] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of the file with the model's classes.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; earlier ones are replaced.")] = Path(
         "out"
     ),
@@ -48,15 +45,8 @@ def evaluate(
     preset: opt.Preset = None,
     lag: opt.Lag = 0.0,
     compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
-    columns: opt.Columns = None,
-    unit: opt.Unit = "g",
-    gyro_unit: opt.GyroUnit = None,
-    tz: opt.TimeZone = None,
-    time_unit: opt.TimeUnit = None,
-    rate: opt.Rate = None,
-    max_gap: opt.MaxGap = 0.5,
-    calibrate: opt.Calibrate = False,
-    option: opt.DatasetOptions = None,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Compare the model alone with adaptation methods on a labelled recording.
 
@@ -78,13 +68,11 @@ def evaluate(
     compared = [name for name in map(str.strip, compare.split(",")) if name and (name != method or lag)]
     others = [make_adapter(name).bind(source) for name in compared]
     ref = find_recording(target)
-    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option, label_column)
-    windows = read_recording(ref, source, options)
+    windows = read_recording(ref, source, reading)
     if labels is not None:
-        from sight.annotations import label_windows, read_label_map
+        from sight.annotations import label_windows
 
-        classes = read_label_map(names) if names else None
-        windows = replace(windows, label=label_windows(labels, windows, source.classes, classes))
+        windows = replace(windows, label=label_windows(labels, windows, source.classes, reading.names))
     if not (windows.label >= 0).any():
         raise ValueError(f"{ref.name} has no labels; give them with --labels diary.csv or --label-column NAME.")
     results = [run_with_progress(other, windows, other.name) for other in others]

@@ -10,10 +10,11 @@ import typer
 
 from sight import registry
 from sight.cli import _options as opt
-from sight.cli._shared import console, parse_pairs, progress
-from sight.reading import find_subject, open_dataset
+from sight.cli._shared import console, progress
+from sight.reading import ReadOptions, find_subject, open_dataset
 
 
+@opt.takes_reading_options()
 def train(
     data: Annotated[str, typer.Option(help="Name of a dataset (see: sight datasets), or a folder of your own files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write (.safetensors).")],
@@ -21,7 +22,6 @@ def train(
         Path | None, typer.Option(help="For a folder: TOML that maps labels to classes; MAP.toml in it by default.")
     ] = None,
     subjects: Annotated[str | None, typer.Option(help="Subjects to train on, comma-separated; all by default.")] = None,
-    option: opt.DatasetOptions = None,
     encoder: Annotated[str, typer.Option(help="Network: cnn, resnet, transformer or mlp.")] = "cnn",
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 100,
     lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-3,
@@ -34,8 +34,12 @@ def train(
         bool,
         typer.Option("--score", help="First score by leaving out each subject in turn (one training each)."),
     ] = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Train a source model on labelled recordings.
+
+    For a folder, reading options override those of its map.
 
     [bold]Examples[/]
 
@@ -50,8 +54,8 @@ def train(
     from sight.datasets import windows_of
 
     registry.get("encoders", encoder)
-    options = parse_pairs(option or (), "--option KEY=VALUE")
-    dataset = open_dataset(data, options, labels)
+    options = reading.dataset_options
+    dataset = open_dataset(data, options, labels, reading.given())
     chosen = _chosen(dataset, subjects)
     with progress("reading", len(chosen)) as show:
         windows = {}

@@ -5,20 +5,23 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sight.datasets._base import Dataset
-from sight.datasets.user_files import READABLE, read
+from sight.datasets.user_files import READABLE, class_names, read
 from sight.ops import choices
+from sight.signal.calibrate import calibrate, estimate_calibration
 from sight.types import Recording
 
 MAP = "MAP.toml"
-#: Keys of the map outside its tables: how files are read, and how windows are cut.
-READING = ("unit", "gyro_unit", "tz", "rate_hz", "time_unit", "time_format")
-CUTTING = ("window_s", "stride_s", "max_gap_s", "label_rule", "unlabelled")
+#: Keys of the map outside its tables: how files are read (`sight.reading.ReadOptions`), and how windows are cut.
+READING = ("unit", "gyro_unit", "tz", "time_unit", "time_format", "rate", "max_gap", "calibrate", "label_column")
+CUTTING = ("window_s", "stride_s", "label_rule", "unlabelled")
+#: Keys of version 0.1, and what they are called now.
+RENAMED = {"rate_hz": "rate", "max_gap_s": "max_gap"}
 
 
 @dataclass(kw_only=True)
@@ -31,13 +34,15 @@ class Folder(Dataset):
     ----------
     labels
         Path of the map; None is ``MAP.toml`` in the folder itself.
+    reading
+        Reading options that override those of the map, by name; `names` overrides the table ``[labels]``.
 
     Notes
     -----
     The map is a TOML file. The table ``[columns]`` gives the column of ``time``, of ``label`` and of each channel;
     without it usual names are recognised, and labels are read from the column ``label``. The table ``[labels]`` gives
     the class of each label; an empty class marks a label that is not used. Keys above the tables set how files are
-    read (``unit``, ``tz``, ``rate_hz`` ...) and windows are cut (``window_s``, ``stride_s`` ...)::
+    read (``unit``, ``tz``, ``rate`` ...) and windows are cut (``window_s``, ``stride_s`` ...)::
 
         unit = "g"
         window_s = 2.0
@@ -55,6 +60,7 @@ class Folder(Dataset):
     """
 
     labels: Path | str | None = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     name = "folder"
     title = "A folder of your own files"
@@ -75,11 +81,12 @@ class Folder(Dataset):
 
     def __post_init__(self) -> None:
         cutting = {key: self._map[key] for key in CUTTING if key in self._map}
+        if "max_gap" in self._map:
+            cutting["max_gap_s"] = self._map["max_gap"]
         label_map = self._map["labels"]
-        classes = tuple(dict.fromkeys(name for name in label_map.values() if name))
-        self._override(**cutting, classes=classes, label_map=label_map)
+        self._override(**cutting, classes=tuple(class_names(label_map)), label_map=label_map)
         first = next(self.recordings(self.subjects()[0]))
-        rate_hz = float(self._map.get("rate_hz") or f"{first.rate_hz:.3g}")
+        rate_hz = float(self._map.get("rate") or f"{first.rate_hz:.3g}")
         self._override(channels=first.channels, units=first.unit, rate_hz=rate_hz)
 
     @classmethod
@@ -101,11 +108,14 @@ class Folder(Dataset):
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not TOML ({error}); quote texts, and put tables last.") from None
+        content = {RENAMED.get(key, key): value for key, value in content.items()}
         keys = ("columns", "labels", *READING, *CUTTING)
         for key in content:
             if key not in keys:
                 raise ValueError(f"{path}: there is no key {key!r}; {choices(key, keys)}")
-        content["labels"] = _joined_keys(content.get("labels", {}))
+        content |= {key: value for key, value in self.reading.items() if key not in ("columns", "names")}
+        content["columns"] = {**content.get("columns", {}), **self.reading.get("columns", {})}
+        content["labels"] = self.reading.get("names") or _joined_keys(content.get("labels", {}))
         if len({name for name in content["labels"].values() if name}) < 2:
             raise ValueError(f'{path}: expected a table [labels] with at least two classes, as in 1 = "walking".')
         return content
@@ -123,16 +133,24 @@ class Folder(Dataset):
         yield from recordings
 
     def _read_file(self, subject: str, file: str) -> Recording:
-        columns = dict(self._map.get("columns", {}))
+        columns = dict(self._map["columns"])
         label = columns.pop("label", "label")
-        return read(
+        options = {
+            key: self._map[key] for key in ("unit", "gyro_unit", "tz", "time_unit", "time_format") if key in self._map
+        }
+        recording = read(
             self.store.root / file,
-            columns=columns or None,
-            label_column=label,
+            columns=columns,
+            label_column=self._map.get("label_column", label),
             classes=self.label_map,
             subject=subject,
-            **{key: self._map[key] for key in READING if key in self._map},
+            rate_hz=self._map.get("rate"),
+            **options,
         )
+        if not self._map.get("calibrate"):
+            return recording
+        calibration, _ = estimate_calibration(recording, max_gap_s=self.max_gap_s)
+        return recording if calibration is None else calibrate(recording, calibration)
 
 
 def _joined_keys(labels: Mapping[str, Any]) -> dict[str, str]:
