@@ -116,40 +116,53 @@ def classes_of_labels(
     >>> classes_of_labels("diary.csv", {"STROLL": 2, "rest": 1, "TV": 1}, ["Walk", "Rest"], label_map, "row")
     {'STROLL': 0, 'rest': 1, 'TV': -1}
     """
-    index = {name.casefold(): k for k, name in enumerate(classes)}
-    for label, name in label_map.items():
-        if name and name.casefold() not in index:
-            raise ValueError(
-                f"{label!r} is mapped to {name!r}, which is not a class; the classes are {', '.join(classes)}."
-            )
-    index |= {label.casefold(): index[name.casefold()] if name else UNLABELLED for label, name in label_map.items()}
-    index.setdefault("", UNLABELLED)
+    index = _class_index(classes, label_map)
     unknown = {label: n for label, n in counts.items() if label.casefold() not in index}
     if unknown:
         listed = ", ".join(f"{label!r} ({n} {unit}{'' if n == 1 else 's'})" for label, n in unknown.items())
         known = dict.fromkeys([*label_map, *classes])
         raise ValueError(
             f"{where}: {listed} {'is not a known label' if len(unknown) == 1 else 'are not known labels'}; known are "
-            f"{', '.join(known)}. Correct them, or map them to classes in a TOML file, unused ones to an empty class."
+            f'{", ".join(known)}. Correct them, or map them with names (--names FILE with "{next(iter(unknown))}" = '
+            f'"CLASS"; in MAP.toml under [labels]), with an empty class for those that are not used.'
         )
     return {label: index[label.casefold()] for label in counts}
 
 
-def with_classes_of_model(windows: Windows, own: Sequence[str], classes: Sequence[str]) -> Windows:
+def _class_index(classes: Sequence[str], label_map: Mapping[str, str]) -> dict[str, int]:
+    """Return the class index of each class name and label in lower case, -1 for labels that are not used."""
+    index = {name.casefold(): k for k, name in enumerate(classes)}
+    mapped: dict[str, int] = {"": UNLABELLED}
+    for label, name in label_map.items():
+        if name and name.casefold() not in index:
+            raise ValueError(
+                f"{label!r} is mapped to {name!r}, which is not a class; the classes are {', '.join(classes)}."
+            )
+        own = index[name.casefold()] if name else UNLABELLED
+        if mapped.setdefault(label.casefold(), own) != own:
+            raise ValueError(f"Labels that differ only in case have two classes: {label!r} is also {name!r}; keep one.")
+    return index | mapped
+
+
+def with_classes_of_model(
+    windows: Windows, own: Sequence[str], classes: Sequence[str], names: Mapping[str, str] | None = None
+) -> Windows:
     """Return windows whose labels, indices of the dataset's `own` classes, are indices of the model's `classes`.
 
-    Names are compared without case. Labels that are no class of the model become unlabelled, with a warning.
+    Classes are compared by name, without case; `names` gives the model's class of a class of the dataset. Labels that
+    are no class of the model become unlabelled, with a warning.
     """
-    if tuple(own) == tuple(classes):
+    if tuple(own) == tuple(classes) and not names:
         return windows
-    index = {name.casefold(): k for k, name in enumerate(classes)}
+    index = _class_index(classes, names or {})
     to_model = np.array([*(index.get(name.casefold(), UNLABELLED) for name in own), UNLABELLED])
     used = set(np.unique(windows.label).tolist()) - {UNLABELLED}
-    unknown = [name for k, name in enumerate(own) if k in used and to_model[k] == UNLABELLED]
+    unknown = [name for k, name in enumerate(own) if k in used and name.casefold() not in index]
     warnings = list(windows.facts.get("warnings", ()))
     if unknown:
         warnings.append(
             f"Labels {', '.join(unknown)} are no classes of the model ({', '.join(classes)}); they count as unlabelled."
+            f" Map them with names (--names)."
         )
     return replace(windows, label=to_model[windows.label], facts={**windows.facts, "warnings": warnings})
 

@@ -186,7 +186,7 @@ def test_bad_diaries_are_reported_before_any_recording_is_read(diaries, monkeypa
     with pytest.raises(ValueError, match=r"There is no diary diaries/bert\.csv"):
         Folder(root, labels=labels)
     labels.write_text(MAP.replace("[columns]", 'diary = "diaries/{subject}.csv"\n[columns]'))
-    with pytest.raises(ValueError, match="remove diary or label"):
+    with pytest.raises(ValueError, match="from a diary or from a column"):
         Folder(root, labels=labels)
 
 

@@ -12,36 +12,35 @@ from sight import registry
 from sight.card import ModelCard
 from sight.cli import _options as opt
 from sight.cli._shared import console, error_message, errors, make_adapter, print_warnings, progress
-from sight.reading import RecordingRef, find_recordings, read_windows
+from sight.reading import ReadOptions, RecordingRef, find_recordings, read_windows
 from sight.types import Result, Windows
 
 
+@opt.takes_reading_options()
 def adapt(
-    target: opt.Target,
+    target: opt.Targets,
     model: opt.Model,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
     method: opt.Method = registry.RECOMMENDED,
     params: opt.Params = None,
     preset: opt.Preset = None,
     lag: opt.Lag = 0.0,
-    columns: opt.Columns = None,
-    unit: opt.Unit = "g",
-    gyro_unit: opt.GyroUnit = None,
-    tz: opt.TimeZone = None,
-    time_unit: opt.TimeUnit = None,
-    rate: opt.Rate = None,
-    max_gap: opt.MaxGap = 0.5,
-    calibrate: opt.Calibrate = False,
-    option: opt.DatasetOptions = None,
+    subject: opt.Subject = "",
+    separate: opt.Separate = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Recognise activities in a recording while adapting to its wearer.
 
-    Writes info.json, windows.parquet, segments.csv, daily.csv and report.html. A folder of recordings gives one
-    folder of results for each.
+    Writes info.json, windows.parquet, segments.csv, daily.csv and report.html. Several recordings, or a folder of
+    them, give one folder of results for each. Files of one subject are joined with --subject, or in a folder of
+    their own below the folder; the time between them is a gap.
 
     [bold]Examples[/]
 
       sight adapt walk.csv -m model.onnx -o results/ --columns time=t,x=ax,y=ay,z=az --unit m/s^2
+
+      sight adapt monday.cwa tuesday.cwa -m model.onnx --subject S01 --tz Europe/Vienna
 
       sight adapt week.cwa -m model.safetensors --method sight --set tau=0.1
 
@@ -52,12 +51,11 @@ def adapt(
 
     source: Any = load(model)
     adapter = make_adapter(method, params, preset).bind(source)
-    refs = find_recordings(target)
-    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option)
+    refs = find_recordings(target, subject=subject, separate=separate)
     failed = 0
     for ref in refs:
         try:
-            windows = read_recording(ref, source, options)
+            windows = read_recording(ref, source, reading)
             result = run_with_progress(adapter.reset(), windows, ref.name, lag)
             folder = out if len(refs) == 1 else out / ref.name
             written = write_outputs(result, folder, info=describe_run(ref, source.card, model, windows))
@@ -98,9 +96,8 @@ def run_with_progress(adapter: Any, windows: Windows, label: str, lag: float = 0
 def describe_run(ref: RecordingRef, card: ModelCard, model: Path, windows: Windows) -> dict[str, Any]:
     """Return what info.json contains about the input and the model."""
     fields = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
-    file = ref.path.name if ref.path else ""
     return {
         "subject": ref.subject or ref.name,
-        "input": {"name": ref.name, "file": file, "dataset": ref.dataset, **windows.facts},
+        "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts},
         "model": {"file": model.name, **{name: getattr(card, name) for name in fields}},
     }

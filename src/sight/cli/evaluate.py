@@ -37,6 +37,7 @@ CAPTION = (
 )
 
 
+@opt.takes_reading_options()
 def evaluate(
     target: Annotated[
         str,
@@ -50,10 +51,6 @@ def evaluate(
             "pattern such as diaries/{recording}.csv, or one diary with a column subject."
         ),
     ] = None,
-    names: Annotated[
-        Path | None, typer.Option(help="TOML that maps the diary's labels to the model's classes.")
-    ] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of the file with the model's classes.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; earlier ones are replaced.")] = Path(
         "out"
     ),
@@ -62,15 +59,8 @@ def evaluate(
     preset: opt.Preset = None,
     lag: opt.Lag = 0.0,
     compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
-    columns: opt.Columns = None,
-    unit: opt.Unit = "g",
-    gyro_unit: opt.GyroUnit = None,
-    tz: opt.TimeZone = None,
-    time_unit: opt.TimeUnit = None,
-    rate: opt.Rate = None,
-    max_gap: opt.MaxGap = 0.5,
-    calibrate: opt.Calibrate = False,
-    option: opt.DatasetOptions = None,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Compare the model alone with adaptation methods on labelled recordings.
 
@@ -85,7 +75,6 @@ def evaluate(
 
       sight evaluate hapt:5,6,7 -m hapt.safetensors --compare ema,sticky,sticky-learned
     """
-    from sight.annotations import read_label_map
     from sight.labelled_recordings import diaries_of, find_labelled, is_in_training
     from sight.smoothing import require_smoothable
     from sight.sources import load
@@ -97,12 +86,10 @@ def evaluate(
     adapter = make_adapter(method, params, preset).bind(source)
     compared = [name for name in map(str.strip, compare.split(",")) if name and (name != method or lag)]
     others = [make_adapter(name).bind(source) for name in compared]
-    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option, label_column)
-    refs, options = find_labelled(target, card, options, labels)
+    refs, reading = find_labelled(target, card, reading, labels)
     diaries = {} if labels is None else diaries_of(refs, labels)
-    label_map = read_label_map(names) if names else None
     rows, labels_of = [], {}
-    for ref, windows in _labelled_windows(refs, card, options, diaries, label_map):
+    for ref, windows in _labelled_windows(refs, card, reading, diaries):
         prefix = f"{ref.name}, " if len(refs) > 1 else ""
         compared_results = [run_with_progress(other.reset(), windows, prefix + other.name) for other in others]
         result = run_with_progress(adapter.reset(), windows, prefix + method, lag)
@@ -130,7 +117,6 @@ def _labelled_windows(
     card: ModelCard,
     options: ReadOptions,
     diaries: dict[str, Path],
-    names: dict[str, str] | None,
 ) -> Iterator[tuple[RecordingRef, Windows]]:
     """Yield each recording with its windows and labels; one of several that cannot be read is named and skipped."""
     from sight.labelled_recordings import labelled
@@ -138,7 +124,9 @@ def _labelled_windows(
     for ref in refs:
         try:
             windows = read_windows(ref, card, options)
-            windows = labelled(windows, ref, card, diary=diaries.get(ref.name), names=names, shared=len(refs) > 1)
+            windows = labelled(
+                windows, ref, card, diary=diaries.get(ref.name), names=options.names, shared=len(refs) > 1
+            )
         except (ValueError, OSError) as error:
             if len(refs) == 1:
                 raise

@@ -13,14 +13,15 @@ from rich.table import Table
 
 from sight import registry
 from sight.cli import _options as opt
-from sight.cli._shared import console, errors, parse_pairs, plural, progress
-from sight.reading import find_subject, open_dataset
+from sight.cli._shared import console, errors, plural, progress
+from sight.reading import ReadOptions, find_subject, open_dataset
 from sight.types import Result, Windows
 
 #: Space that is reserved for a model file; the largest network needs 4 MB.
 MODEL_BYTES = 16 << 20
 
 
+@opt.takes_reading_options()
 def train(
     data: Annotated[str, typer.Option(help="Name of a dataset (see: sight datasets), or a folder of your own files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Model file to write (.safetensors).")],
@@ -28,7 +29,6 @@ def train(
         Path | None, typer.Option(help="For a folder: TOML that maps labels to classes; MAP.toml in it by default.")
     ] = None,
     subjects: Annotated[str | None, typer.Option(help="Subjects to train on, comma-separated; all by default.")] = None,
-    option: opt.DatasetOptions = None,
     encoder: Annotated[str, typer.Option(help="Network: cnn, resnet, transformer or mlp.")] = "cnn",
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 100,
     lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-3,
@@ -45,10 +45,13 @@ def train(
             "--score", help="Then score by leaving out each subject in turn (one training each); writes two CSV files."
         ),
     ] = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Train a source model on labelled recordings.
 
     Ctrl-C ends the training and writes the best epoch so far (without --validation the last complete one).
+    For a folder, reading options override those of its map.
 
     [bold]Examples[/]
 
@@ -65,8 +68,8 @@ def train(
 
     require_space(out, MODEL_BYTES)
     registry.get("encoders", encoder)
-    options = parse_pairs(option or (), "--option KEY=VALUE")
-    dataset = open_dataset(data, options, labels)
+    options = reading.dataset_options
+    dataset = open_dataset(data, options, labels, reading.given())
     chosen = _chosen(dataset, subjects)
     if score and len(chosen) < 2:
         raise ValueError("Leaving subjects out needs at least two; add another or drop --score.")

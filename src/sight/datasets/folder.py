@@ -6,22 +6,25 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from sight.annotations import classes_of_labels, label_samples
 from sight.datasets._base import Dataset
-from sight.datasets.user_files import READABLE, read
+from sight.datasets.user_files import READABLE, class_names, read
 from sight.diary_files import count_labels, diary_expression
 from sight.ops import choices
+from sight.signal.calibrate import calibrate, estimate_calibration
 from sight.types import Recording
 
 MAP = "MAP.toml"
-#: Keys of the map outside its tables: how files are read, and how windows are cut.
-READING = ("unit", "gyro_unit", "tz", "rate_hz", "time_unit", "time_format")
-CUTTING = ("window_s", "stride_s", "max_gap_s", "label_rule", "unlabelled")
+#: Keys of the map outside its tables: how files are read (`sight.reading.ReadOptions`), and how windows are cut.
+READING = ("unit", "gyro_unit", "tz", "time_unit", "time_format", "rate", "max_gap", "calibrate", "label_column")
+CUTTING = ("window_s", "stride_s", "label_rule", "unlabelled")
+#: Keys of version 0.1, and what they are called now.
+RENAMED = {"rate_hz": "rate", "max_gap_s": "max_gap"}
 ENDING = rf"({'|'.join(map(re.escape, READABLE))})$"
 
 
@@ -35,13 +38,15 @@ class Folder(Dataset):
     ----------
     labels
         Path of the map; None is ``MAP.toml`` in the folder itself.
+    reading
+        Reading options that override those of the map, by name; `names` overrides the table ``[labels]``.
 
     Notes
     -----
     The map is a TOML file. The table ``[columns]`` gives the column of ``time``, of ``label`` and of each channel;
     without it usual names are recognised, and labels are read from the column ``label``. The table ``[labels]`` gives
     the class of each label; an empty class marks a label that is not used. Keys above the tables set how files are
-    read (``unit``, ``tz``, ``rate_hz`` ...) and windows are cut (``window_s``, ``stride_s`` ...). The key ``diary``
+    read (``unit``, ``tz``, ``rate`` ...) and windows are cut (``window_s``, ``stride_s`` ...). The key ``diary``
     names files in the folder from which labels are read instead of a column, as in ``diary = "diaries/{subject}.csv"``
     (see `sight.diary_files`); ``{recording}`` stands for the name of a recording without its ending. Without the table
     ``[labels]``, the labels of the diaries are the classes::
@@ -62,6 +67,7 @@ class Folder(Dataset):
     """
 
     labels: Path | str | None = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     name = "folder"
     title = "A folder of your own files"
@@ -87,8 +93,7 @@ class Folder(Dataset):
             self._override(subject_pattern=self.subject_pattern.replace("^", f"^(?!{is_diary}$)", 1))
             counts = self._count_diary_labels()
             label_map = label_map or {label: label for label in sorted(filter(None, counts))}
-        label_map = _one_spelling(label_map)
-        classes = tuple(dict.fromkeys(name for name in label_map.values() if name))
+        classes = tuple(class_names(label_map))
         if len(classes) < 2:
             raise ValueError(
                 f"{self._map_path}: expected labels of at least two classes, got {', '.join(classes) or 'none'}; "
@@ -97,9 +102,11 @@ class Folder(Dataset):
         if "diary" in self._map:
             classes_of_labels(f"Diaries in {self.store.root}", counts, classes, label_map, "row")
         cutting = {key: self._map[key] for key in CUTTING if key in self._map}
+        if "max_gap" in self._map:
+            cutting["max_gap_s"] = self._map["max_gap"]
         self._override(**cutting, classes=classes, label_map=label_map)
         first = next(self.recordings(self.subjects()[0]))
-        rate_hz = float(self._map.get("rate_hz") or f"{first.rate_hz:.3g}")
+        rate_hz = float(self._map.get("rate") or f"{first.rate_hz:.3g}")
         self._override(channels=first.channels, units=first.unit, rate_hz=rate_hz)
 
     @classmethod
@@ -125,13 +132,16 @@ class Folder(Dataset):
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not TOML ({error}); quote texts, and put tables last.") from None
+        content = {RENAMED.get(key, key): value for key, value in content.items()}
         keys = ("columns", "labels", "diary", *READING, *CUTTING)
         for key in content:
             if key not in keys:
                 raise ValueError(f"{path}: there is no key {key!r}; {choices(key, keys)}")
-        content["labels"] = _joined_keys(content.get("labels", {}))
-        if "diary" in content and "label" in content.get("columns", {}):
-            raise ValueError(f"{path}: labels come from a diary or from a column; remove diary or label of [columns].")
+        content |= {key: value for key, value in self.reading.items() if key not in ("columns", "names")}
+        content["columns"] = {**content.get("columns", {}), **self.reading.get("columns", {})}
+        content["labels"] = self.reading.get("names") or _joined_keys(content.get("labels", {}))
+        if "diary" in content and ("label" in content["columns"] or "label_column" in content):
+            raise ValueError(f"{path}: labels come from a diary or from a column; remove one of the two keys.")
         return content
 
     def _options(self) -> dict[str, Any]:
@@ -147,16 +157,23 @@ class Folder(Dataset):
         yield from recordings
 
     def _read_file(self, subject: str, file: str) -> Recording:
-        columns = dict(self._map.get("columns", {}))
+        columns = dict(self._map["columns"])
         label = columns.pop("label", "label")
+        options = {
+            key: self._map[key] for key in ("unit", "gyro_unit", "tz", "time_unit", "time_format") if key in self._map
+        }
         recording = read(
             self.store.root / file,
-            columns=columns or None,
-            label_column=None if "diary" in self._map else label,
+            columns=columns,
+            label_column=None if "diary" in self._map else self._map.get("label_column", label),
             classes=self.label_map,
             subject=subject,
-            **{key: self._map[key] for key in READING if key in self._map},
+            rate_hz=self._map.get("rate"),
+            **options,
         )
+        if self._map.get("calibrate"):
+            calibration, _ = estimate_calibration(recording, max_gap_s=self.max_gap_s)
+            recording = recording if calibration is None else calibrate(recording, calibration)
         if "diary" in self._map:
             diary = self.store.root / self._diary_of(file)
             is_shared = "{recording}" not in self._map["diary"] and len(self._files_of(subject)) > 1
@@ -202,18 +219,6 @@ class Folder(Dataset):
                 if not subject or subject.casefold() in subjects:
                     counts[label] += n
         return counts
-
-
-def _one_spelling(label_map: Mapping[str, str]) -> dict[str, str]:
-    """Return the map with the first spelling of each class name.
-
-    Examples
-    --------
-    >>> _one_spelling({"1": "Walking", "2": "walking", "3": ""})
-    {'1': 'Walking', '2': 'Walking', '3': ''}
-    """
-    names: dict[str, str] = {}
-    return {label: names.setdefault(name.casefold(), name) for label, name in label_map.items()}
 
 
 def _joined_keys(labels: Mapping[str, Any]) -> dict[str, str]:
