@@ -42,8 +42,8 @@ def adapt(
     Parameters
     ----------
     recording
-        A file, a subject of a dataset such as "synthetic:W12", or a pandas DataFrame with one sample per row and its
-        time as a column or as the index.
+        A file, a list of files of one wearer, a subject of a dataset such as "synthetic:W12", or a pandas DataFrame
+        with one sample per row and its time as a column or as the index.
     model
         Name of a bundled model, path of a model file, or a loaded source model.
     method
@@ -118,10 +118,9 @@ def adapt_recording(
 
 def describe_run(ref: RecordingRef, card: ModelCard, model: str | Path, windows: Windows) -> dict[str, Any]:
     """Return what `info.json` contains about the input and the model."""
-    file = ref.path.name if ref.path else ""
     return {
         "subject": ref.subject or ref.name,
-        "input": {"name": ref.name, "file": file, "dataset": ref.dataset, **windows.facts},
+        "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts},
         "model": {"file": Path(model).name, **{name: getattr(card, name) for name in CARD_FIELDS}},
     }
 
@@ -135,7 +134,7 @@ def _load(model: str | Path) -> Source:
 @contextmanager
 def _reference(recording: Any) -> Iterator[RecordingRef]:
     """Yield a reference to a recording; that of a DataFrame is a file that is removed afterwards."""
-    if isinstance(recording, str | Path):
+    if isinstance(recording, str | Path | list | tuple):
         yield find_recording(recording)
     elif hasattr(recording, "to_parquet"):
         with TemporaryDirectory() as folder:
