@@ -4,8 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 BARE := .venv-bare/bin
 SPARK := .venv-spark/bin
-EXTRAS := train,fast,data,bench,stream,serve,dask,dev
+EXTRAS := train,fast,data,live,serve,cohort,bench,dask,docs,dev
 export OMP_NUM_THREADS ?= 1
+export SIGHT_DATA ?= $(abspath ../shared/data)
 
 .PHONY: demo test test-long mutants lint bench docs licences clean browser servers java fleet-env
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from sight._version import __version__
+from sight.cli._shared import EXTRAS
 from tests.conftest import ROOT
 from tools import build_docs, load_figures
 
@@ -115,7 +116,9 @@ def test_the_glossary_explains_every_output_field_and_metric():
 
 def test_extras():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    assert set(extras) == {"train", "fast", "data", "bench", "stream", "serve", "dask", "spark", "all", "dev"}
+    uses = {"train", "fast", "data", "live", "serve", "cohort", "bench", "dask", "spark"}
+    assert set(extras) == uses | {"stream", "all", "docs", "dev"}
+    assert set(EXTRAS.values()) <= uses
 
 
 def test_the_example_of_a_method_passes_the_checks():
