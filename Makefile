@@ -8,7 +8,7 @@ EXTRAS := train,fast,data,live,serve,cohort,bench,dask,docs,dev
 export OMP_NUM_THREADS ?= 1
 export SIGHT_DATA ?= $(abspath ../shared/data)
 
-.PHONY: demo test test-long mutants lint bench docs licences clean browser servers java fleet-env
+.PHONY: demo test test-long mutants lint bench docs site licences clean browser servers java fleet-env
 
 demo: .venv/.ready ## train on synthetic wearers, adapt to an unseen one, write a report
 	$(BIN)/sight demo
@@ -34,6 +34,10 @@ bench: .venv/.ready ## measure the speed of every method
 
 docs: .venv/.ready ## regenerate tables and pages of the docs
 	$(BIN)/python -m tools.build_docs write
+
+site: .venv/.ready ## build the documentation site, with the examples, into build/site; warnings are errors
+	$(BIN)/sphinx-build -q -W --keep-going -d build/doctrees docs build/site
+	@echo "Open build/site/index.html"
 
 licences: .venv/.ready ## list the licences of all dependencies, and write a bill of materials
 	$(BIN)/python -m tools.licences
