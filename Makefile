@@ -23,11 +23,11 @@ mutants: .venv/.ready servers ## mutation tests of a sample: which changes of th
 	$(BIN)/python -m tools.mutants
 
 lint: .venv/.ready ## style, types, direction of imports, spelling
-	$(BIN)/ruff check src tests tools benchmarks
-	$(BIN)/ruff format --check src tests tools benchmarks
+	$(BIN)/ruff check src tests tools benchmarks examples docs
+	$(BIN)/ruff format --check src tests tools benchmarks examples docs/conf.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests tools docs benchmarks/keel *.md
+	$(BIN)/codespell src tests tools docs/*.md examples benchmarks/keel *.md
 
 bench: .venv/.ready ## measure the speed of every method
 	$(BIN)/sight bench speed

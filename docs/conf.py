@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from sight._version import __version__  # noqa: E402
+from sight._version import __version__
 
 project = "sight"
 author = "The sight developers"
-copyright = author  # noqa: A001
+copyright = author
 version = release = __version__
 REPOSITORY = "https://github.com/sight-har/sight"
 
@@ -36,6 +36,7 @@ extensions = [
 exclude_patterns = ["_templates"]
 templates_path = ["_templates"]
 default_role = "code"
+highlight_language = "text"  # of blocks that name no language: commands
 nitpicky = True
 
 # Pages: anchors are made as on GitHub.
@@ -80,7 +81,7 @@ html_theme_options = {
 
 #: Files of the repository that pages of the site include, by the name of the page.
 INCLUDED = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
-INCLUDED |= {"GLOSSARY.md": "glossary.md", "SECURITY.md": "security.md", "README.md": "index.md"}
+INCLUDED |= {"GLOSSARY.md": "glossary.md", "SECURITY.md": "security.md"}
 _OUTSIDE = re.compile(r"\]\(\.\./([^)#\s]*)(#[^)\s]*)?\)")
 
 

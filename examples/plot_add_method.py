@@ -3,8 +3,8 @@ Add a method
 ============
 
 A method is a dataclass: its fields are hyper-parameters, its state is every attribute that ends with an underscore, and
-one hook refines one window. The base class does the rest: validation, resuming bit for bit, predicting without adapting,
-gaps. This example writes a method, checks it against the contract and tries it on a stream.
+one hook refines one window. The base class does the rest: validation, resuming bit for bit, predicting without
+adapting, gaps. This example writes a method, checks it against the contract and tries it on a stream.
 """
 
 # %%
