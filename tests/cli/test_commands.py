@@ -34,8 +34,7 @@ def test_adapt_writes_all_files(onnx, table, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         "info.json",
         "windows.parquet",
-        "segments.csv",
-        "daily.csv",
+        *("segments.csv", "daily.csv", "bouts.csv", "nonwear.csv", "summary.csv"),
         "report.html",
     }
     info = json.loads((tmp_path / "info.json").read_text())

@@ -8,12 +8,18 @@ from typing import Annotated
 import typer
 
 from sight.cli._shared import parse_pairs
+from sight.models import resolve
 from sight.reading import ReadOptions
 
 Target = Annotated[
     str, typer.Argument(help="Recording, folder of recordings, or dataset:subject such as synthetic:W12.")
 ]
-Model = Annotated[Path, typer.Option("--model", "-m", help="Model file: .safetensors or .onnx.")]
+Model = Annotated[
+    Path,
+    typer.Option(
+        "--model", "-m", callback=resolve, help="Bundled model (see: sight models list), or file: .onnx, .safetensors."
+    ),
+]
 Method = Annotated[str, typer.Option(help="Adaptation method; see: sight methods.")]
 Params = Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter KEY=VALUE of the method; repeatable.")]
 Preset = Annotated[str | None, typer.Option(help="Hyper-parameters by name, authors or sight-paper; --set overrides.")]
@@ -32,6 +38,12 @@ TimeUnit = Annotated[str | None, typer.Option(help="Unit of numeric times: s, ms
 Rate = Annotated[float | None, typer.Option(help="Sampling rate (Hz) of a file without timestamps.")]
 MaxGap = Annotated[float, typer.Option("--max-gap", min=0, help="A longer pause (s) counts as a gap.")]
 Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate the gravity calibration from the recording.")]
+
+ValidDay = Annotated[str, typer.Option("--valid-day", help="Wear that makes a day valid, such as 16h.")]
+MinBout = Annotated[
+    list[str] | None,
+    typer.Option("--min-bout", help="Shortest bout, 60s by default, or of one class: walking=120s; repeatable."),
+]
 
 
 def read_options(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from sight.report.html import Html, tag
-from sight.report.result_summary import ResultSummary
+from sight.tables.result_summary import ResultSummary
 from sight.types import Array
 
 STEPS_S = (1, 2, 5, 10, 15, 30, *(60 * m for m in (1, 2, 5, 10, 15, 30)), *(3600 * h for h in (1, 2, 3, 6, 12, 24)))

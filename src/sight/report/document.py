@@ -18,9 +18,9 @@ from sight.report.fact_tables import facts_table, key_figures
 from sight.report.glossary import glossary, term
 from sight.report.html import Html, duration, join, percent, tag
 from sight.report.lanes import column_width
-from sight.report.palette import stylesheet
-from sight.report.result_summary import ResultSummary
+from sight.report.palette import class_colours, stylesheet
 from sight.report.timeline import change_indices, timeline
+from sight.tables import ResultSummary, daily_rows, warnings_of
 
 
 def render(summary: ResultSummary, others: Sequence[ResultSummary], title: str, facts: Mapping[str, Any]) -> str:
@@ -36,7 +36,7 @@ def render(summary: ResultSummary, others: Sequence[ResultSummary], title: str, 
         notes = score_table.notes(scores, lag=any(s.result.lag for s in (summary, *others)))
         body.append(_section("Comparison of methods", score_table.methods_table(scores), notes))
     body += [_details(summary, facts), _footer()]
-    return html_document(title, join(body), style=stylesheet(len(summary.classes)))
+    return html_document(title, join(body), style=stylesheet(class_colours(summary.classes)))
 
 
 def html_document(title: str, body: Html, *, style: str = "", script: str | None = None) -> str:
@@ -68,7 +68,7 @@ def _header(summary: ResultSummary, title: str, facts: Mapping[str, Any]) -> Htm
 
 def _warnings(summary: ResultSummary) -> Iterator[Html]:
     """Yield a banner with the warnings about the recording, if there are any."""
-    warnings = summary.result.windows.facts.get("warnings", ())
+    warnings = warnings_of(summary, daily_rows(summary))
     if warnings:
         items = tag("ul", *(tag("li", warning) for warning in warnings))
         yield tag("aside", tag("strong", "Check the recording"), items, class_="warnings", role="note")

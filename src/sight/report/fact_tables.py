@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from sight.report.html import Html, duration, figure, join, percent, scrolling, size, tag
-from sight.report.result_summary import ResultSummary
 from sight.report.score_table import Row
 from sight.segments import find_segments
+from sight.tables.result_summary import ResultSummary
 
 
 def key_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:

@@ -9,7 +9,7 @@ import numpy as np
 from sight.metrics import confusion
 from sight.report.glossary import term
 from sight.report.html import Html, header, percent, table, tag
-from sight.report.result_summary import ResultSummary
+from sight.tables.result_summary import ResultSummary
 from sight.types import Array
 
 #: Two matrices with more classes than this are placed below each other.

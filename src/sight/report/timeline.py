@@ -11,7 +11,7 @@ from sight.report.axis import Axis
 from sight.report.glossary import term
 from sight.report.html import Html, join, tag
 from sight.report.lanes import band, marks, trace
-from sight.report.result_summary import ResultSummary
+from sight.tables.result_summary import ResultSummary
 from sight.types import Array
 
 
