@@ -90,6 +90,8 @@ def site_link(match: re.Match[str]) -> str:
     path, anchor = match[1].rstrip("/"), match[2] or ""
     if path == "README.md":
         return "](index.md)"
+    if path.startswith("examples/plot_"):
+        return f"](auto_{path.removesuffix('.py')}.rst)"
     if path in INCLUDED:
         return f"]({INCLUDED[path]}{anchor})"
     kind = "tree" if (ROOT / path).is_dir() else "blob"

@@ -41,9 +41,12 @@ def test_links_out_of_the_docs_become_links_of_the_site():
     finally:
         sys.path.remove(str(DOCS))
     source = ["[a](../GLOSSARY.md#windowsparquet) [b](../benchmarks/results) [c](../README.md#python) [d](keel.md)"]
+    source[0] += " [e](../examples/plot_week.py)"
     conf.rewrite_links(None, "page", source)
     repository = f"{conf.REPOSITORY}/tree/main/benchmarks/results"
-    assert source == [f"[a](glossary.md#windowsparquet) [b]({repository}) [c](index.md) [d](keel.md)"]
+    assert source == [
+        f"[a](glossary.md#windowsparquet) [b]({repository}) [c](index.md) [d](keel.md) [e](auto_examples/plot_week.rst)"
+    ]
 
 
 @pytest.fixture(scope="module")
