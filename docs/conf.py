@@ -60,6 +60,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "abort_on_example_error": True,
+    "run_stale_examples": True,  # the package may have changed since an example was run
 }
 
 html_theme = "pydata_sphinx_theme"
