@@ -14,6 +14,7 @@ from sight import params, registry
 from sight.base import Source
 from sight.card import ModelCard, filled, require_card
 from sight.signal.clock import MAX_GAP_S
+from sight.signal.intensity import intensity
 from sight.signal.windows import UNKNOWN_GAP_S
 from sight.types import Recording, Windows
 
@@ -211,7 +212,8 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
             f"{windows.x.shape[1]}; choose them with columns (--columns) or dataset options (--option)."
         )
     facts = {**windows.facts, "warnings": windows.facts.get("warnings", [])}
-    return replace(windows, x=filled(windows.x, card.fill), facts=facts)
+    moved = intensity(windows.x, card.units)
+    return replace(windows, x=filled(windows.x, card.fill), intensity=moved, facts=facts)
 
 
 def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Iterator[Recording]:

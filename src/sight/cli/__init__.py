@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from sight._version import __version__
-from sight.cli import bench, cohort, data, listing, serve
+from sight.cli import bench, cohort, data, listing, models, serve
 from sight.cli._shared import ErrorReportingGroup
 from sight.cli.adapt import adapt
 from sight.cli.demo import demo
@@ -53,6 +53,7 @@ app.command()(fleet)
 app.command()(listing.methods)
 app.command()(listing.datasets)
 app.command()(listing.encoders)
+app.add_typer(models.app, name="models")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.add_typer(cohort.app, name="cohort")

@@ -8,12 +8,18 @@ from typing import Annotated
 import typer
 
 from sight.cli._shared import parse_pairs
+from sight.models import resolve
 from sight.reading import ReadOptions
 
 Target = Annotated[
     str, typer.Argument(help="Recording, folder of recordings, or dataset:subject such as synthetic:W12.")
 ]
-Model = Annotated[Path, typer.Option("--model", "-m", help="Model file: .safetensors or .onnx.")]
+Model = Annotated[
+    Path,
+    typer.Option(
+        "--model", "-m", callback=resolve, help="Bundled model (see: sight models list), or file: .onnx, .safetensors."
+    ),
+]
 Method = Annotated[str, typer.Option(help="Adaptation method; see: sight methods.")]
 Params = Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter KEY=VALUE of the method; repeatable.")]
 Preset = Annotated[str | None, typer.Option(help="Hyper-parameters by name, authors or sight-paper; --set overrides.")]

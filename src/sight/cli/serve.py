@@ -38,7 +38,8 @@ app.add_typer(token, name="token")
 def serve(
     ctx: typer.Context,
     model: Annotated[
-        list[Path] | None, typer.Option("--model", "-m", help="Model file or folder of models; repeatable.")
+        list[Path] | None,
+        typer.Option("--model", "-m", help="Bundled model, file or folder of models; repeatable."),
     ] = None,
     demo: Annotated[
         bool,

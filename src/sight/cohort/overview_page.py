@@ -14,7 +14,7 @@ from sight.cohort.summary_tables import FLAGS
 from sight.cohort.thumbnail import COLUMNS
 from sight.report.document import html_document
 from sight.report.html import Html, duration, figure, join, percent, tag
-from sight.report.palette import stylesheet
+from sight.report.palette import class_colours, stylesheet
 
 #: Recordings on one page; a larger cohort has several pages.
 PAGE_SIZE = 5000
@@ -45,7 +45,7 @@ def write_overview(folder: ResultsFolder, names: Sequence[str], failures: Sequen
     rows, time_use = (_read_table(folder, name) if names else [] for name in ("recordings", "time_use"))
     metadata = folder.read_metadata()
     assets = files("sight.cohort") / "assets"
-    style = (assets / "overview.css").read_text("utf-8") + stylesheet(len(metadata["classes"]))
+    style = (assets / "overview.css").read_text("utf-8") + stylesheet(class_colours(metadata["classes"]))
     script = (assets / "overview.js").read_text("utf-8")
     pages = [_page_name(number) for number in range(max(1, -(-len(rows) // PAGE_SIZE)))]
     for number, page in enumerate(pages):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sight.report import ResultSummary
 from sight.report.lanes import runs, strokes
+from sight.tables import ResultSummary
 
 #: Moments drawn, evenly spaced over a recording.
 COLUMNS = 240
