@@ -46,6 +46,7 @@ def train_model() -> None:
         encoder="transformer",
         encoder_args={"width": 32, "depth": 1},
         epochs=6,
+        seed=1,
         channels=dataset.channels,
         units=dataset.units,
         rate_hz=dataset.rate_hz,

@@ -10,7 +10,7 @@ from rich.live import Live
 
 from sight import registry
 from sight.cli._live import LiveBands
-from sight.cli._shared import console, make_adapter
+from sight.cli._shared import console, error_message, make_adapter
 from sight.cli.adapt import run_with_progress
 from sight.cli.evaluate import write_scores
 from sight.types import Result, Windows
@@ -52,7 +52,10 @@ def demo(
     console.rule("[bold]2[/]  scores")
     model = write_atomic(out / "model.onnx", MODEL.read_bytes())
     info = {"subject": wearer, "input": dict(windows.facts), "model": {"file": model.name, "encoder": "transformer"}}
-    write_scores(result, others, out, info, title=f"Synthetic wearer {wearer}: raw against refined")
+    try:
+        write_scores(result, others, out, info, title=f"Synthetic wearer {wearer}: raw against refined")
+    except ModuleNotFoundError as missing:  # the base install has no packages for tables
+        console.print(f"No report was written. {error_message(missing)}", highlight=False, soft_wrap=True, markup=False)
     console.print("Results on real recordings: docs/keel.md", highlight=False)
     console.print(f"Try: sight adapt synthetic:W14 -m {model}", highlight=False, soft_wrap=True)
     console.print("     sight serve --demo", highlight=False)
