@@ -1,28 +1,27 @@
 """Trains the model of the demo, and measures raw and refined accuracy of all synthetic wearers.
 
-``python -m tools.demo_model`` writes ``src/sight/demo/demo.onnx`` and ``benchmarks/results/live/demo.json``; with
+``python -m tools.demo_model`` writes ``src/sight/demo/demo.onnx`` and ``benchmarks/results/live/demo.csv``; with
 ``--measure`` it measures the model that is there. Training is seeded, but other processors and versions of torch may
 give other last digits.
 """
 
 from __future__ import annotations
 
-import json
+import csv
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sight import demo, registry
-from sight.atomic import write_json
+from sight.atomic import write_atomic
 from sight.datasets import windows_of
 from sight.datasets.synthetic import Synthetic
 from sight.evaluate import run
 from sight.sources import load
 
-RESULT = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "live" / "demo.json"
+RESULT = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "live" / "demo.csv"
 #: Minutes of signal that the page shows in the first half minute, minute and two minutes of the demo.
 MINUTES = (5, 10, 20)
 
@@ -31,7 +30,7 @@ def main() -> None:
     """Train unless told otherwise, measure, and write the result."""
     if "--measure" not in sys.argv[1:]:
         train_model()
-    write_json(RESULT, measure())
+    write_atomic(RESULT, measure().encode())
 
 
 def train_model() -> None:
@@ -57,29 +56,35 @@ def train_model() -> None:
     export_onnx(source, demo.MODEL)
 
 
-def measure() -> dict[str, Any]:
-    """Return the shares of correct raw and refined predictions of every wearer that the model was not trained on."""
-    dataset, source = Synthetic(**demo.DATASET), load(demo.MODEL)
-    wearers = {}
-    for subject in dataset.subjects():
-        if subject in demo.TRAINING_SUBJECTS:
-            continue
-        windows = windows_of(dataset, subject)
-        result = run(registry.method(registry.RECOMMENDED).bind(source), windows)
-        correct = [(q.argmax(axis=1) == windows.label)[windows.label >= 0] for q in (result.p, result.q)]
-        spans = [60 * minutes for minutes in MINUTES]
-        wearers[subject] = [[round(float(np.mean(each[:span])), 4) for each in correct] for span in spans]
-    return {"method": registry.RECOMMENDED, "minutes": MINUTES, "raw_and_refined": wearers}
+def measure() -> str:
+    """Return a CSV file with the accuracies of every wearer that the model was not trained on."""
+    subjects = [name for name in Synthetic(**demo.DATASET).subjects() if name not in demo.TRAINING_SUBJECTS]
+    lines = ["subject," + ",".join(f"raw_{minutes}_min,refined_{minutes}_min" for minutes in MINUTES)]
+    lines += [f"{subject},{','.join(map(str, np.ravel(accuracies(subject)).tolist()))}" for subject in subjects]
+    return "\n".join([*lines, ""])
 
 
-def table(path: Path = RESULT) -> str:
+def measured() -> dict[str, list[list[float]]]:
+    """Return the accuracies in the file, as `accuracies` returns them."""
+    with RESULT.open(newline="", encoding="utf-8") as file:
+        _, *rows = csv.reader(file)
+    return {row[0]: np.reshape(np.array(row[1:], float), (-1, 2)).tolist() for row in rows}
+
+
+def accuracies(subject: str) -> list[list[float]]:
+    """Return the shares of correct raw and refined predictions of a wearer in the first `MINUTES`."""
+    windows = windows_of(Synthetic(**demo.DATASET), subject)
+    result = run(registry.method(registry.RECOMMENDED).bind(load(demo.MODEL)), windows)
+    correct = [(q.argmax(axis=1) == windows.label)[windows.label >= 0] for q in (result.p, result.q)]
+    return [[round(float(np.mean(each[: 60 * minutes])), 4) for each in correct] for minutes in MINUTES]
+
+
+def table() -> str:
     """Return the table of docs/live.md."""
-    found = json.loads(path.read_text("utf-8"))
-    wearers = found["raw_and_refined"]
+    wearers = measured()
     rows = {f"`{name}` ({subject})": wearers[subject] for name, subject in demo.WEARERS.items()}
-    mean = np.mean(list(wearers.values()), axis=0)
-    rows[f"mean of all {len(wearers)} unseen wearers"] = mean.tolist()
-    heads = [f"first {minutes} min of signal" for minutes in found["minutes"]]
+    rows[f"mean of all {len(wearers)} unseen wearers"] = np.mean(list(wearers.values()), axis=0).tolist()
+    heads = [f"first {minutes} min of signal" for minutes in MINUTES]
     lines = [f"| wearer | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for name, pairs in rows.items():
         cells = [f"{100 * raw:.0f} → {100 * refined:.0f} %" for raw, refined in pairs]

@@ -83,9 +83,7 @@ class Axis:
             last = piece.clock_s + (end - piece.unit) * piece.slope
             moments = np.arange(np.ceil(piece.clock_s / step) * step, last + 1e-6, step)
             units = piece.unit + (moments - piece.clock_s) / piece.slope
-            found += [
-                (u / self.span, self._label(m, step)) for u, m in zip(units.tolist(), moments.tolist(), strict=True)
-            ]
+            found += [(u / self.span, self._label(m, step)) for u, m in zip(units.tolist(), moments.tolist(), strict=True)]
         return found
 
     def _label(self, moment: float, step: float) -> str:

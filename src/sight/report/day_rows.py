@@ -148,14 +148,7 @@ def _axis(summary: ResultSummary) -> Html:
         for hour, kind in _hours()
     ]
     field = tag("div", *ticks, class_="hours")
-    return tag(
-        "div",
-        tag("div", "", class_="name"),
-        field,
-        tag("div", "", class_="worn"),
-        class_="day scale",
-        aria_hidden="true",
-    )
+    return tag("div", tag("div", "", class_="name"), field, tag("div", "", class_="worn"), class_="day scale", aria_hidden="true")
 
 
 def _hours() -> Iterator[tuple[int, str | None]]:

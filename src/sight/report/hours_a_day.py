@@ -23,12 +23,7 @@ def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
         if not hours[:, k].any():
             continue
         dots = [
-            tag(
-                "i",
-                class_="dot" if good else "dot open",
-                style=f"left:{100 * value / top:.2f}%",
-                title=f"{day_name(day)}: {hours_text(value)}",
-            )
+            tag("i", class_="dot" if good else "dot open", style=f"left:{100 * value / top:.2f}%", title=f"{day_name(day)}: {hours_text(value)}")
             for day, value, good in zip(grid.days, hours[:, k].tolist(), valid.tolist(), strict=True)
         ]
         bar = tag("i", class_=f"bar k{k}", style=f"width:{100 * mean[k] / top:.2f}%")
