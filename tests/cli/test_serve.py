@@ -68,7 +68,7 @@ def test_a_client_that_does_not_read_delays_the_stop_by_seconds_only(model, tmp_
                 raw.sendall(frame)
         start = time.monotonic()
         child.process.terminate()
-        assert child.process.wait(60) == 0
+        assert child.wait(60) == 0
         assert time.monotonic() - start < 20
 
 
@@ -96,7 +96,7 @@ def test_a_stopped_service_acknowledges_what_it_accepted_and_continues_later(mod
 
     acks, code = asyncio.run(stop_while_sending())
     assert code == 1012
-    assert child.process.wait(30) == 0
+    assert child.wait() == 0
     assert [ack["seq"] for ack in acks] == list(range(1, len(acks) + 1))
     assert 20 <= len(acks) < len(parts)
     assert [line["event"] for line in child.lines()][-2:] == ["draining", "closed"]

@@ -36,8 +36,14 @@ def service(tmp_path):
         yield running
 
 
-def transfer_to(service, recording, wearer="anna", **options) -> Transfer:
-    return Transfer(Client(str(service.base_url)), wearer, [recording], model="toy@1", **options)
+@pytest.fixture
+def client(service):
+    with Client(str(service.base_url)) as opened:
+        yield opened
+
+
+def transfer_to(client, recording, wearer="anna", **options) -> Transfer:
+    return Transfer(client, wearer, [recording], model="toy@1", **options)
 
 
 def stored(service, wearer="anna") -> list[dict]:
@@ -48,52 +54,52 @@ def expected(recording):
     return uninterrupted(TOY, recording.values, "keel", recording.time_s + START.timestamp())
 
 
-def test_an_interrupted_transfer_continues_after_the_latest_sample(service):
+def test_an_interrupted_transfer_continues_after_the_latest_sample(service, client):
     recording = make_recording()
-    assert Client(str(service.base_url)).card("toy@1").channels == recording.channels
-    first = transfer_to(service, recording)
+    assert client.card("toy@1").channels == recording.channels
+    first = transfer_to(client, recording)
     running = first.run()
     next(running)
     next(running)
     running.close()
-    second = transfer_to(service, recording)
+    second = transfer_to(client, recording)
     assert list(second.run())[-1] == second.total == len(recording.values)
     assert (second.present, first.sent + second.sent) == (first.sent, second.total)
     assert first.sent > 0
     assert equal_events(stored(service), expected(recording))
     assert first.windows + second.windows == len(stored(service))
     assert first.changed + second.changed == sum(event["label"] != event["raw"] for event in stored(service))
-    third = transfer_to(service, recording)
+    third = transfer_to(client, recording)
     assert list(third.run()) == []
     assert (third.present, third.sent) == (third.total, 0)
 
 
-def test_chunks_that_are_too_large_are_halved(service):
-    transfer = transfer_to(service, make_recording())
+def test_chunks_that_are_too_large_are_halved(service, client):
+    transfer = transfer_to(client, make_recording())
     list(transfer.run())
     assert transfer.sent / transfer.chunks <= 400
     assert equal_events(stored(service), expected(make_recording()))
 
 
-def test_samples_without_a_value_are_left_out_and_counted(service):
+def test_samples_without_a_value_are_left_out_and_counted(service, client):
     recording = make_recording(60)
     recording.values[100:103, 1] = np.nan
-    transfer = transfer_to(service, recording)
+    transfer = transfer_to(client, recording)
     assert list(transfer.run())[-1] == 600
     assert (transfer.without_value, transfer.sent, transfer.dropped) == (3, 597, 0)
     assert service.get("/v1/wearers/anna").json()["samples"] == 597
 
 
-def test_a_wearer_of_nearly_the_same_rate_is_accepted_and_another_refused(service):
-    list(transfer_to(service, make_recording(20)).run())
+def test_a_wearer_of_nearly_the_same_rate_is_accepted_and_another_refused(client):
+    list(transfer_to(client, make_recording(20)).run())
     later = make_recording(20, rate_hz=10.1, start=datetime(2024, 3, 13, tzinfo=UTC))
-    assert list(transfer_to(service, later).run())[-1] == 200
+    assert list(transfer_to(client, later).run())[-1] == 200
     with pytest.raises(RequestRefusedError, match=r"rate_hz is 10\.0, not 20\.0"):
-        transfer_to(service, make_recording(20, rate_hz=20.0))
+        transfer_to(client, make_recording(20, rate_hz=20.0))
     with pytest.raises(ValueError, match="letters, digits"):
-        transfer_to(service, later, wearer="../etc")
+        transfer_to(client, later, wearer="../etc")
     with pytest.raises(ValueError, match="its models: four"):
-        Client(str(service.base_url)).card("walk")
+        client.card("walk")
 
 
 @contextmanager

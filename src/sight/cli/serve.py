@@ -137,7 +137,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
     """Serve until stopped; then finish what is pending, save, close, and exit with 0."""
     import uvicorn
 
-    from sight.demo import recordings
+    from sight.demo import MODEL, recordings
     from sight.serve.app import create_app
     from sight.serve.demo import replay
     from sight.serve.protocols import server_config
@@ -150,7 +150,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if demo and self.started:
-                self.replay = asyncio.create_task(replay(service, demo_recordings))
+                self.replay = asyncio.create_task(replay(service, demo_recordings, MODEL.stem))
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             if self.replay is not None:

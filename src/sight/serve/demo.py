@@ -18,19 +18,21 @@ from sight.types import Recording
 SPEED, CHUNK_S, PAUSE_S = 10.0, 1.0, 60.0
 
 
-async def replay(service: Service, recordings: Mapping[str, Recording], speed: float = SPEED) -> None:
-    """Send a recording for each wearer, again and again, until cancelled.
+async def replay(
+    service: Service, recordings: Mapping[str, Recording], model: str | None = None, speed: float = SPEED
+) -> None:
+    """Send a recording for each wearer of a model, the default one if None, again and again, until cancelled.
 
     After a restart it continues where the service stopped.
     """
     async with asyncio.TaskGroup() as group:
         for wearer, recording in recordings.items():
-            group.create_task(_replay(service, wearer, recording, speed))
+            group.create_task(_replay(service, wearer, recording, model, speed))
 
 
-async def _replay(service: Service, wearer: str, recording: Recording, speed: float) -> None:
+async def _replay(service: Service, wearer: str, recording: Recording, model: str | None, speed: float) -> None:
     try:
-        info = await service.queue.call(service.manager.create, wearer)
+        info = await service.queue.call(service.manager.create, wearer, model=model)
     except ServiceError as error:  # the data folder has a wearer of this name that cannot be used
         log.warning("demo wearer not started", extra={"wearer": wearer, "error": str(error)})
         return
