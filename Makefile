@@ -10,7 +10,7 @@ export SIGHT_DATA ?= $(abspath ../shared/data)
 
 .PHONY: demo test test-long mutants lint bench docs site licences clean browser servers java fleet-env
 
-demo: .venv/.ready ## train on synthetic wearers, adapt to an unseen one, write a report
+demo: .venv/.ready ## adapt a bundled model to an unseen synthetic wearer, write a report
 	$(BIN)/sight demo
 
 test: .venv/.ready .venv-bare/.ready browser servers lint ## run all tests but the long ones, and lint
