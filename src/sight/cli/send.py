@@ -9,6 +9,7 @@ import typer
 
 from sight.cli import _options as opt
 from sight.cli._shared import console, errors, plural, print_warnings, progress
+from sight.reading import ReadOptions
 
 if TYPE_CHECKING:
     from sight.serve.transfer import Transfer
@@ -22,6 +23,7 @@ RetryFor = Annotated[float, typer.Option(min=0, help="Seconds to wait for a serv
 Recording = Annotated[str, typer.Argument(help="Recording, or dataset:subject such as synthetic:W12.")]
 
 
+@opt.takes_reading_options(labels=False)
 def send(
     target: Recording,
     to: To,
@@ -30,13 +32,8 @@ def send(
     model: ServiceModel = None,
     speed: Speed = 0.0,
     retry_for: RetryFor = 300.0,
-    columns: opt.Columns = None,
-    unit: opt.Unit = "g",
-    gyro_unit: opt.GyroUnit = None,
-    tz: opt.TimeZone = None,
-    time_unit: opt.TimeUnit = None,
-    rate: opt.Rate = None,
-    option: opt.DatasetOptions = None,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Send a recording to a service, from the latest sample that the service has.
 
@@ -55,9 +52,8 @@ def send(
     from sight.stream.interrupts import StopOnSignal
 
     ref, began = find_recording(target), time.monotonic()
-    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, option=option)
     with Client(to, token, retry_s=retry_for, on_wait=_print_reason) as client:
-        recordings = list(read_samples(ref, client.card(model), options))
+        recordings = list(read_samples(ref, client.card(model), reading))
         print_warnings(ref.name, recordings[0].facts)
         transfer = Transfer(client, wearer, recordings, model=model, speed=speed)
         if transfer.resumed_s is not None:
