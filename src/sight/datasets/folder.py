@@ -75,7 +75,7 @@ class Folder(Dataset):
     citation = "your own"
     homepage = "your own recordings"
     version = "1"
-    official_files = ("SUBJECT.csv (or .csv.gz, .parquet, .cwa, .gt3x, .bin) or SUBJECT/*.csv", MAP)
+    official_files = ("SUBJECT.csv (or .tsv, .parquet, .xlsx, .cwa, .gt3x, .bin) or SUBJECT/*.csv", MAP)
     folder_names = ("folder",)
     subject_pattern = rf"(?i)^(?P<subject>[^/]+?)(/.*)?({'|'.join(map(re.escape, READABLE))})$"
 
