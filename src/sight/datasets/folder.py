@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sight.datasets._base import Dataset
-from sight.datasets.user_files import READABLE, class_names, read
+from sight.datasets._label_columns import class_names
+from sight.datasets.user_files import READABLE, read
 from sight.ops import choices
 from sight.signal.calibrate import calibrate, estimate_calibration
 from sight.types import Recording
