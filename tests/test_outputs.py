@@ -95,64 +95,31 @@ def test_segments_end_at_changes_and_gaps(tmp_path):
     assert (rows[2]["gap_before_s"], rows[3]["wear_share"]) == ("600.0", "0.0")
 
 
-def test_days_are_split_at_midnight_also_inside_a_gap(tmp_path):
-    rows = read_rows(write_outputs(midnight_result(), tmp_path, info={}, low_confidence=0.6)["daily.csv"])
-    day = ("day_wear_minutes", "day_non_wear_minutes", "day_gap_minutes")
-    assert [(row["day"], row["date"], row["class"]) for row in rows] == [
-        ("1", "2025-03-03", "sit"),
-        ("1", "2025-03-03", "walk"),
-        ("2", "2025-03-04", "sit"),
-        ("2", "2025-03-04", "walk"),
-    ]
-    assert [float(row["minutes"]) for row in rows] == [1, 1, 0, 1]
-    assert [float(row["raw_minutes"]) for row in rows] == [0.5, 1.5, 0, 1]
-    assert [float(row["low_confidence_minutes"]) for row in rows] == [0, 0, 0, 0.5]
-    assert [float(rows[0][key]) for key in day] == [2, 0, 1]
-    assert [float(rows[3][key]) for key in day] == [1, 1, 9]
-
-
-def test_days_have_24_hours_if_the_start_time_is_unknown(tmp_path):
-    rows = read_rows(write_outputs(midnight_result(start=None), tmp_path, info={})["daily.csv"])
-    assert [(row["day"], row["date"], float(row["minutes"])) for row in rows] == [("1", "", 1), ("1", "", 2)]
-
-
-@pytest.mark.parametrize("start", [None, datetime(1970, 1, 1, 23, 59, tzinfo=BERLIN)])
-def test_a_jump_of_the_clock_by_decades_adds_only_the_days_with_windows(tmp_path, start):
-    time_s = np.concatenate((30.0 * np.arange(4), 1.7e9 + 30.0 * np.arange(4)))
-    windows = Windows(
-        x=np.zeros((8, 1, 1), np.float32),
-        time_s=time_s,
-        label=np.full(8, -1),
-        gap_before_s=np.where(np.arange(8) == 4, 1.7e9 - 120, 0.0),
-        window_s=30.0,
-        stride_s=30.0,
-        start=start,
+def test_csv_files_hold_the_rows_of_the_tables(tmp_path):
+    paths = write_outputs(midnight_result(), tmp_path, info={"subject": "S01", "model": {"file": "wrist.onnx"}})
+    first, second = read_rows(paths["daily.csv"])
+    assert (first["date"], first["weekday"], first["complete"], first["valid"]) == (
+        *("2025-03-03", "Monday", "false", "false"),
     )
-    q = np.tile(ONE, (8, 1))
-    result = Result(method="none", params={}, classes=("sit", "walk"), p=q, q=q, windows=windows)
-    rows = read_rows(write_outputs(result, tmp_path, info={})["daily.csv"])
-    assert [row["day"] for row in rows[::2]] == (["1", "19676"] if start is None else ["1", "2", "19677"])
-    assert sum(float(row["minutes"]) for row in rows) == pytest.approx(4)
-
-
-def test_day_at_the_start_of_summer_time_has_23_hours(tmp_path):
-    n = 25 * 60
-    windows = Windows(
-        x=np.zeros((n, 1, 1), np.float32),
-        time_s=60.0 * np.arange(n),
-        label=np.full(n, -1),
-        gap_before_s=np.zeros(n),
-        window_s=60.0,
-        stride_s=60.0,
-        start=datetime(2024, 3, 31, 0, 0, tzinfo=BERLIN),
-    )
-    q = np.tile(ONE, (n, 1))
-    result = Result(method="none", params={}, classes=("sit", "walk"), p=q, q=q, windows=windows)
-    rows = read_rows(write_outputs(result, tmp_path, info={})["daily.csv"])
-    assert [(row["date"], float(row["day_wear_minutes"])) for row in rows[::2]] == [
-        ("2024-03-31", 23 * 60),
-        ("2024-04-01", 2 * 60),
+    assert (float(second["walk_h"]), float(second["gap_h"])) == pytest.approx((1 / 60, 9 / 60), abs=1e-4)
+    bouts = read_rows(paths["bouts.csv"])
+    assert [(row["day"], row["class"], row["duration_min"]) for row in bouts] == [
+        *(("1", "sit", "1.0"), ("1", "walk", "1.0"), ("2", "walk", "1.0")),
     ]
+    assert [row["kind"] for row in read_rows(paths["nonwear.csv"])] == ["gap", "non-wear"]
+    (row,) = read_rows(paths["summary.csv"])
+    assert (row["subject"], row["model"], row["days"], row["valid_days"]) == ("S01", "wrist.onnx", "2", "0")
+    assert (row["walk_h"], row["walk_bouts_per_day"]) == ("", "")
+
+
+def test_windows_csv_is_optional_and_has_local_times(tmp_path):
+    paths = write_outputs(midnight_result(), tmp_path, info={}, csv=True)
+    rows = read_rows(paths["windows.csv"])
+    assert rows[3]["time"] == "2025-03-04T00:09:00.000+01:00"
+    assert [row["class"] for row in rows] == ["sit", "sit", "walk", "walk", "walk", "sit"]
+    assert rows[3]["label"] == ""
+    write_outputs(midnight_result(), tmp_path, info={})
+    assert {path.name for path in tmp_path.iterdir()} == set(FILES)
 
 
 def test_info_json_contains_the_entries_of_the_caller(tmp_path):
@@ -204,8 +171,9 @@ def test_without_pyarrow_nothing_is_written(tmp_path, monkeypatch):
 def test_empty_stream_gives_headers_only(tmp_path):
     result = run(method("sight").bind(ToySource()), toy_stream(n=0))
     paths = write_outputs(result, tmp_path, info={})
-    assert read_rows(paths["segments.csv"]) == read_rows(paths["daily.csv"]) == []
-    assert paths["daily.csv"].read_text().startswith("day,date,class,minutes")
+    assert all(read_rows(paths[f"{name}.csv"]) == [] for name in ("segments", "daily", "bouts", "nonwear"))
+    assert paths["daily.csv"].read_text().startswith("day,date,weekday,complete")
+    assert read_rows(paths["summary.csv"])[0]["valid_days"] == "0"
     assert "no window" in paths["report.html"].read_text("utf-8")
 
 

@@ -248,7 +248,7 @@ def test_labels_are_compared_without_case_and_mapped_by_names(tmp_path):
     np.testing.assert_array_equal(again.label, windows.label)
     swapped = sight.read(file, source, label_column="what", names={**names, "activity 1": "activity 0"})
     assert swapped.label[[0, 15]].tolist() == [0, 0]
-    with pytest.raises(ValueError, match=r"'Strolling' is neither a class .*--names"):
+    with pytest.raises(ValueError, match=r"'Strolling' \(50 samples\), 'rest' .*--names"):
         sight.read(file, source, label_column="what")
     with pytest.raises(ValueError, match="not a class of the model"):
         sight.read(file, source, label_column="what", names={"strolling": "flying"})

@@ -1,12 +1,14 @@
 """Writes the generated files of the web pages: the colours, and the model and recording of the page ``/device``.
 
-``python -m tools.page_assets`` rewrites them. The files are in the repository, so that serving needs no torch. Training
-is seeded, but other processors and versions of torch may give other last digits.
+``python -m tools.page_assets`` rewrites them, ``python -m tools.page_assets colours`` only the colours. The files are
+in the repository, so that serving needs no torch. Training is seeded, but other processors and versions of torch may
+give other last digits.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,10 @@ from typing import Any
 import numpy as np
 
 from sight.atomic import write_atomic
-from sight.report.palette import stylesheet
+from sight.report import palette
 from sight.types import Array, Recording
 
 STATIC = Path(__file__).resolve().parents[1] / "src/sight/serve/static"
-#: Number of class colours on the pages; further classes reuse them.
-COLOURS = 64
 #: Step size of a stored sample by unit; powers of two, so that every language reads the same float32.
 STEP = {"g": 2.0**-11, "deg/s": 2.0**-4}
 DATASET: dict[str, Any] = {"wearers": 9, "hours": 0.5, "seed": 0}
@@ -29,9 +29,21 @@ TRAINING_SUBJECTS = ("W01", "W02", "W03")
 SUBJECT, START_S, LENGTH_S = "W07", 1020.0, 460.0
 
 
-def colours() -> str:
-    """Return the colours of reports as a stylesheet for the pages."""
-    return stylesheet(COLOURS) + "\n"
+def colours() -> dict[str, str]:
+    """Return the colours of reports for the pages, by file name: a stylesheet, and the words of class names."""
+    tables = {"KINDS": list(palette.KINDS), "SPARE": len(palette.SPARE)}
+    tables |= {"WORDS": palette.WORDS, "WHOLE_WORDS": palette.WHOLE_WORDS}
+    words = "".join(f"export const {name} = {json.dumps(value)};\n" for name, value in tables.items())
+    return {
+        "palette.css": palette.stylesheet(palette.COLOURS) + "\n",
+        "js/palette_words.js": "// Generated from src/sight/report/palette.py by tools/page_assets.py.\n" + words,
+    }
+
+
+def write_colours() -> None:
+    """Write the files of `colours`."""
+    for name, text in colours().items():
+        write_atomic(STATIC / name, text.encode())
 
 
 def pack(recording: Recording) -> tuple[bytes, dict[str, Any]]:
@@ -94,7 +106,7 @@ def main() -> None:
     truth = _activity_starts(part, dataset.classes)
     write_atomic(STATIC / "recording.bin", data)
     write_atomic(STATIC / "recording.json", json.dumps(facts | {"truth": truth}).encode())
-    write_atomic(STATIC / "palette.css", colours().encode())
+    write_colours()
 
 
 def _part(recording: Recording) -> Recording:
@@ -112,4 +124,4 @@ def _activity_starts(recording: Recording, classes: tuple[str, ...]) -> list[tup
 
 
 if __name__ == "__main__":
-    main()
+    write_colours() if sys.argv[1:] == ["colours"] else main()

@@ -1,8 +1,8 @@
 """Online test-time adaptation for wearable activity recognition.
 
-Entry points: `refine` for features and probabilities, `wrap` for a torch model, `load` for a saved model, `method` for
-an adapter by name, `run` for the evaluation loop. Everything is imported when first used, so that ``import sight`` is
-fast.
+Entry points: `adapt` for a recording, `refine` for features and probabilities, `wrap` for a torch model, `load` for a
+saved model, `method` for an adapter by name, `run` for the evaluation loop. Everything is imported when first used, so
+that ``import sight`` is fast.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sight._version import __version__
 
 if TYPE_CHECKING:
+    from sight.adaptation import Adaptation, adapt
     from sight.evaluate import refine, run
     from sight.reading import read
     from sight.registry import RECOMMENDED, method
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _MODULES = {
+    "Adaptation": "sight.adaptation",
+    "adapt": "sight.adaptation",
     "refine": "sight.evaluate",
     "run": "sight.evaluate",
     "read": "sight.reading",
@@ -40,12 +43,14 @@ _MODULES = {
 
 __all__ = [
     "RECOMMENDED",
+    "Adaptation",
     "Event",
     "Recording",
     "Result",
     "SourceStats",
     "Windows",
     "__version__",
+    "adapt",
     "load",
     "method",
     "read",

@@ -15,7 +15,7 @@ from sight._version import __version__
 from sight.types import Array
 
 #: Version of the card format; increased when older versions of `sight` cannot read the new one.
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,11 @@ class ModelCard:
         Name of the training dataset.
     training
         Hyper-parameters and scores of the training run; numbers and strings only.
+    about
+        What a user should read before using a published model: title, licence and citation of the data, label map,
+        scores on subjects who were not in training, known limits.
+    domain
+        What the windows of training looked like; see `sight.signal.domain`.
     format, sight_version
         Version of this header and of the package that wrote it.
 
@@ -66,11 +71,14 @@ class ModelCard:
     fill: tuple[float, ...] | None = None
     dataset: str = ""
     training: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+    domain: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
     sight_version: str = __version__
 
     def __post_init__(self) -> None:
-        for name, kind in (("encoder_args", Mapping), ("training", Mapping), ("encoder", str), ("dataset", str)):
+        mappings, texts = ("encoder_args", "training", "about", "domain"), ("encoder", "dataset")
+        for name, kind in (*((name, Mapping) for name in mappings), *((name, str) for name in texts)):
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"Model card: expected {name} of type {kind.__name__}, got {getattr(self, name)!r}.")
         for name in ("classes", "channels", "units"):
@@ -123,7 +131,8 @@ class ModelCard:
                 f"newer than format {FORMAT} that sight {__version__} reads; upgrade sight."
             )
         fields = {f.name: f.default for f in dataclasses.fields(cls)}
-        required = {name for name, default in fields.items() if default is dataclasses.MISSING} - {"training"}
+        required = {name for name, default in fields.items() if default is dataclasses.MISSING}
+        required -= {"training", "about", "domain"}
         if missing := required - set(values):
             raise ValueError(f"Model card: {', '.join(sorted(missing))} missing in the header; export the model again.")
         if unknown := set(values) - set(fields):

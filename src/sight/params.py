@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import types
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -129,6 +130,20 @@ def read(text: str, annotation: Any) -> Any:
             except ValueError:
                 continue
     raise ValueError(f"Expected {describe(annotation)}, got {text!r}.")
+
+
+def parse_seconds(text: Any) -> float:
+    """Return the seconds of a duration such as "16h", "30min" or "60s"; a number is seconds.
+
+    Examples
+    --------
+    >>> parse_seconds("16h"), parse_seconds("1.5 min"), parse_seconds(90)
+    (57600.0, 90.0, 90.0)
+    """
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|min|h|)", str(text).strip())
+    if match is None:
+        raise ValueError(f"Expected a duration such as 16h, 30min or 60s, got {str(text)!r}.")
+    return float(match[1]) * {"h": 3600, "min": 60}.get(match[2], 1)
 
 
 def describe(annotation: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sight import registry
-from sight.annotations import read_label_map
+from sight.annotations import read_label_map, with_classes_of_model
 from sight.base import Source
 from sight.card import ModelCard, filled, require_card
 from sight.recording_refs import (
@@ -23,6 +23,7 @@ from sight.recording_refs import (
     open_dataset,
 )
 from sight.signal.clock import MAX_GAP_S
+from sight.signal.intensity import intensity
 from sight.signal.windows import UNKNOWN_GAP_S
 from sight.types import UNLABELLED, Recording, Windows
 
@@ -150,9 +151,10 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
     from sight.datasets import windows_of
 
     if ref.dataset:
-        dataset = _dataset_of(ref, card, options)
+        dataset = dataset_of(ref, card, options)
         windowing = {"rate_hz": card.rate_hz, "window_s": card.window_s, "stride_s": card.stride_s}
         windows = windows_of(dataset, find_subject(dataset, ref.subject), **windowing)
+        windows = with_classes_of_model(windows, dataset.classes, card.classes, options.names)
     else:
         parts = _in_time_order(ref, [_file_windows(path, card, options) for path in ref.files])
         windows = parts[0] if len(parts) == 1 else _joined(ref, parts)
@@ -162,7 +164,8 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
             f"{windows.x.shape[1]}; choose them with columns (--columns) or dataset options (--option)."
         )
     facts = {**windows.facts, "warnings": windows.facts.get("warnings", [])}
-    return replace(windows, x=filled(windows.x, card.fill), facts=facts)
+    moved = intensity(windows.x, card.units)
+    return replace(windows, x=filled(windows.x, card.fill), intensity=moved, facts=facts)
 
 
 def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Iterator[Recording]:
@@ -174,7 +177,7 @@ def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> It
         parts = [_file_samples(path, card, options) for path in ref.files]
         yield from on_one_clock(_in_time_order(ref, parts))
         return
-    dataset = _dataset_of(ref, card, options)
+    dataset = dataset_of(ref, card, options)
     recordings = dataset.recordings(find_subject(dataset, ref.subject))
     for recording in on_one_clock(recordings, shared=dataset.one_clock):
         yield recording if recording.channels == card.channels else _with_channels(recording, card.channels)
@@ -201,7 +204,11 @@ def on_one_clock(recordings: Iterable[Recording], *, shared: bool = False) -> It
         yield shifted
 
 
-def _dataset_of(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Any:
+def dataset_of(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Any:
+    """Return the dataset of a reference; without options, with those of the model's training on the same dataset."""
+    if ref.dataset == "folder" and "root" in options.dataset_options:
+        own = dict(options.dataset_options)
+        return open_dataset(str(own.pop("root")), own, reading=options.given())
     trained_on = card.training.get("options", {}) if card.dataset == ref.dataset else {}
     if options.dataset_options or not trained_on:
         return open_dataset(ref.dataset, options.dataset_options)

@@ -92,6 +92,8 @@ class Windows:
         Length of a window and distance between two.
     start
         Wall clock at ``time_s == 0``, or None.
+    intensity
+        Intensity of movement in each window, name to (N,); empty if the unit is unknown. See `sight.signal.intensity`.
     facts
         Figures that reading and windowing report.
     """
@@ -104,6 +106,7 @@ class Windows:
     stride_s: float
     wear: Array | None = None
     start: datetime | None = None
+    intensity: Mapping[str, Array] = field(default_factory=dict)
     facts: Facts = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from sight.reading import ReadOptions
 from tests.conftest import ROOT
 from tests.helpers.commands import output_of, run_sight
 
-COMMANDS = {"adapt": (), "evaluate": (), "train": (), "cohort": ("run",), "stream": ()}
+COMMANDS = {"adapt": (), "evaluate": (), "train": (), "cohort": ("run",), "stream": (), "send": ()}
 
 
 def options_of(name):
@@ -27,7 +27,7 @@ def options_of(name):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_takes_every_reading_option(command):
     names = {field.name for field in fields(ReadOptions)} - {"dataset_options"}
-    names -= {"label_column", "names"} if command == "stream" else set()
+    names -= {"label_column", "names"} if command in ("stream", "send") else set()
     assert {"--" + name.replace("_", "-") for name in names} | {"--option"} <= options_of(command)
 
 

@@ -14,7 +14,7 @@ from torch import nn
 
 import sight
 from sight.base import Source
-from sight.card import ModelCard, filled
+from sight.card import FORMAT, ModelCard, filled
 from sight.sources import checkpoint
 from sight.sources.onnx_export import export_onnx
 from sight.sources.torch import TorchSource
@@ -124,9 +124,11 @@ def test_truncated_foreign_and_newer_files_raise(tmp_path):
     bad.write_bytes(safetensors.numpy.save({"w": np.zeros((2, 3))}))
     with pytest.raises(ValueError, match="no model card"):
         sight.load(bad)
-    newer = json.dumps(json.loads(make("mlp").card.to_json()) | {"format": 2, "sight_version": "9.9", "extra": 1})
+    newer = json.dumps(
+        json.loads(make("mlp").card.to_json()) | {"format": FORMAT + 1, "sight_version": "9.9", "extra": 1}
+    )
     bad.write_bytes(safetensors.numpy.save({"w": np.zeros(2)}, metadata={"sight": newer}))
-    with pytest.raises(ValueError, match=r"format 2 by sight 9\.9, .* upgrade"):
+    with pytest.raises(ValueError, match=rf"format {FORMAT + 1} by sight 9\.9, .* upgrade"):
         sight.load(bad)
 
 

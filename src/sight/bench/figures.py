@@ -15,11 +15,11 @@ from sight.bench.analyses import AROUND, EDGES
 from sight.bench.analysis_tables import class_means
 from sight.bench.result_rows import arrays, matrices
 from sight.bench.stats import Difference
-from sight.report.palette import COLOURS
+from sight.report.palette import SERIES
 from sight.types import Array
 
 INK, SOFT, RULE, ACCENT = "#1d1f23", "#7d828a", "#d9d6cf", "#8a2f1d"
-BLUE, ORANGE, GREEN = (COLOURS[i][0] for i in range(3))
+BLUE, ORANGE, GREEN = SERIES[:3]
 #: Colours of methods that the documentation discusses; others are drawn in black.
 COLOUR = {"SIGHT": ACCENT, "SIGHT, authors' code": "#c48a7e", "Sticky": BLUE, "EMA": ORANGE, "Keel": GREEN}
 STYLE: Any = {
@@ -140,7 +140,7 @@ def conditions(summaries: Mapping[str, MethodSummary]) -> str:
     with canvas(2.6 + 1.2 * len(names), 3.4) as (figure, axes):
         for at, (label, own) in enumerate(zip(labels, values, strict=True)):
             ours, base = str(label).startswith("SIGHT"), label == first.source_only
-            colour = ACCENT if ours else SOFT if base else COLOURS[at % len(COLOURS)][0]
+            colour = ACCENT if ours else SOFT if base else SERIES[at % len(SERIES)]
             axes.plot(own, "--" if base else "o-", color=colour, lw=2 if ours else 1.2, ms=4, zorder=3 if ours else 2)
             if not np.isfinite(places[at]):
                 continue  # not run under the last condition, where names are written

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from sight._version import __version__
-from sight.cli import bench, cohort, data, listing, serve
+from sight.cli import bench, cohort, data, listing, models, serve
 from sight.cli._shared import ErrorReportingGroup
 from sight.cli.adapt import adapt
 from sight.cli.demo import demo
@@ -13,6 +13,7 @@ from sight.cli.evaluate import evaluate
 from sight.cli.export import export
 from sight.cli.fleet import fleet
 from sight.cli.inspect import inspect
+from sight.cli.send import send
 from sight.cli.stream import stream
 from sight.cli.train import train
 
@@ -47,10 +48,12 @@ app.command()(evaluate)
 app.command()(inspect)
 app.command()(export)
 app.command()(stream)
+app.command()(send)
 app.command()(fleet)
 app.command()(listing.methods)
 app.command()(listing.datasets)
 app.command()(listing.encoders)
+app.add_typer(models.app, name="models")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.add_typer(cohort.app, name="cohort")

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sight.report.palette import COLOURS, colour
+from sight.report.palette import class_colours
 from sight.types import Array
 
 SPARKS = "▁▂▃▄▅▆▇█"
@@ -74,6 +74,5 @@ class LiveBands:
             band.append("█" if label >= 0 else "·", self._colour(label) if label >= 0 else "dim")
         return band
 
-    @staticmethod
-    def _colour(label: int) -> str:
-        return colour(label % len(COLOURS))[1]
+    def _colour(self, label: int) -> str:
+        return class_colours(self.classes)[label][1]

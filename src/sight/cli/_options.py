@@ -12,6 +12,7 @@ import typer
 
 from sight.annotations import read_label_map
 from sight.cli._shared import parse_pairs
+from sight.models import resolve
 from sight.reading import ReadOptions
 
 Target = Annotated[
@@ -22,7 +23,12 @@ Targets = Annotated[
 ]
 Subject = Annotated[str, typer.Option(help="Join all files into one recording of this subject.")]
 Separate = Annotated[bool, typer.Option("--separate", help="Do not join the files of a folder below the folder.")]
-Model = Annotated[Path, typer.Option("--model", "-m", help="Model file: .safetensors or .onnx.")]
+Model = Annotated[
+    Path,
+    typer.Option(
+        "--model", "-m", callback=resolve, help="Bundled model (see: sight models list), or file: .onnx, .safetensors."
+    ),
+]
 Method = Annotated[str, typer.Option(help="Adaptation method; see: sight methods.")]
 Params = Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter KEY=VALUE of the method; repeatable.")]
 Preset = Annotated[str | None, typer.Option(help="Hyper-parameters by name, authors or sight-paper; --set overrides.")]
@@ -110,6 +116,13 @@ def takes_reading_options(*, labels: bool = True) -> Callable[[Callable[..., Non
         return with_options
 
     return decorate
+
+
+ValidDay = Annotated[str, typer.Option("--valid-day", help="Wear that makes a day valid, such as 16h.")]
+MinBout = Annotated[
+    list[str] | None,
+    typer.Option("--min-bout", help="Shortest bout, 60s by default, or of one class: walking=120s; repeatable."),
+]
 
 
 def read_options(

@@ -9,11 +9,13 @@ import typer
 from rich.markup import escape
 
 from sight import registry
-from sight.card import ModelCard
+from sight.adaptation import describe_run
 from sight.cli import _options as opt
 from sight.cli._shared import console, error_message, errors, make_adapter, print_warnings, progress
 from sight.reading import ReadOptions, RecordingRef, find_recordings, read_windows
 from sight.types import Result, Windows
+
+__all__ = ["adapt", "describe_run", "read_recording", "run_with_progress"]
 
 
 @opt.takes_reading_options()
@@ -27,14 +29,17 @@ def adapt(
     lag: opt.Lag = 0.0,
     subject: opt.Subject = "",
     separate: opt.Separate = False,
+    valid_day: opt.ValidDay = "16h",
+    min_bout: opt.MinBout = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Write windows.csv as well.")] = False,
     *,
     reading: ReadOptions,
 ) -> None:
     """Recognise activities in a recording while adapting to its wearer.
 
-    Writes info.json, windows.parquet, segments.csv, daily.csv and report.html. Several recordings, or a folder of
-    them, give one folder of results for each. Files of one subject are joined with --subject, or in a folder of
-    their own below the folder; the time between them is a gap.
+    Writes report.html, the tables windows.parquet, segments.csv, daily.csv, bouts.csv, nonwear.csv and summary.csv,
+    and info.json. Several recordings, or a folder of them, give one folder of results for each. Files of one subject
+    are joined with --subject, or in a folder of their own below the folder; the time between them is a gap.
 
     [bold]Examples[/]
 
@@ -46,30 +51,30 @@ def adapt(
 
       sight adapt hapt:5 -m hapt.safetensors --method sticky
     """
-    from sight.outputs import write_outputs
+    from sight.adaptation import adapt_recording
     from sight.sources import load
+    from sight.tables import TableRules
 
     source: Any = load(model)
-    adapter = make_adapter(method, params, preset).bind(source)
+    adapter = make_adapter(method, params, preset)
     refs = find_recordings(target, subject=subject, separate=separate)
+    rules = TableRules.parse(valid_day, min_bout)
     failed = 0
     for ref in refs:
         try:
-            windows = read_recording(ref, source, reading)
-            result = run_with_progress(adapter.reset(), windows, ref.name, lag)
-            folder = out if len(refs) == 1 else out / ref.name
-            written = write_outputs(result, folder, info=describe_run(ref, source.card, model, windows))
+            week = adapt_recording(ref, source, adapter, model, reading, rules, lag=lag, progress=progress)
+            written = week.save(out if len(refs) == 1 else out / ref.name, csv=csv)
         except (ValueError, OSError) as error:
             if len(refs) == 1:
                 raise
             failed += 1
             errors.print(f"[yellow]{escape(ref.name)} was skipped:[/] {escape(error_message(error))}", highlight=False)
             continue
-        changed = float((result.p.argmax(axis=1) != result.q.argmax(axis=1)).mean())
+        print_warnings(ref.name, {"warnings": week.warnings})
         console.print(
-            f"[bold]{escape(ref.name)}[/]: {len(windows)} windows, {changed:.1%} of predictions differ from the model "
-            f"alone; report: {escape(str(written['report.html']))}",
+            f"[bold]{escape(ref.name)}[/]: {escape(week.headline)}. Report: {escape(str(written['report.html']))}",
             soft_wrap=True,
+            highlight=False,
         )
     if failed:
         others = f"results of the others are in {out}" if failed < len(refs) else "each is named above"
@@ -91,13 +96,3 @@ def run_with_progress(adapter: Any, windows: Windows, label: str, lag: float = 0
 
     with progress(label, len(windows)) as show:
         return run(adapter, windows, on_predictions=lambda done, *_: show(done), lag=lag)
-
-
-def describe_run(ref: RecordingRef, card: ModelCard, model: Path, windows: Windows) -> dict[str, Any]:
-    """Return what info.json contains about the input and the model."""
-    fields = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
-    return {
-        "subject": ref.subject or ref.name,
-        "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts},
-        "model": {"file": model.name, **{name: getattr(card, name) for name in fields}},
-    }

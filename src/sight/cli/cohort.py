@@ -128,21 +128,31 @@ def _report_failures(outcome: Any, out: Path) -> None:
 @app.command()
 def page(
     out: Folder,
-    name: Annotated[str, typer.Argument(help="Name of the recording, as in the overview.")],
-    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Names of recordings, as in the overview.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Write the reports of all recordings.")] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the first in the browser.")] = False,
 ) -> None:
-    """Write the full report of one recording from its stored windows.
+    """Write full reports of recordings from their stored windows; the overview links to them.
 
-    [bold]Example[/]
+    [bold]Examples[/]
 
       sight cohort page results/ NAME --open
-    """
-    from sight.cohort.recording_page import write_recording_page
 
-    written = write_recording_page(out, name)
-    console.print(f"Wrote {written}", soft_wrap=True)
+      sight cohort page results/ --all
+    """
+    from sight.cohort.recording_page import write_recording_pages
+    from sight.cohort.results_folder import ResultsFolder
+
+    listed = ResultsFolder(out).names() if every else names or []
+    if not listed:
+        raise ValueError("Expected names of recordings or --all, and a folder with results; got neither.")
+    written = write_recording_pages(out, listed)
+    found = str(written[0]) if len(written) == 1 else f"{len(written)} reports in {written[0].parent}"
+    console.print(f"Wrote {found}", soft_wrap=True)
     if show:
-        typer.launch(written.resolve().as_uri())
+        typer.launch(written[0].resolve().as_uri())
 
 
 @app.command()

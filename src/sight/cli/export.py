@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sight import registry
+from sight.atomic import write_atomic
 from sight.cli import _options as opt
 from sight.cli._shared import console, make_adapter
 from sight.cli.adapt import read_recording
@@ -16,7 +17,7 @@ from sight.reading import find_recordings
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="Checkpoint (.safetensors).")],
+    model: Annotated[Path, typer.Argument(help="Checkpoint (.safetensors), or a bundled model, which is copied.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="ONNX file to write; beside the checkpoint by default.")
     ] = None,
@@ -42,19 +43,39 @@ def export(
       sight export model.safetensors --int8 synthetic:W01 -o small.onnx
 
       sight export model.safetensors --fused -o watch.onnx
+
+      sight export wrist -o wrist.onnx
     """
-    from sight.sources.torch import TorchSource
+    from sight.models import names, resolve
 
     if fused and int8:
         raise ValueError("Expected --fused or --int8, got both; a fused graph is exported in float32.")
     out = out or model.with_suffix(".fused.onnx" if fused else ".int8.onnx" if int8 else ".onnx")
     if out.suffix != ".onnx":
         raise ValueError(f"Expected an output that ends with .onnx, got {out.name!r}; rename it.")
+    if str(model) in names() and not (fused or int8):
+        write_atomic(out, resolve(model).read_bytes())
+    else:
+        _export_checkpoint(resolve(model), out, fused, method, params, int8, option)
+    console.print(f"Wrote [bold]{out}[/] ({out.stat().st_size / 1024:.0f} KB).")
+
+
+def _export_checkpoint(
+    model: Path,
+    out: Path,
+    fused: bool,
+    method: str,
+    params: list[str] | None,
+    int8: str | None,
+    option: list[str] | None,
+) -> None:
     if model.suffix == ".onnx":
         raise ValueError(
             f"Expected a checkpoint (.safetensors), got {model.name}, which is already exported; give the .safetensors "
             f"it was exported from."
         )
+    from sight.sources.torch import TorchSource
+
     source = TorchSource.load(model)
     if fused:
         from sight.sources.fused_export import export_fused
@@ -66,7 +87,6 @@ def export(
         from sight.sources.onnx_export import export_onnx
 
         export_onnx(source, out)
-    console.print(f"Wrote [bold]{out}[/] ({out.stat().st_size / 1024:.0f} KB).")
 
 
 def _export_int8(source: Any, out: Path, target: str, option: list[str] | None) -> None:

@@ -14,7 +14,7 @@ from sight.cli._shared import console, errors, parse_pairs
 
 def fleet(
     rows: Annotated[str, typer.Argument(help="Folder in which files of rows arrive.")],
-    model: Annotated[Path, typer.Option("--model", "-m", help="Exported model (.onnx).")],
+    model: opt.Model,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder for predictions, checkpoint and progress.")],
     kind: Annotated[str, typer.Option(help="Content of a row: features, windows or samples.")] = "features",
     file_format: Annotated[str, typer.Option("--format", help="Format of the files: parquet or json.")] = "parquet",

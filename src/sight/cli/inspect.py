@@ -12,7 +12,7 @@ from sight.cli._shared import print_facts
 
 
 def inspect(
-    model: Annotated[Path, typer.Argument(help="Model file: .safetensors or .onnx.")],
+    model: Annotated[Path, typer.Argument(help="Bundled model, or file: .onnx, .safetensors.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Print what a model file contains and whether `sight` can use it.

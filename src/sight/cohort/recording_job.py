@@ -22,7 +22,7 @@ from sight.cohort.window_table import LAYOUT, write_windows
 from sight.datasets.window_cache import file_hash
 from sight.outputs import info_facts
 from sight.reading import ReadOptions, RecordingRef, read_windows
-from sight.report import ResultSummary
+from sight.tables import ResultSummary
 
 
 @dataclass(frozen=True, kw_only=True)

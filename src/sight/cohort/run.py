@@ -19,6 +19,7 @@ from sight.cohort.recording_job import LOG_FIELDS, RunConfig, process_recording
 from sight.cohort.results_folder import Failure, ResultsFolder, append_log, is_unchanged
 from sight.cohort.summary_tables import write_summary
 from sight.datasets.window_cache import file_hash
+from sight.models import resolve
 from sight.parallel import is_local, map_unordered
 from sight.reading import ReadOptions, RecordingRef
 
@@ -43,7 +44,7 @@ class CohortOutcome:
 
 def run(
     recordings: Sequence[RecordingRef],
-    model: Path,
+    model: str | Path,
     adapter: Adapter,
     out: Path,
     *,
@@ -60,7 +61,7 @@ def run(
     recordings
         Recordings, as `sight.reading.find_recordings` lists them.
     model
-        A model file; a checkpoint is exported to ONNX once if the method allows it.
+        A bundled model or a model file; a checkpoint is exported to ONNX once if the method allows it.
     adapter
         The unbound method with its hyper-parameters.
     out
@@ -78,7 +79,7 @@ def run(
     wanted, failures = _check_names(recordings, folder)
     with folder.locked() as log:
         before = folder.read_metadata()
-        config = _prepare(Path(model), adapter, folder, options or ReadOptions())
+        config = _prepare(resolve(model), adapter, folder, options or ReadOptions())
         changes = _changes(before, folder.read_metadata())
         todo = _unfinished(wanted, config, folder)
         files = {ref.name: ref.file_names for ref in todo}

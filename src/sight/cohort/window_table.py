@@ -11,14 +11,15 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from sight._version import __version__
-from sight.outputs import days, window_columns
-from sight.report import ResultSummary
+from sight.tables import ResultSummary, days, window_columns
 from sight.types import UNLABELLED, Array, Result, Windows
 
 #: Increased whenever columns or facts change, so that recordings with an older layout are run again.
-LAYOUT = 1
+LAYOUT = 2
 #: Text columns.
 TEXT_COLUMNS = ("recording", "raw_class", "class", "previous_class", "label")
+#: Intensity of movement; null if it is unknown.
+INTENSITY_COLUMNS = ("enmo_mg", "mad_mg")
 #: Other columns except probabilities; any further column is a trace of the method.
 NUMBER_COLUMNS = (
     *("time_s", "time", "date", "day", "duration_s", "window_s"),
@@ -42,8 +43,9 @@ def table_columns(summary: ResultSummary, name: str) -> dict[str, Any]:
     }
     gap = summary.result.windows.gap_before_s.copy()
     gap[:1] = 0  # nothing is missing before the first window
+    unknown = {key: _nulls(summary) for key in INTENSITY_COLUMNS if key not in summary.intensity}
     last = {"previous_class": _previous(summary), "label": _nulls(summary) if label is None else label}
-    return first | own | {"gap_before_s": gap} | last
+    return first | own | unknown | {"gap_before_s": gap} | last
 
 
 def write_windows(path: Path, summary: ResultSummary, name: str) -> None:
@@ -55,6 +57,7 @@ def write_windows(path: Path, summary: ResultSummary, name: str) -> None:
         "time": pa.timestamp("us"),
         "date": pa.date32(),
         "day": pa.int32(),
+        **dict.fromkeys(INTENSITY_COLUMNS, pa.float64()),
     }
     table = pa.table({key: pa.array(column, types.get(key)) for key, column in table_columns(summary, name).items()})
     facts = {"method": summary.result.method, "sight_version": __version__, "layout": str(LAYOUT)}
@@ -69,7 +72,12 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
     stored = {key: table.column(key) for key in table.column_names}
     classes, stream = tuple(facts["classes"]), facts["stream"]
     index = {name: k for k, name in enumerate(classes)} | {None: UNLABELLED}
-    columns = {*TEXT_COLUMNS, *NUMBER_COLUMNS, *(f"{kind}_{name}" for kind in "pq" for name in classes)}
+    columns = {
+        *TEXT_COLUMNS,
+        *NUMBER_COLUMNS,
+        *INTENSITY_COLUMNS,
+        *(f"{kind}_{name}" for kind in "pq" for name in classes),
+    }
     windows = Windows(
         x=np.empty((table.num_rows, 0, 0), np.float32),
         time_s=_array(stored["time_s"]),
@@ -79,6 +87,7 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
         window_s=stream["window_s"],
         stride_s=stream["stride_s"],
         start=_start(stream),
+        intensity={key: _array(stored[key]) for key in INTENSITY_COLUMNS if stored[key].null_count < table.num_rows},
         facts=stream["facts"],
     )
     p, q = (np.stack([_array(stored[f"{kind}_{name}"]) for name in classes], axis=1) for kind in "pq")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sight.annotations import classes_of_labels
 from sight.types import UNLABELLED, Array
 
 #: A label such as 1.0, which is the same as 1.
@@ -37,21 +38,10 @@ def class_indices(
     """Return the class index of each code, and the classes."""
     label_map = classes if isinstance(classes, Mapping) else {name: name for name in classes or sorted(names)}
     label_map = {_label_text(label): name for label, name in label_map.items()}
-    folded: dict[str, str] = {}
-    for label, name in label_map.items():
-        if folded.setdefault(label.casefold(), name).casefold() != name.casefold():
-            raise ValueError(f"Labels that differ only in case have two classes: {label!r} is also {name!r}; keep one.")
-    unknown = [name for name in names if name.casefold() not in folded]
-    if unknown:
-        raise ValueError(
-            f"{path}: label {unknown[0]!r} is neither a class nor mapped to one; known are {', '.join(label_map)}. Map "
-            f'it with names (--names FILE with "{unknown[0]}" = "CLASS"; in MAP.toml under [labels]), with an empty '
-            f"class if it is not to be used."
-        )
     ordered = class_names(label_map)
-    position = {name.casefold(): index for index, name in enumerate(ordered)}
-    index = [position.get(folded[name.casefold()].casefold(), UNLABELLED) for name in names]
-    return np.array([*index, UNLABELLED], np.int16)[codes], ordered
+    counts = dict(zip(names, np.bincount(codes[codes >= 0], minlength=len(names)).tolist(), strict=True))
+    index = classes_of_labels(path, counts, ordered, label_map, "sample")
+    return np.array([*(index[name] for name in names), UNLABELLED], np.int16)[codes], ordered
 
 
 def class_names(label_map: Mapping[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Output files of a run: windows, segments, days, report and run information.
+"""Output files of a run: tables, report and run information.
 
 The files hold every window: non-wear time, gaps and low confidence are columns, never removed rows.
 """
@@ -15,11 +15,29 @@ from sight._version import __version__
 from sight.atomic import staged_files, write_json
 from sight.outputs.csv_cells import to_cell
 from sight.outputs.info import FILES, info_facts
-from sight.outputs.tables import DAILY_COLUMNS, SEGMENT_COLUMNS, daily_rows, days, segment_rows, window_columns
-from sight.report import LOW_CONFIDENCE, ResultSummary, write_report
+from sight.report import write_report
+from sight.tables import (
+    LOW_CONFIDENCE,
+    NONWEAR_COLUMNS,
+    SEGMENT_COLUMNS,
+    ResultSummary,
+    TableRules,
+    bout_columns,
+    bout_rows,
+    daily_columns,
+    daily_rows,
+    nonwear_rows,
+    segment_rows,
+    subject_row,
+    warnings_of,
+    window_columns,
+)
+from sight.tables.cells import iso
 from sight.types import Result
 
-__all__ = ["DAILY_COLUMNS", "FILES", "SEGMENT_COLUMNS", "days", "info_facts", "window_columns", "write_outputs"]
+__all__ = ["FILES", "info_facts", "summary_row", "write_outputs"]
+
+WINDOWS_CSV = "windows.csv"
 
 
 def write_outputs(
@@ -29,6 +47,8 @@ def write_outputs(
     info: Mapping[str, Any],
     others: Sequence[Result] = (),
     low_confidence: float = LOW_CONFIDENCE,
+    rules: TableRules | None = None,
+    csv: bool = False,
 ) -> dict[str, Path]:
     """Write all output files of a result, or none of them on error, and return their paths by name.
 
@@ -45,6 +65,10 @@ def write_outputs(
         Predictions of other methods on the same stream, shown in the report.
     low_confidence
         Windows are marked if the probability of their class is below this value.
+    rules
+        Which days are valid and how long bouts last at least.
+    csv
+        Whether to write `windows.csv` as well.
     """
     if importlib.util.find_spec("pyarrow") is None:
         raise ModuleNotFoundError(
@@ -53,27 +77,60 @@ def write_outputs(
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"Expected a folder for the output files, but {folder} is a file; name another place.")
-    summary = ResultSummary(result, low_confidence)
+    summary = ResultSummary(result, low_confidence, rules)
+    daily, bouts = daily_rows(summary), bout_rows(summary)
+    row = summary_row(summary, daily, bouts, info)
     facts = dict(info)
     title = {"title": str(facts.pop("title"))} if "title" in facts else {}
-    with staged_files(folder, tuple(FILES)) as draft:
-        _write_windows(draft / "windows.parquet", summary)
+    names = [WINDOWS_CSV, *FILES] if csv else [*FILES]
+    with staged_files(folder, names) as draft:
+        _write_windows(draft, summary, csv=csv)
         _write_csv(draft / "segments.csv", SEGMENT_COLUMNS, segment_rows(summary))
-        _write_csv(draft / "daily.csv", DAILY_COLUMNS, daily_rows(summary))
+        _write_csv(draft / "daily.csv", daily_columns(summary), daily)
+        _write_csv(draft / "bouts.csv", bout_columns(summary), bouts)
+        _write_csv(draft / "nonwear.csv", NONWEAR_COLUMNS, nonwear_rows(summary))
+        _write_csv(draft / "summary.csv", list(row), [row])
         report = draft / "report.html"
-        write_report(report, result, others=others, facts=facts, low_confidence=low_confidence, **title)
+        write_report(report, result, others=others, facts=facts, low_confidence=low_confidence, rules=rules, **title)
         write_json(draft / "info.json", info_facts(summary, info))
-    return {name: folder / name for name in FILES}
+    if not csv:
+        (folder / WINDOWS_CSV).unlink(missing_ok=True)  # of an earlier run
+    return {name: folder / name for name in names}
 
 
-def _write_windows(path: Path, summary: ResultSummary) -> None:
+def summary_row(
+    summary: ResultSummary,
+    daily: Sequence[Mapping[str, Any]],
+    bouts: Sequence[Mapping[str, Any]],
+    info: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the row of `summary.csv`; `info` as in `write_outputs`."""
+    facts = {
+        "subject": info.get("subject", ""),
+        "method": summary.result.name,
+        "model": info.get("model", {}).get("file", ""),
+        "warnings": len(warnings_of(summary, daily)),
+    }
+    return subject_row(daily, bouts, summary.classes, facts)
+
+
+def _write_windows(folder: Path, summary: ResultSummary, *, csv: bool) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    types = dict.fromkeys(("raw_class", "class", "label"), pa.string())
-    table = pa.table({key: pa.array(column, types.get(key)) for key, column in window_columns(summary).items()})
+    columns, texts = window_columns(summary), ("raw_class", "class", "label")
+    types = dict.fromkeys(texts, pa.string())
+    table = pa.table({key: pa.array(column, types.get(key)) for key, column in columns.items()})
     metadata = {"method": summary.result.method, "sight_version": __version__}
-    pq.write_table(table.replace_schema_metadata(metadata), path)
+    pq.write_table(table.replace_schema_metadata(metadata), folder / "windows.parquet")
+    if not csv:
+        return
+    from pyarrow import csv as arrow_csv
+
+    local = {"time": [iso(moment) for moment in columns["time"]]} if "time" in columns else {}
+    cells = {key: [to_cell(value) for value in columns[key]] for key in texts if key in columns}
+    table = pa.table({key: pa.array(column, types.get(key)) for key, column in (columns | local | cells).items()})
+    arrow_csv.write_csv(table, folder / WINDOWS_CSV, arrow_csv.WriteOptions(quoting_style="needed"))
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -13,9 +13,11 @@ def to_cell(value: Any) -> Any:
 
     Examples
     --------
-    >>> to_cell("=1+1"), to_cell("walking"), to_cell(-1.5)
-    ("'=1+1", 'walking', -1.5)
+    >>> to_cell("=1+1"), to_cell("walking"), to_cell(-1.5), to_cell(True)
+    ("'=1+1", 'walking', -1.5, 'true')
     """
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from sight._version import __version__
-from sight.report import ResultSummary
+from sight.tables import ResultSummary
 
-#: Output files with a description, in the order in which they are moved into place.
+#: Output files with a description, in the order in which they are moved into place. `windows.csv` is optional.
 FILES = {
     "windows.parquet": "one row per window: raw and refined predictions, confidence, wear, gaps",
     "segments.csv": "one row per run of one refined class; a gap ends a run",
-    "daily.csv": "one row per day and class: worn minutes, and the day's wear, non-wear and gap minutes",
+    "daily.csv": "one row per local day: hours of each class, wear, non-wear, gaps, intensity of movement",
+    "bouts.csv": "one row per bout: a long run of one class with short interruptions",
+    "nonwear.csv": "one row per period of non-wear or gap",
+    "summary.csv": "one row: means over valid days",
     "report.html": "figures and tables of the results",
     "info.json": "method, hyper-parameters, model, input, versions",
 }
@@ -30,6 +34,7 @@ def info_facts(summary: ResultSummary, info: Mapping[str, Any]) -> dict[str, Any
         "method": result.method,
         "params": result.params,
         "classes": result.classes,
+        "rules": asdict(summary.rules),
         "facts": {key: value for key, value in result.facts.items() if key != "state_bytes"},
         "state_bytes": result.facts.get("state_bytes", {}),
         "stream": {

@@ -10,7 +10,7 @@ import numpy as np
 
 from sight.atomic import write_atomic
 from sight.report.document import render
-from sight.report.result_summary import LOW_CONFIDENCE, ResultSummary
+from sight.tables import LOW_CONFIDENCE, ResultSummary, TableRules
 from sight.types import Result
 
 __all__ = ["LOW_CONFIDENCE", "ResultSummary", "write_report"]
@@ -24,6 +24,7 @@ def write_report(
     title: str = "Activities of one wearer",
     facts: Mapping[str, Any] | None = None,
     low_confidence: float = LOW_CONFIDENCE,
+    rules: TableRules | None = None,
 ) -> Path:
     """Write the predictions of a method on a stream as an HTML page and return its path.
 
@@ -42,6 +43,8 @@ def write_report(
         of the table of facts.
     low_confidence
         Windows are marked if the probability of their class is below this value.
+    rules
+        Which days are valid and how long bouts last at least.
 
     Examples
     --------
@@ -61,5 +64,5 @@ def write_report(
                 f"Expected results of one stream and one set of classes, but {other.method} and {result.method} "
                 f"differ; write a report for each stream."
             )
-    summary, *summaries = (ResultSummary(each, low_confidence) for each in (result, *others))
+    summary, *summaries = (ResultSummary(each, low_confidence, rules) for each in (result, *others))
     return write_atomic(path, render(summary, summaries, title, facts or {}).encode())

@@ -1,49 +1,162 @@
-"""Colours of classes, distinguishable with colour-vision deficiencies, on paper and on dark screens."""
+"""Colours of classes by their name, the same in reports of all models and on the pages of the service.
+
+A name is compared with words such as "walk" or "sit". Related classes have related colours: blue for postures, green
+for walking, orange for stairs and running, brown for eating. A name without a known word takes a spare colour that
+depends only on the name, unless another class of the model has it already.
+"""
 
 from __future__ import annotations
 
-#: (on light, on dark). Blue, orange, green, rose, sky, vermilion, ochre, grey, then darker variants.
-COLOURS = (
-    ("#0072b2", "#3b97d3"),
-    ("#e69f00", "#eaa92a"),
-    ("#009e73", "#1fb48b"),
-    ("#cc79a7", "#d58fb6"),
-    ("#56b4e9", "#86cbf2"),
-    ("#d55e00", "#e87a33"),
-    ("#b8a800", "#d9cb3a"),
-    ("#7d828a", "#9aa0a8"),
-    ("#332288", "#8577d9"),
-    ("#882255", "#c0608f"),
-    ("#117733", "#4da266"),
-    ("#8c6d4f", "#b8977a"),
+import re
+from collections.abc import Sequence
+
+#: Colour of each known kind of class on light and on dark, from rest to vigorous activity.
+KINDS = {
+    "lying": ("#323aa2", "#4b50d1"),
+    "sitting": ("#0072b2", "#2b8fd6"),
+    "vehicle": ("#313947", "#828e9b"),
+    "typing": ("#838ecb", "#6b67b5"),
+    "writing": ("#5a30c9", "#8c5af9"),
+    "drinking": ("#423317", "#f9debc"),
+    "soup": ("#785b34", "#a1855f"),
+    "pasta": ("#efb288", "#ebb796"),
+    "chips": ("#753605", "#e48957"),
+    "sandwich": ("#a57a4f", "#82603f"),
+    "eating": ("#c09b7d", "#d0a670"),
+    "washing": ("#77dbdb", "#71ecf1"),
+    "standing": ("#56b4e9", "#85cbfb"),
+    "hand": ("#642563", "#9a5494"),
+    "household": ("#a3a45d", "#c3d85e"),
+    "clapping": ("#934b5d", "#d291ac"),
+    "catching": ("#bb408a", "#b91469"),
+    "dribbling": ("#ec73a7", "#c45f85"),
+    "kicking": ("#773b83", "#c166c6"),
+    "walking": ("#009e73", "#1fb48b"),
+    "shuffling": ("#97c5ad", "#4d8c75"),
+    "downstairs": ("#d5bc64", "#f5d17c"),
+    "stairs": ("#e69f00", "#eaa92a"),
+    "upstairs": ("#9d5f03", "#ba7b04"),
+    "cycling": ("#bdda78", "#c2f45e"),
+    "running": ("#d55e00", "#c05803"),
+    "vigorous": ("#ee4352", "#d31e32"),
+    "transition": ("#726f68", "#bdb6a9"),
+}
+#: Colours of classes without a known word, and of a second class of the same kind.
+SPARE = (
+    ("#44aa99", "#5cc3b2"),
+    ("#cc6677", "#dd7f8f"),
+    ("#6f9f3a", "#88b953"),
+    ("#7b4fa3", "#9a6fc2"),
+    ("#c4a000", "#d9b820"),
+    ("#2f6f8f", "#4a8dae"),
+    ("#e07b6a", "#ec9485"),
+    ("#4b6cb7", "#6685cf"),
+    ("#999933", "#b3b34d"),
+    ("#a65d8e", "#c07aa8"),
+    ("#557755", "#739673"),
+    ("#b0663c", "#c88257"),
 )
+#: Beginnings of words and the kind that they mean; the first that occurs in a name decides.
+WORDS = {
+    **{"to": "transition", "transition": "transition", "elevator": "vehicle", "car": "vehicle", "bus": "vehicle"},
+    **{"driv": "vehicle", "vehicle": "vehicle", "train": "vehicle", "transport": "vehicle"},
+    **{"cycl": "cycling", "bicycl": "cycling", "bik": "cycling", "downstair": "downstairs", "descend": "downstairs"},
+    **{"upstair": "upstairs", "ascend": "upstairs", "climb": "upstairs", "stair": "stairs"},
+    **{"run": "running", "jog": "running", "vigorous": "vigorous", "mvpa": "vigorous", "jump": "vigorous"},
+    **{"sport": "vigorous", "exercis": "vigorous", "shuffl": "shuffling", "walk": "walking", "gait": "walking"},
+    **{"lying": "lying", "laying": "lying", "lie": "lying", "sleep": "lying", "sit": "sitting", "seated": "sitting"},
+    **{"sedentary": "sitting", "inactive": "sitting", "still": "sitting", "rest": "sitting", "stand": "standing"},
+    **{"typ": "typing", "comput": "typing", "desk": "typing", "writ": "writing", "drink": "drinking"},
+    **{"soup": "soup", "pasta": "pasta", "chips": "chips", "sandwich": "sandwich", "eat": "eating"},
+    **{"teeth": "washing", "brush": "washing", "wash": "washing", "hygiene": "washing", "hand": "hand"},
+    **{"fold": "household", "house": "household", "cook": "household", "clean": "household", "light": "household"},
+    **{"clap": "clapping", "catch": "catching", "dribbl": "dribbling", "kick": "kicking"},
+    **{"up": "upstairs", "down": "downstairs"},
+}
+#: Short words that begin others ("toast", "carry", "restaurant") and therefore match only as a whole.
+WHOLE_WORDS = ("to", "up", "car", "bus", "train", "rest", "light", "hand")
+#: Colours of lines and bars that are not classes.
+SERIES = (
+    *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"),
+    *("#b8a800", "#7d828a", "#332288", "#882255", "#117733", "#8c6d4f"),
+)
+#: All colours; the place of a colour is the number that `slots` returns.
+COLOURS = (*KINDS.values(), *SPARE)
 
 
-def colour(index: int) -> tuple[str, str]:
-    """Return the colour of a class on light and on dark; beyond the table, hues a golden angle apart.
+def slots(classes: Sequence[str]) -> list[int]:
+    """Return the place in `COLOURS` of each class.
+
+    Of several classes of one kind, the one with the shortest name has the colour of the kind; the others take spare
+    colours. Colours repeat if a model has more such classes than there are spare colours.
 
     Examples
     --------
-    >>> colour(0)
-    ('#0072b2', '#3b97d3')
-    >>> colour(12) != colour(13)
+    >>> slots(["walking", "WALKING_UPSTAIRS", "sitting"]) == slots(["Walking", "walking upstairs", "sit"])
     True
     """
-    if index < len(COLOURS):
-        return COLOURS[index]
-    hue = round(index * 137.508) % 360
-    lightness = (34, 46, 58)[index % 3]
-    return f"hsl({hue} 45% {lightness}%)", f"hsl({hue} 45% {lightness + 14}%)"
+    taken: set[int] = set()
+    found = [0] * len(classes)
+    for k in sorted(range(len(classes)), key=lambda k: (len(classes[k]), classes[k])):
+        slot = _slot_of_kind(classes[k])
+        if slot is None or slot in taken:
+            first = _hash(classes[k].lower())
+            wanted = [len(KINDS) + (first + i) % len(SPARE) for i in range(len(SPARE))]
+            slot = next((spare for spare in wanted if spare not in taken), wanted[0])
+        taken.add(slot)
+        found[k] = slot
+    return found
 
 
-def stylesheet(count: int) -> str:
-    """Return CSS custom properties with the colours of `count` classes; print uses the light ones.
+def class_colours(classes: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the colour of each class on light and on dark.
 
     Examples
     --------
-    >>> stylesheet(1)
-    ':root{--k0:#0072b2}@media screen and (prefers-color-scheme:dark){:root{--k0:#3b97d3}}.k0{--k:var(--k0)}'
+    >>> class_colours(["Sitting", "walking"])
+    [('#0072b2', '#2b8fd6'), ('#009e73', '#1fb48b')]
     """
-    light, dark = (";".join(f"--k{i}:{colour(i)[scheme]}" for i in range(count)) for scheme in (0, 1))
-    rules = "".join(f".k{i}{{--k:var(--k{i})}}" for i in range(count))
+    return [COLOURS[slot] for slot in slots(classes)]
+
+
+def stack_order(classes: Sequence[str]) -> list[int]:
+    """Return the indices of the classes from rest to vigorous activity, the order in which drawings stack them.
+
+    Examples
+    --------
+    >>> stack_order(["running", "sitting", "walking"])
+    [1, 2, 0]
+    """
+    places = slots(classes)
+    return sorted(range(len(classes)), key=places.__getitem__)
+
+
+def stylesheet(colours: Sequence[tuple[str, str]]) -> str:
+    """Return CSS with the properties `--k0`, `--k1` ... and a class for each; print uses the light colours.
+
+    Examples
+    --------
+    >>> stylesheet(class_colours(["sitting"]))
+    ':root{--k0:#0072b2}@media screen and (prefers-color-scheme:dark){:root{--k0:#2b8fd6}}.k0{--k:var(--k0)}'
+    """
+    light, dark = (";".join(f"--k{i}:{pair[scheme]}" for i, pair in enumerate(colours)) for scheme in (0, 1))
+    rules = "".join(f".k{i}{{--k:var(--k{i})}}" for i in range(len(colours)))
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{rules}"
+
+
+def _slot_of_kind(name: str) -> int | None:
+    """Return the place of the colour of the kind of a class, or None if its name has no known word."""
+    words = re.findall("[a-z]+", name.lower())
+    kind = next((WORDS[start] for start in WORDS if any(_matches(word, start) for word in words)), None)
+    return None if kind is None else list(KINDS).index(kind)
+
+
+def _matches(word: str, start: str) -> bool:
+    return word == start if start in WHOLE_WORDS else word.startswith(start)
+
+
+def _hash(text: str) -> int:
+    value = 0
+    for byte in text.encode():
+        value = (31 * value + byte) % 2**32
+    return value

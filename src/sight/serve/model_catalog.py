@@ -16,6 +16,7 @@ import numpy as np
 from sight.base import Adapter, Source
 from sight.card import ModelCard, require_card
 from sight.methods._compiled_adapter import CompiledAdapter
+from sight.models import names, resolve
 from sight.ops import choices
 from sight.registry import method
 from sight.serve.errors import UnknownModel
@@ -113,7 +114,7 @@ class ModelCatalog:
 
     @classmethod
     def load(cls, paths: Sequence[str | Path]) -> Self:
-        """Load files and folders of models.
+        """Load bundled models, files and folders of models.
 
         Notes
         -----
@@ -121,7 +122,7 @@ class ModelCatalog:
         else "h" and the first digits of its SHA-256. Files of a folder are ordered by name, versions of a name by
         number if they are numbers, else by modification time.
         """
-        files = [file for path in paths for file in _files(Path(path))]
+        files = [file for path in paths for file in _files(path)]
         order = {name: i for i, name in reversed(list(enumerate(_name(file)[0] for file in files)))}
         pairs = [(file, _read(file)) for file in files]
         pairs.sort(key=lambda pair: (order[pair[1].name], _number(pair[1].version), pair[0].stat().st_mtime))
@@ -141,9 +142,10 @@ class ModelCatalog:
         return versions[-1]
 
 
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
+def _files(model: str | Path) -> list[Path]:
+    path = Path(model)
+    if str(model) in names() or not path.is_dir():
+        return [resolve(model)]
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
     if not files:
         raise ValueError(f"There is no model in {path}; expected files that end with {' or '.join(SUFFIXES)}.")

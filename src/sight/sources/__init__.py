@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sight.base import Source
+from sight.models import resolve
 from sight.sources.features import FeatureSource
 from sight.sources.inspection import inspect
 from sight.types import SourceStats
@@ -18,9 +19,29 @@ if TYPE_CHECKING:
 __all__ = ["FeatureSource", "inspect", "load", "wrap"]
 
 
-def load(path: str | Path) -> Source:
-    """Load a source model from a checkpoint (.safetensors, requires torch) or an exported file (.onnx)."""
-    path = Path(path)
+def load(model: str | Path) -> Source:
+    """Load a source model.
+
+    Parameters
+    ----------
+    model
+        Name of a bundled model such as "wrist" (see `sight.models.names`), or the path of an exported file (.onnx) or
+        a checkpoint (.safetensors, requires torch).
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If there is no bundled model of that name, or the file is not a model of sight.
+
+    Examples
+    --------
+    >>> source = load("wrist")
+    >>> source.card.channels
+    ('x', 'y', 'z')
+    """
+    path = resolve(model)
     if not path.is_file():
         raise FileNotFoundError(f"There is no model file {path}; check the path.")
     suffix = path.suffix.lower()

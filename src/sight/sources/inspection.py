@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sight.card import ModelCard
+from sight.models import resolve
 from sight.sources.checkpoint import KEY
 from sight.sources.onnx import CARD, CLASSES, FUSED, OnnxSource, open_session
 from sight.tensorfile import read_header
@@ -18,12 +19,12 @@ _AFTER_HEAD = {"Softmax", "LogSoftmax", "Identity", "Cast"}
 
 
 def inspect(path: str | Path) -> dict[str, Any]:
-    """Return facts about a model file.
+    """Return facts about a model file or a bundled model.
 
     "kind" is the format, "split" where the model splits into encoder and head (None if nowhere), "why_not" the reason
     why sight cannot use the file. The other entries depend on the format.
     """
-    path = Path(path)
+    path = resolve(path)
     readers = {".safetensors": _inspect_checkpoint, ".onnx": _inspect_onnx}
     if path.suffix.lower() not in readers:
         raise ValueError(f"Expected a .safetensors or .onnx file, got {path.name!r}; sight reads no other models.")
@@ -118,4 +119,5 @@ def _card_facts(card: ModelCard) -> dict[str, Any]:
     names = ("encoder", "rate_hz", "window_s", "stride_s", "dataset", "sight_version")
     facts: dict[str, Any] = {name: getattr(card, name) for name in names}
     lists = {name: list(getattr(card, name)) for name in ("classes", "channels", "units")}
-    return facts | lists | {"fills_nan": card.fill is not None, "training": dict(card.training)}
+    about = {"training": dict(card.training), "about": dict(card.about)}
+    return facts | lists | {"fills_nan": card.fill is not None} | about

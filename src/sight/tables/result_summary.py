@@ -1,11 +1,13 @@
-"""Values derived from a result, shared by the output files and the report."""
+"""Values derived from a result, shared by the tables and the report."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from sight.tables.rules import TableRules
 from sight.types import UNLABELLED, Array, Result
 
 #: Default threshold of low confidence: below it, no class has a majority.
@@ -21,6 +23,8 @@ class ResultSummary:
         The stream and its predictions.
     low_confidence
         Windows have low confidence if the probability of their class is below this value.
+    rules
+        Rules of the tables.
 
     Attributes
     ----------
@@ -39,6 +43,8 @@ class ResultSummary:
         gap, so that times neither overlap nor cover gaps.
     gaps
         Start and end of each gap, (G, 2) seconds.
+    intensity
+        Intensity of movement in each window, name to (N,); empty if unknown.
 
     Examples
     --------
@@ -50,7 +56,7 @@ class ResultSummary:
     (61.0, 0)
     """
 
-    def __init__(self, result: Result, low_confidence: float = LOW_CONFIDENCE) -> None:
+    def __init__(self, result: Result, low_confidence: float = LOW_CONFIDENCE, rules: TableRules | None = None) -> None:
         windows, shape = result.windows, (len(result.windows), len(result.classes))
         for name, array in (("p", result.p), ("q", result.q)):
             if array.shape != shape:
@@ -59,6 +65,8 @@ class ResultSummary:
                     f"{array.shape}; pass the result as the run returned it."
                 )
         self.result, self.classes, self.low_confidence = result, result.classes, low_confidence
+        self.rules = rules or TableRules()
+        self.intensity: Mapping[str, Array] = windows.intensity
         self.raw: Array = result.p.argmax(axis=1)
         self.refined: Array = result.q.argmax(axis=1)
         self.changed: Array = self.raw != self.refined

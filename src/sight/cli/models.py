@@ -1,0 +1,62 @@
+"""``sight models``: list the bundled models, or print the card of one."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from sight.cli._shared import console, print_facts
+
+app = typer.Typer(no_args_is_help=True, help="List bundled trained models, and print their cards.")
+
+
+@app.command("list")
+def list_() -> None:
+    """List the bundled models. Use one by its name, as in: sight adapt day.cwa -m wrist."""
+    from sight.models import names
+    from sight.sources import inspect
+
+    table = Table(title="Bundled models")
+    for column in ("name", "for", "classes", "macro-F1", "licence of the data"):
+        table.add_column(column, overflow="fold", no_wrap=column == "name")
+    for name in names():
+        facts = inspect(name)
+        about = facts["about"]
+        score = about.get("scores", {}).get("keel", {}).get("macro_f1_mean")
+        table.add_row(
+            f"[bold]{name}[/]",
+            about.get("title", ""),
+            ", ".join(facts["classes"]),
+            "" if score is None else f"{score:.1f}",
+            about.get("licence", ""),
+        )
+    table.caption = "macro-F1: with adaptation by Keel, mean over subjects who were not in training."
+    console.print(table)
+
+
+@app.command()
+def info(
+    name: Annotated[str, typer.Argument(help="Bundled model (see: sight models list), or a model file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Print the card of a model: classes, input, training data and its licence, scores and known limits.
+
+    [bold]Example[/]
+
+      sight models info wrist
+    """
+    from sight.sources import inspect
+
+    facts = inspect(name)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2, default=str))
+        return
+    print_facts(name, facts.get("about", {}) | _shown(facts))
+
+
+def _shown(facts: dict[str, Any]) -> dict[str, Any]:
+    names = ("classes", "channels", "units", "rate_hz", "window_s", "stride_s", "encoder", "dataset")
+    return {name: facts[name] for name in (*names, "training", "file", "size_bytes") if name in facts}

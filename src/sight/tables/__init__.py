@@ -1,0 +1,41 @@
+"""Tables of a result as rows: windows, segments, days, bouts, non-wear, and one row per subject.
+
+They are computed with numpy alone; `sight.outputs` writes them as files, `sight.report` and `sight.cohort` show them.
+"""
+
+from __future__ import annotations
+
+from sight.tables.bouts import BOUT_COLUMNS, bout_columns, bout_rows
+from sight.tables.days import DAILY_COLUMNS, Day, daily_columns, daily_rows, days, hour_columns
+from sight.tables.headline import headline, hours_text
+from sight.tables.nonwear import NONWEAR_COLUMNS, nonwear_rows
+from sight.tables.result_summary import LOW_CONFIDENCE, ResultSummary, clock
+from sight.tables.rules import TableRules
+from sight.tables.subject import SUMMARY_COLUMNS, subject_row, warnings_of
+from sight.tables.window_rows import SEGMENT_COLUMNS, segment_rows, window_columns
+
+__all__ = [
+    "BOUT_COLUMNS",
+    "DAILY_COLUMNS",
+    "LOW_CONFIDENCE",
+    "NONWEAR_COLUMNS",
+    "SEGMENT_COLUMNS",
+    "SUMMARY_COLUMNS",
+    "Day",
+    "ResultSummary",
+    "TableRules",
+    "bout_columns",
+    "bout_rows",
+    "clock",
+    "daily_columns",
+    "daily_rows",
+    "days",
+    "headline",
+    "hour_columns",
+    "hours_text",
+    "nonwear_rows",
+    "segment_rows",
+    "subject_row",
+    "warnings_of",
+    "window_columns",
+]
