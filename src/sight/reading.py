@@ -41,6 +41,8 @@ __all__ = [
     "read_windows",
 ]
 
+#: Two files of a subject may overlap by this much, which jitter of their times can cause.
+OVERLAP_S = 0.1
 _Part = TypeVar("_Part", Recording, Windows)
 
 
@@ -220,11 +222,15 @@ def _in_time_order(ref: RecordingRef, parts: list[_Part]) -> list[_Part]:
     if len(parts) < 2 or any(part.start is None for part in parts):
         return parts
     starts = [part.start.timestamp() if part.start else 0.0 for part in parts]
-    spans = [(start + part.time_s.min(), start + part.time_s.max()) for start, part in zip(starts, parts, strict=True)]
+    lengths_s = [part.window_s if isinstance(part, Windows) else 0.0 for part in parts]
+    spans = [
+        (start + part.time_s.min(), start + part.time_s.max() + length_s)
+        for start, part, length_s in zip(starts, parts, lengths_s, strict=True)
+    ]
     order = sorted(range(len(parts)), key=lambda index: spans[index])
     for before, after in pairwise(order):
         overlap_s = spans[before][1] - spans[after][0]
-        if overlap_s > 0:
+        if overlap_s > OVERLAP_S:
             raise ValueError(
                 f"{ref.name}: {ref.files[after].name} begins {overlap_s:.1f} s before {ref.files[before].name} ends, "
                 f"but files of one subject must not overlap; leave one out or cut it. If they are of different "

@@ -185,9 +185,9 @@ def window_statistics(x: Array, rate_hz: float) -> Array:
 def gravity_guess(magnitude_g: float) -> str:
     """Return the likely reason why gravity has this magnitude instead of 1 g, as a question or an advice."""
     if abs(magnitude_g * ACCELERATION["m/s^2"] - 1) < 0.15:
-        return "are the values in m/s^2?"
+        return "are the values in m/s^2? Set it with unit (--unit m/s^2)."
     if abs(magnitude_g * ACCELERATION["mg"] - 1) < 0.15:
-        return "are the values in mg?"
+        return "are the values in mg? Set it with unit (--unit mg)."
     if abs(magnitude_g / ACCELERATION["m/s^2"] - 1) < 0.15 or abs(magnitude_g / ACCELERATION["mg"] - 1) < 0.15:
         return "are the values already in g?"
     return "was gravity removed?" if magnitude_g < 0.3 else "check the unit and the calibration."

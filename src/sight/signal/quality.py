@@ -63,7 +63,7 @@ def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) ->
     >>> lying = Recording(values=np.tile([0, 0, 9.81], (200, 1)), time_s=np.arange(200) / 50, unit="g",
     ...                   channels=("x", "y", "z"), rate_hz=50)
     >>> warnings_for(lying, {"rate_hz": 100})[0]
-    'At rest acceleration is 9.81 g instead of 1 g; are the values in m/s^2?'
+    'At rest acceleration is 9.81 g instead of 1 g; are the values in m/s^2? Set it with unit (--unit m/s^2).'
     """
     card = card or {}
     warnings = [*_gravity_warnings(recording), *_channel_warnings(recording, card)]
