@@ -149,6 +149,7 @@ def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | 
 def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
     """Read a recording as windows for the model with this card; see `read`."""
     from sight.datasets import windows_of
+    from sight.signal.quality import window_warnings
 
     if ref.dataset:
         dataset = dataset_of(ref, card, options)
@@ -163,9 +164,10 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
             f"{ref.name}: expected the {len(card.channels)} channels of the model ({', '.join(card.channels)}), got "
             f"{windows.x.shape[1]}; choose them with columns (--columns) or dataset options (--option)."
         )
-    facts = {**windows.facts, "warnings": windows.facts.get("warnings", [])}
     moved = intensity(windows.x, card.units)
-    return replace(windows, x=filled(windows.x, card.fill), intensity=moved, facts=facts)
+    windows = replace(windows, x=filled(windows.x, card.fill), intensity=moved)
+    warnings = [*windows.facts.get("warnings", ()), *window_warnings(windows, card)]
+    return replace(windows, facts={**windows.facts, "warnings": warnings})
 
 
 def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Iterator[Recording]:
