@@ -80,8 +80,8 @@ def test_options_reach_the_reader_and_the_rules(tmp_path):
 def test_wrong_input_raises():
     with pytest.raises(ValueError, match="The DataFrame"):
         sight.adapt(samples().drop(columns="time"), NETWORK)
-    with pytest.raises(TypeError, match="DataFrame, got list"):
-        sight.adapt([1, 2, 3], NETWORK)
+    with pytest.raises(TypeError, match="DataFrame, got int"):
+        sight.adapt(3, NETWORK)
     with pytest.raises(ValueError, match="activity"):
         sight.adapt(samples(), NETWORK, min_bout=["walking=2min"])
 
