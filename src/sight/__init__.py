@@ -14,23 +14,27 @@ from typing import TYPE_CHECKING, Any
 from sight._version import __version__
 
 if TYPE_CHECKING:
-    from sight.evaluate import refine, run
+    from sight.evaluate import run
     from sight.reading import read
+    from sight.refining import refine
     from sight.registry import RECOMMENDED, method
-    from sight.sources import load, wrap
+    from sight.sources import load
+    from sight.sources.own_models import export, source_stats, wrap
     from sight.types import Event, Recording, Result, SourceStats, Windows
 
 # onnxruntime reads it when it is imported; otherwise it contacts its maker and writes a device id to the user's cache.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _MODULES = {
-    "refine": "sight.evaluate",
+    "refine": "sight.refining",
     "run": "sight.evaluate",
     "read": "sight.reading",
     "method": "sight.registry",
     "RECOMMENDED": "sight.registry",
     "load": "sight.sources",
-    "wrap": "sight.sources",
+    "export": "sight.sources.own_models",
+    "source_stats": "sight.sources.own_models",
+    "wrap": "sight.sources.own_models",
     "Event": "sight.types",
     "Recording": "sight.types",
     "Result": "sight.types",
@@ -46,11 +50,13 @@ __all__ = [
     "SourceStats",
     "Windows",
     "__version__",
+    "export",
     "load",
     "method",
     "read",
     "refine",
     "run",
+    "source_stats",
     "wrap",
 ]
 
