@@ -1,8 +1,8 @@
 """Online test-time adaptation for wearable activity recognition.
 
-Entry points: `refine` for features and probabilities, `wrap` for a torch model, `load` for a saved model, `method` for
-an adapter by name, `run` for the evaluation loop. Everything is imported when first used, so that ``import sight`` is
-fast.
+Entry points: `refine` for probabilities of any classifier, `wrap` for an own network, `load` for a saved model,
+`method` for an adapter by name, `run` for the evaluation loop, `compare` for two methods over subjects. Everything is
+imported when first used, so that ``import sight`` is fast.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sight._version import __version__
 
 if TYPE_CHECKING:
+    from sight.bench.comparison import compare
     from sight.evaluate import run
     from sight.reading import read
     from sight.refining import refine
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _MODULES = {
+    "compare": "sight.bench.comparison",
     "refine": "sight.refining",
     "run": "sight.evaluate",
     "read": "sight.reading",
@@ -50,6 +52,7 @@ __all__ = [
     "SourceStats",
     "Windows",
     "__version__",
+    "compare",
     "export",
     "load",
     "method",
