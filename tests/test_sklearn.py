@@ -45,7 +45,7 @@ def test_the_checks_of_scikit_learn(estimator):
 def test_predictions_are_those_of_refine_and_better(fitted, data):
     _, _, day, truth = data
     raw = fitted.estimator_.predict_proba(day)
-    np.testing.assert_array_equal(fitted.predict_proba(day), sight.refine(raw, sharpness=3))
+    np.testing.assert_array_equal(fitted.predict_proba(day), sight.refine(raw, sharpness=5))
     assert (fitted.predict(day) == truth).mean() > (fitted.estimator_.predict(day) == truth).mean()
     np.testing.assert_array_equal(fitted.predict_proba(day), fitted.predict_proba(day))
 
@@ -67,7 +67,7 @@ def test_a_stream_in_pieces_gives_the_same_as_the_whole(fitted, data):
 def test_sharpness_follows_the_estimator(data):
     X, y, day, _ = data
     scaled = make_pipeline(StandardScaler(), RandomForestClassifier(5, random_state=0))
-    for estimator, sharpness in ((scaled, 3), (LogisticRegression(), 1)):
+    for estimator, sharpness in ((scaled, 5), (LogisticRegression(), 3)):
         auto, explicit = AdaptedClassifier(estimator), AdaptedClassifier(estimator, sharpness=sharpness)
         np.testing.assert_array_equal(auto.fit(X, y).predict_proba(day), explicit.fit(X, y).predict_proba(day))
     other = clone(AdaptedClassifier(scaled, "sticky", params={"s": 0.5}, sharpness=2, lag=0)).fit(X, y)

@@ -11,7 +11,6 @@ for `SINGLE` subjects, and averages over these sources.
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,19 +30,16 @@ CLASSIFIERS = {
     "random forest": lambda: RandomForestClassifier(100, random_state=0),
     "boosted trees": lambda: HistGradientBoostingClassifier(max_iter=50, random_state=0),
 }
+SHARPNESS = (1, 3, 5, 8)
 #: Label to arguments of `sight.refine`.
 METHODS: dict[str, dict[str, Any]] = {
     "source-only": {"method": "none"},
     **{
         f"{method}, sharpness {sharpness}": {"method": method, "sharpness": sharpness}
-        for sharpness in (1, 3)
         for method in ("ema", "sticky", "sticky-learned", "oatta", "keel")
+        for sharpness in SHARPNESS
     },
-    **{
-        f"keel, sharpness {sharpness}, lag {lag}": {"sharpness": sharpness, "lag": lag}
-        for sharpness in (1, 3)
-        for lag in (5, math.inf)
-    },
+    **{f"keel, sharpness {sharpness}, lag 5": {"sharpness": sharpness, "lag": 5} for sharpness in SHARPNESS},
 }
 COLUMNS = ("dataset", "classifier", "sources", "method", "subject", "accuracy", "macro_f1")
 BANDS_HZ = ((0.3, 1.5), (1.5, 3), (3, 6), (6, 12), (12, 20))

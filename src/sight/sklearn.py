@@ -18,9 +18,10 @@ from sight.registry import RECOMMENDED
 from sight.registry import method as make_method
 from sight.types import Array
 
-#: Classifiers whose probabilities are shares of votes, and the sharpness measured for them (docs/python.md).
-AVERAGED = (RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier)
-AVERAGED_SHARPNESS = 3.0
+#: Classifiers whose probabilities are shares of votes.
+VOTING = (RandomForestClassifier, ExtraTreesClassifier, BaggingClassifier)
+#: Sharpness "auto" of these and of other classifiers, measured in docs/python.md.
+VOTING_SHARPNESS, SHARPNESS = 5.0, 3.0
 #: Argument of `sklearn.utils.estimator_checks.check_estimator`: checks that do not apply, and why.
 EXPECTED_FAILED_CHECKS = {
     "check_methods_sample_order_invariance": "a prediction depends on the windows before it",
@@ -40,8 +41,8 @@ class AdaptedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
     params
         Hyper-parameters of the method.
     sharpness
-        Power to which probabilities are raised before the method; "auto" is 3 for forests and bagging, whose
-        probabilities are shares of votes, and 1 for others.
+        Power to which probabilities are raised before the method; "auto" is 5 for forests and bagging, whose
+        probabilities are shares of votes, and 3 for others. A higher one changes fewer predictions.
     lag
         Number of later windows that `predict` and `predict_proba` may use, infinity for all; Keel only.
 
@@ -149,7 +150,7 @@ class AdaptedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
         if self.sharpness != "auto":
             return float(self.sharpness)
         last = self.estimator_.steps[-1][1] if isinstance(self.estimator_, Pipeline) else self.estimator_
-        return AVERAGED_SHARPNESS if isinstance(last, AVERAGED) else 1.0
+        return VOTING_SHARPNESS if isinstance(last, VOTING) else SHARPNESS
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -67,8 +67,8 @@ class ProbabilitySource(FeatureSource):
     classes
         Names of the K classes.
     sharpness
-        Power to which probabilities are raised. Averaged votes, as of a random forest, are too even for methods that
-        add up evidence over time; 3 is measured in docs/python.md.
+        Power to which probabilities are raised; a higher one trusts each window more. Averaged votes, as of a random
+        forest, are too even for methods that add up evidence over time (docs/python.md).
 
     Notes
     -----
