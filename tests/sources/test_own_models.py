@@ -13,7 +13,7 @@ from torch import nn
 import sight
 from sight import sources
 from tests.helpers.commands import run_sight
-from tests.helpers.onnx_files import small_stats
+from tests.helpers.onnx_files import keras_like, small_stats
 
 CLASSES = ("sit", "walk", "run")
 INPUT = {"rate_hz": 10, "channels": ("acc_x", "acc_y", "acc_z"), "units": "g", "window_s": 2, "stride_s": 1}
@@ -158,40 +158,6 @@ def test_source_stats_ignores_unlabelled_windows_and_checks_labels():
 
 
 # --- ONNX files of other tools --------------------------------------------------------------------------------------
-
-
-def keras_like(path, *, gemm=False, two_heads=False, batch="N", outputs=("dense_1", "dense_2")):
-    """Write a graph as tf2onnx does: input (N, T, C), MatMul and Add, scoped names, copies as outputs."""
-    from onnx import TensorProto, helper, numpy_helper
-
-    rng = np.random.default_rng(0)
-    shapes = {"mix": (3, 8), "mix_b": (8,), "out": (8, 3), "out_b": (3,)}
-    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-    constants = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
-    constants.append(numpy_helper.from_array(np.array([1]), "axes"))
-    head = [
-        helper.make_node("MatMul", ["m/dense_1/Relu:0", "out"], ["m/dense_2/MatMul:0"]),
-        helper.make_node("Add", ["m/dense_2/MatMul:0", "out_b"], ["m/dense_2/BiasAdd:0"]),
-    ]
-    if gemm:
-        head = [helper.make_node("Gemm", ["m/dense_1/Relu:0", "out", "out_b"], ["m/dense_2/BiasAdd:0"])]
-    nodes = [
-        helper.make_node("ReduceMean", ["x", "axes"], ["m/pool"], keepdims=0),
-        helper.make_node("MatMul", ["m/pool", "mix"], ["m/dense_1/MatMul:0"]),
-        helper.make_node("Add", ["m/dense_1/MatMul:0", "mix_b"], ["m/dense_1/BiasAdd:0"]),
-        helper.make_node("Relu", ["m/dense_1/BiasAdd:0"], ["m/dense_1/Relu:0"]),
-        *head,
-        helper.make_node("Softmax", ["m/dense_2/BiasAdd:0"], ["dense_2"], axis=1),
-        helper.make_node("Identity", ["m/dense_1/BiasAdd:0" if two_heads else "m/dense_1/Relu:0"], ["dense_1"]),
-    ]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 20, 3])
-    made = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, 8 - 5 * (name == "dense_2")]) for name in outputs
-    ]
-    graph = helper.make_graph(nodes, "keras", [x], made, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    path.write_bytes(model.SerializeToString())
-    return path
 
 
 @pytest.mark.parametrize("features", ["dense_1", "m/dense_1/Relu:0", None])
