@@ -147,9 +147,7 @@ def test_recordings_and_time_use(cohort, windows):
     assert use["share_median"].to_numpy() == pytest.approx(share.median().to_numpy(), abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    "table", ["days", "recordings", "time_use", "transitions", "daily", "bouts", "nonwear", "summary"]
-)
+@pytest.mark.parametrize("table", TABLES)
 def test_csv_and_parquet_agree(cohort, table):
     text, binary = pd.read_csv(cohort / f"summary/{table}.csv"), pd.read_parquet(cohort / f"summary/{table}.parquet")
     assert text.columns.tolist() == binary.columns.tolist()

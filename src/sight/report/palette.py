@@ -1,8 +1,8 @@
 """Colours of classes by their name, the same in reports of all models and on the pages of the service.
 
-A name is compared with words such as "walk" or "sit". Related classes have related colours: blue for postures, green for
-walking, orange for stairs and running, brown for eating. A name without a known word takes a spare colour that depends
-only on the name, unless another class of the model has it already.
+A name is compared with words such as "walk" or "sit". Related classes have related colours: blue for postures, green
+for walking, orange for stairs and running, brown for eating. A name without a known word takes a spare colour that
+depends only on the name, unless another class of the model has it already.
 """
 
 from __future__ import annotations
