@@ -18,6 +18,9 @@ from sight.signal.intensity import intensity
 from sight.signal.windows import UNKNOWN_GAP_S
 from sight.types import Recording, Windows
 
+#: Fields of the card that `info.json` contains.
+CARD_FIELDS = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingRef:
@@ -228,6 +231,16 @@ def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> It
     recordings = dataset.recordings(find_subject(dataset, ref.subject))
     for recording in on_one_clock(recordings, shared=dataset.one_clock):
         yield recording if recording.channels == card.channels else _with_channels(recording, card.channels)
+
+
+def describe_run(ref: RecordingRef, card: ModelCard, model: str | Path, windows: Windows) -> dict[str, Any]:
+    """Return what `info.json` contains about the input and the model."""
+    file = ref.path.name if ref.path else ""
+    return {
+        "subject": ref.subject or ref.name,
+        "input": {"name": ref.name, "file": file, "dataset": ref.dataset, **windows.facts},
+        "model": {"file": Path(model).name, **{name: getattr(card, name) for name in CARD_FIELDS}},
+    }
 
 
 def on_one_clock(recordings: Iterable[Recording], *, shared: bool = False) -> Iterator[Recording]:
