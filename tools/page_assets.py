@@ -1,7 +1,8 @@
 """Writes the generated files of the web pages: the colours, and the model and recording of the page ``/device``.
 
-``python -m tools.page_assets`` rewrites them, ``python -m tools.page_assets colours`` only the colours. The files are in the repository, so that serving needs no torch. Training
-is seeded, but other processors and versions of torch may give other last digits.
+``python -m tools.page_assets`` rewrites them, ``python -m tools.page_assets colours`` only the colours. The files are
+in the repository, so that serving needs no torch. Training is seeded, but other processors and versions of torch may
+give other last digits.
 """
 
 from __future__ import annotations
