@@ -104,15 +104,17 @@ def test_columns_units_and_labels_are_read_as_asked(tmp_path):
 
 
 def test_a_folder_lists_its_recordings_by_relative_path_and_suffix_if_needed(tmp_path):
-    for name in ("b.csv", "P01.monday.csv", "same.csv", "site/a.parquet"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in ("b.csv", "P01.monday.csv", "same.csv", "S01/a.parquet", "S01/b.csv", "S01/c.npz", "site/S02/a.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
     with gzip.open(tmp_path / "same.csv.gz", "wt") as file:
         file.write("x")
     (tmp_path / "readme.txt").touch()
-    names = [ref.name for ref in find_recordings(tmp_path)]
-    assert names == ["P01.monday", "b", "same.csv", "same.csv.gz", "site-a"]
-    with pytest.raises(ValueError, match="got 5"):
+    found = {ref.name: ref.file_names for ref in find_recordings(tmp_path)}
+    assert list(found) == ["P01.monday", "S01", "S01-c", "b", "same.csv", "same.csv.gz", "site-S02"]
+    assert (found["S01"], found["S01-c"]) == ("a.parquet, b.csv", "c.npz")
+    assert "S01-a" in {ref.name for ref in find_recordings(tmp_path, separate=True)}
+    with pytest.raises(ValueError, match="got 7"):
         sight.read(tmp_path, toy_source())
 
 

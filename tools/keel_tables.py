@@ -143,6 +143,35 @@ def days() -> str:
     return markdown(["", *heads], rows)
 
 
+def normalisation() -> str:
+    """Return gains of `keel-norm` and its options on recordings and days, for two trainings of the source models."""
+    found = read("normalisation")
+    rows = []
+    for training, method in dict.fromkeys((row["training"], row["method"]) for row in found):
+        own = [row for row in found if (row["training"], row["method"]) == (training, method)]
+        cells = [f"{method}, training {training}"]
+        for recorded in (True, False):
+            chosen = [row for row in own if (row["order"] == "recorded") == recorded]
+            by_setting = [_pooled([r for r in chosen if r["setting"] == name], "gain") for name in SETTINGS]
+            gains = [gain for gain in by_setting if gain is not None]
+            harmed, worst = _pooled(chosen, "harmed_percent"), min(float(row["worst"]) for row in chosen)
+            cells += [*map(_signed, by_setting)] if recorded else []
+            cells += [_signed(float(np.mean(gains))), f"{harmed:.1f} %", _signed(worst)]
+        rows.append(cells)
+    heads = [*SETTINGS.values(), "mean", "harmed", "worst", "days", "harmed", "worst"]
+    return markdown(["", *heads], rows)
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else number(value, sign=True)
+
+
+def _pooled(rows: Sequence[dict[str, str]], column: str) -> float | None:
+    """Return the mean of a column, weighted by runs; None without rows."""
+    runs = sum(int(row["runs"]) for row in rows)
+    return sum(int(row["runs"]) * float(row[column]) for row in rows) / runs if runs else None
+
+
 def sensitivity() -> str:
     """Return the effect of each hyper-parameter at 0, or at its value without effect."""
     off = {
@@ -215,6 +244,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "keel-network-baselines": network_baselines,
     "keel-parts": parts,
     "keel-days": days,
+    "keel-normalisation": normalisation,
     "keel-sensitivity": sensitivity,
     "keel-stress": stress,
     "keel-fixed-lag": fixed_lag,

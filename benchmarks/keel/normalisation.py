@@ -2,7 +2,8 @@
 
 Run as ``python -m benchmarks.keel.normalisation WINDOWS OUT [--workers 14] [--datasets wisdm,hugadb] [--seeds 0]`` with
 the folder written by `pack_windows`; ``--device cpu --epochs 2 --limit 2`` tries it without a GPU. Needs torch, numpy
-and numba. Writes OUT/normalisation.csv, one row per run (model, target, order, method), and prints a summary.
+and numba. Writes OUT/normalisation.csv, one row per run (model, target, order, method), and
+OUT/normalisation_summary.csv, gains per setting.
 
 All targets of a source model run together. The statistics of a wearer are the same for the windows of a chunk, while
 `sight.methods.keel_norm` updates them after each window; with ``--chunk 1`` both give the same predictions, except that
@@ -17,8 +18,10 @@ import csv
 import itertools
 import multiprocessing
 import time
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,18 +34,32 @@ from sight.methods._norms import replace_batch_norms
 from sight.methods.keel import Keel
 from sight.methods.keel.state import TRACE
 from sight.methods.keel_norm import KeelNorm
+from sight.methods.sticky import Sticky
 from sight.sources.features import FeatureSource
 from sight.types import SourceStats
 
-VARIANTS = {
-    "anchor 30": {"anchor": 30.0},
-    "anchor 100": {"anchor": 100.0},
-    "anchor 300": {"anchor": 300.0},
-    "confident": {"confident": 0.9},
-    "scaled": {"scaled": True},
-    "first layer": {"layers": 1},
-    "anchor 300, confident, scaled": {"anchor": 300.0, "confident": 0.9, "scaled": True},
-    "anchor 300, first layer, scaled": {"anchor": 300.0, "layers": 1, "scaled": True},
+#: Fields of `KeelNorm` and of `Keel` inside it.
+VARIANTS: dict[str, tuple[dict, dict]] = {
+    "anchor 100": ({"tolerance": 0.0}, {}),
+    "anchor 300": ({"tolerance": 0.0, "anchor": 300.0}, {}),
+    "scaled": ({"tolerance": 0.0, "scaled": True}, {}),
+    "first layer": ({"tolerance": 0.0, "layers": 1}, {}),
+    "anchor 300, first layer, scaled": ({"tolerance": 0.0, "anchor": 300.0, "layers": 1, "scaled": True}, {}),
+    "tolerance 0.25": ({"tolerance": 0.25}, {}),
+    "tolerance 0.25, scaled": ({"tolerance": 0.25, "scaled": True}, {}),
+    "tolerance 0.35": ({"tolerance": 0.35}, {}),
+    "tolerance 0.5": ({}, {}),
+    "tolerance 0.5, anchor 30": ({"anchor": 30.0}, {}),
+    "tolerance 0.5, anchor 10": ({"anchor": 10.0}, {}),
+    "tolerance 0.75, anchor 30": ({"tolerance": 0.75, "anchor": 30.0}, {}),
+    "tolerance 0.5, first layer, anchor 30": ({"layers": 1, "anchor": 30.0}, {}),
+    "tolerance 0.5, penalty 0.5": ({}, {"penalty": 0.5}),
+    "tolerance 0.5, penalty 0.25": ({}, {"penalty": 0.25}),
+    "tolerance 0.25, penalty 0.5": ({"tolerance": 0.25}, {"penalty": 0.5}),
+    "tolerance 0.35, penalty 0.5, align 0.2": ({"tolerance": 0.35}, {"penalty": 0.5, "align": 0.2}),
+    "tolerance 0.5, align 0": ({}, {"align": 0.0}),
+    "tolerance 0.5, penalty 1.5": ({}, {"penalty": 1.5}),
+    "tolerance 0.5, penalty 2, align 0.6": ({}, {"penalty": 2.0, "align": 0.6}),
 }
 #: Classes that fill a day in turn.
 HAPT = ("sitting", "standing", "laying")
@@ -57,7 +74,8 @@ SEDENTARY = {
 CHUNK, AT_ONCE = 8, 8192
 #: Loss in points that counts as harm.
 MARGIN = 3.0
-COLUMNS = ("setting", "source", "seed", "target", "order", "method", "windows", "accuracy", "macro_f1")
+COLUMNS = ("setting", "source", "seed", "target", "half", "order", "method", "windows", "accuracy", "macro_f1")
+SUMMARY_COLUMNS = ("setting", "half", "order", "method", "runs", "gain", "harmed_percent", "worst")
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
@@ -131,11 +149,11 @@ class ReducedFeatures:
 class ManyKeelNorm:
     """`KeelNorm` for many wearers of one source model; statistics are constant within a chunk."""
 
-    def __init__(self, adapter: KeelNorm, wearers: int) -> None:
+    def __init__(self, adapter: KeelNorm, wearers: int, keel: Mapping[str, Any]) -> None:
         source, self.fields = adapter.source, adapter.params()
         self.device = source.device
         self.reduce = ReducedFeatures(source)
-        self.keel = Keel().bind(self.reduce.source).many(wearers)
+        self.keel = Keel(**keel).bind(self.reduce.source).many(wearers)
         self.network = copy.deepcopy(source.network).eval().requires_grad_(False)
         replace_batch_norms(self.network, PerWearerNorm)
         norms = [layer for layer in self.network.modules() if isinstance(layer, PerWearerNorm)]
@@ -147,6 +165,7 @@ class ManyKeelNorm:
         self.sums = torch.zeros(wearers, *self.start.shape, device=self.device)  # (W, 2, K, C)
         self.weights = torch.zeros(wearers, len(self.prior), device=self.device)
         self.share = torch.ones(wearers, 1, device=self.device)
+        self.spared = self._tensor(adapter._spared)
 
     @torch.inference_mode()
     def step(self, x: torch.Tensor, wearers: np.ndarray) -> np.ndarray:
@@ -176,7 +195,8 @@ class ManyKeelNorm:
         mean, square = (self.prior @ moments).unbind(dim=1)  # (R, C)
         ratio = torch.maximum(square - mean * mean, self.floor) / self.var
         share = self.share[rows]
-        means = self.trained[0] + share * (mean - self.mean)
+        means = self.trained[0] + share * beyond(mean - self.mean, self.spared)
+        ratio = beyond(ratio.log(), torch.full_like(self.spared, self.fields["tolerance"])).exp()
         variances = self.trained[1] * (1 + share * (ratio - 1))
         split = (means.split(self.widths, dim=1), variances.split(self.widths, dim=1))
         for layer, mean, var in zip(self.norms, *split, strict=True):
@@ -186,12 +206,19 @@ class ManyKeelNorm:
         return torch.from_numpy(np.ascontiguousarray(values, np.float32)).to(self.device)
 
 
-def run_variant(adapter: KeelNorm, x: torch.Tensor, indices: list[np.ndarray], chunk: int) -> list[np.ndarray]:
+def beyond(values: torch.Tensor, tolerance: torch.Tensor) -> torch.Tensor:
+    """Return by how much values exceed a tolerance, with their sign."""
+    return values - values.clamp(-tolerance, tolerance)
+
+
+def run_variant(
+    adapter: KeelNorm, x: torch.Tensor, indices: list[np.ndarray], chunk: int, keel: Mapping[str, Any]
+) -> list[np.ndarray]:
     """Return the labels that a variant predicts for each stream of windows of `x`."""
     predicted = [np.empty(len(index), np.int64) for index in indices]
     lengths = np.array([len(index) for index in indices])
     for wearers in np.array_split(np.argsort(lengths), -(-len(indices) * chunk // AT_ONCE)):
-        many = ManyKeelNorm(adapter, len(wearers))
+        many = ManyKeelNorm(adapter, len(wearers), keel)
         for first in range(0, lengths[wearers].max(), chunk):
             left = np.clip(lengths[wearers] - first, 0, chunk)
             for size in np.unique(left[left > 0]):  # ends of streams may be shorter than a chunk
@@ -218,47 +245,46 @@ def run_task(task: Task, folder: Path, options: argparse.Namespace) -> tuple[str
     streams = streams_of(task, facts, y, options.limit)
     indices = [index for _, _, index in streams]
     z, p = source.encode(x)
-    keel = Keel().bind(source)
+    keel, sticky = Keel().bind(source), Sticky().bind(source)
     predicted = {
         "source-only": [p[index].argmax(axis=1) for index in indices],
         "keel": [keel.reset().refine(z[index], p[index]).argmax(axis=1) for index in indices],
+        "sticky": [sticky.reset().refine(z[index], p[index]).argmax(axis=1) for index in indices],
     }
     windows = torch.from_numpy(x).to(source.device)
-    for name, fields in VARIANTS.items():
-        predicted[name] = run_variant(KeelNorm(**fields).bind(source), windows, indices, options.chunk)
+    for name, (fields, keel_fields) in VARIANTS.items():
+        adapter = KeelNorm(**fields).bind(source)
+        predicted[name] = run_variant(adapter, windows, indices, options.chunk, keel_fields)
     rows = []
     for method, labels in predicted.items():
         for (i, order, index), own in zip(streams, labels, strict=True):
             table = metrics.confusion(y[index], own, len(facts["classes"]))
             scores = (100 * metrics.accuracy(table), 100 * metrics.macro_f1_union(table))
-            names = (f"{dataset}_{kind}", facts["subjects"][subjects[0]], seed, facts["subjects"][i], order, method)
-            rows.append((*names, len(index), *(round(score, 3) for score in scores)))
+            half = "held out" if i % 2 else "development"
+            run = (f"{dataset}_{kind}", facts["subjects"][subjects[0]], seed, facts["subjects"][i])
+            rows.append((*run, half, order, method, len(index), *(round(score, 3) for score in scores)))
     seconds = f"trained {trained - began:.0f} s, all {time.time() - began:.0f} s"
     return f"{dataset} {kind} {facts['subjects'][subjects[0]]} seed {seed}: {len(streams)} streams, {seconds}", rows
 
 
-def summary(rows: list[tuple]) -> str:
-    """Return gains over source-only: macro-F1 on recorded streams over settings, and accuracy and macro-F1 on days."""
-    scores = {row[:6]: row[7:] for row in rows}
-    gains: dict[str, list[tuple[str, str, float, float]]] = {}
-    for (setting, *run, order, method), own in scores.items():
+def summary(rows: Iterable[tuple]) -> list[tuple]:
+    """Return gains over source-only per setting, half of the subjects, order and method (`SUMMARY_COLUMNS`).
+
+    Recordings are scored by macro-F1, days by accuracy; all days of one share count as one order.
+    """
+    scores = {row[:7]: row[8:] for row in rows}
+    gains: dict[tuple, list[float]] = {}
+    for (*run, method), own in scores.items():
         if method != "source-only":
-            base = scores[(setting, *run, order, "source-only")]
-            gains.setdefault(method, []).append((setting, order.split()[0], own[0] - base[0], own[1] - base[1]))
-    lines = []
-    for method, found in gains.items():
-        parts = []
-        for order in sorted({order for _, order, _, _ in found}, key=lambda name: (name != "recorded", name)):
-            for score, column in (("accuracy", 2), ("macro-F1", 3)):
-                runs = [(gain[0], gain[column]) for gain in found if gain[1] == order]
-                values = np.array([value for _, value in runs])
-                means = [values[[s == name for s, _ in runs]].mean() for name in sorted({s for s, _ in runs})]
-                parts.append(
-                    f"{order} {score} {np.mean(means):+.1f} (least {min(means):+.1f}, "
-                    f"harmed {100 * (values < -MARGIN).mean():.1f} %, worst {values.min():+.0f})"
-                )
-        lines.append("\n  ".join([method, *parts]))
-    return "\n".join(lines)
+            order = run[5].split()[0]
+            column = COLUMNS[8:].index("macro_f1" if order == "recorded" else "accuracy")
+            gain = own[column] - scores[(*run, "source-only")][column]
+            gains.setdefault((run[0], run[4], order, method), []).append(gain)
+    found = []
+    for key, values in gains.items():
+        harmed = 100 * np.mean(np.array(values) < -MARGIN)
+        found.append((*key, len(values), *(round(float(v), 2) for v in (np.mean(values), harmed, min(values)))))
+    return found
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -296,7 +322,8 @@ def main(arguments: list[str] | None = None) -> None:
             writer.writerows(found)
             file.flush()
             print(count, len(work), message, flush=True)
-    print(summary(rows))
+    with (options.out / "normalisation_summary.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([SUMMARY_COLUMNS, *summary(rows)])
 
 
 if __name__ == "__main__":

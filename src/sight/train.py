@@ -47,6 +47,7 @@ def train(
     stride_s: float | None = None,
     dataset: str = "",
     on_epoch: OnEpoch | None = None,
+    keep_on_interrupt: bool = False,
 ) -> TorchSource:
     """Train a network on labelled windows and return it as a source model; unlabelled windows are ignored.
 
@@ -73,6 +74,10 @@ def train(
         Entries of the model card. `rate_hz` is required for arrays; `Windows` contain it.
     on_epoch
         Called after each epoch with its number, from 1, and its loss and scores.
+    keep_on_interrupt
+        Whether Ctrl-C ends the training and keeps the best epoch so far, without validation the last complete one.
+        `card.training` then contains `stopped_after_epoch`. Before the end of the first epoch, and by default,
+        KeyboardInterrupt is raised.
 
     Notes
     -----
@@ -99,7 +104,7 @@ def train(
         network: Encoder = registry.get("encoders", encoder)(**args)
         network.normalise(mean, std, fill)
         network.to(device)
-        history = _fit(network, data, train_rows, validation_rows, epochs, lr, batch, on_epoch)
+        history = _fit(network, data, train_rows, validation_rows, epochs, lr, batch, on_epoch, keep_on_interrupt)
     params = {"epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "validation": validation, "device": device}
     card = ModelCard(
         encoder=encoder.lower(),
@@ -208,6 +213,7 @@ def _fit(
     lr: float,
     batch: int,
     on_epoch: OnEpoch | None,
+    keep_on_interrupt: bool,
 ) -> dict[str, Any]:
     """Train a network in place; return loss and scores of each epoch, and the best epoch if there is validation."""
     device = network.mean.device
@@ -216,25 +222,33 @@ def _fit(
     )
     optimiser = torch.optim.Adam(network.parameters(), lr=lr)
     epoch_scores: list[dict[str, float]] = []
-    best, best_epoch, best_state = -1.0, 0, network.state_dict()
-    for epoch in range(1, epochs + 1):
-        network.train()
-        losses = [_step(network, optimiser, x[rows], y[rows]) for rows in _batches(fit_index, batch)]
-        scores = {"loss": float(torch.stack(losses).mean())}
-        if len(validation_index):
-            scores |= _score(network.eval(), x, y, validation_index)
-            if scores["macro_f1"] > best:
-                best, best_epoch, best_state = scores["macro_f1"], epoch, copy.deepcopy(network.state_dict())
-        epoch_scores.append(scores)
-        if on_epoch:
-            on_epoch(epoch, scores)
+    best, best_epoch, kept = -1.0, 0, network.state_dict()
+    history: dict[str, Any] = {}
+    try:
+        for epoch in range(1, epochs + 1):
+            network.train()
+            losses = [_step(network, optimiser, x[rows], y[rows]) for rows in _batches(fit_index, batch)]
+            scores = {"loss": float(torch.stack(losses).mean())}
+            if len(validation_index):
+                scores |= _score(network.eval(), x, y, validation_index)
+                if scores["macro_f1"] > best:
+                    best, best_epoch, kept = scores["macro_f1"], epoch, copy.deepcopy(network.state_dict())
+            elif keep_on_interrupt:
+                kept = copy.deepcopy(network.state_dict())
+            epoch_scores.append(scores)
+            if on_epoch:
+                on_epoch(epoch, scores)
+    except KeyboardInterrupt:
+        if not keep_on_interrupt or not epoch_scores:
+            raise
+        history["stopped_after_epoch"] = len(epoch_scores)
     network.eval()
-    names = epoch_scores[0] if epoch_scores else ()
-    history: dict[str, Any] = {name: [round(scores[name], 6) for scores in epoch_scores] for name in names}
     if best_epoch:
-        network.load_state_dict(best_state)
         history["best_epoch"] = best_epoch
-    return history
+    if history:
+        network.load_state_dict(kept)
+    names = epoch_scores[0] if epoch_scores else ()
+    return {name: [round(scores[name], 6) for scores in epoch_scores] for name in names} | history
 
 
 def _step(network: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:

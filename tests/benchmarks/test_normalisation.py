@@ -18,11 +18,11 @@ from sight.methods.keel_norm import KeelNorm  # noqa: E402
 from sight.testing import ToySource, toy_network, toy_stream  # noqa: E402
 
 
-@pytest.mark.parametrize("fields", [{}, {"anchor": 10.0, "confident": 0.8}, {"layers": 1}])
+@pytest.mark.parametrize("fields", [{}, {"tolerance": 0.0}, {"anchor": 10.0, "confident": 0.8}, {"layers": 1}])
 def test_chunks_of_one_window_equal_the_method(fields):
     adapter = KeelNorm(**fields).bind(toy_network())
     x = toy_stream(n=60).x + 0.5
-    many = normalisation.ManyKeelNorm(adapter, 3)
+    many = normalisation.ManyKeelNorm(adapter, 3, {})
     windows, wearers = torch.from_numpy(x), np.array([0, 2])
     steps = [many.step(windows[[t, 59 - t]], wearers) for t in range(60)]
     q = np.concatenate(steps, axis=1)  # (2, 60, K)
@@ -34,15 +34,17 @@ def test_streams_of_any_length_are_predicted_completely():
     adapter = KeelNorm(anchor=10).bind(toy_network())
     x = torch.from_numpy(toy_stream(n=40).x)
     indices = [np.arange(40), np.arange(13), np.arange(5, 29)]
-    together = normalisation.run_variant(adapter, x, indices, chunk=8)
+    together = normalisation.run_variant(adapter, x, indices, chunk=8, keel={})
     for index, labels in zip(indices, together, strict=True):
-        assert (labels == normalisation.run_variant(adapter, x, [index], chunk=8)[0]).mean() > 0.9
+        assert (labels == normalisation.run_variant(adapter, x, [index], chunk=8, keel={})[0]).mean() > 0.9
         assert len(labels) == len(index)
 
 
 def test_a_tiny_run_has_a_row_for_each_stream_and_method(tmp_path, monkeypatch):
     monkeypatch.setattr(day_streams, "LENGTH", 24)
-    monkeypatch.setattr(normalisation, "VARIANTS", {"anchor 30": {"anchor": 30.0}, "scaled": {"scaled": True}})
+    monkeypatch.setattr(
+        normalisation, "VARIANTS", {"anchor 30": ({"anchor": 30.0}, {}), "penalty 2": ({}, {"penalty": 2.0})}
+    )
     monkeypatch.setitem(source_training.SETTINGS, "toy", (["a", "b"], []))
     streams = [toy_stream(n=60, seed=seed) for seed in range(3)]
     x = np.concatenate([stream.x for stream in streams]).astype(np.float16)
@@ -62,8 +64,22 @@ def test_a_tiny_run_has_a_row_for_each_stream_and_method(tmp_path, monkeypatch):
         message, found = normalisation.run_task(task, tmp_path, options)
         assert "streams" in message
         rows += found
-    assert {row[4] for row in rows} == {"recorded", "day-60 activity 0", "day-80 activity 0", "day-94 activity 0"}
-    assert {row[5] for row in rows} == {"source-only", "keel", "anchor 30", "scaled"}
-    assert len(rows) == len({row[:6] for row in rows}) == 2 * 2 * 4 * 4
-    assert all(len(row) == len(normalisation.COLUMNS) and 0 <= row[7] <= 100 for row in rows)
-    assert "recorded macro-F1" in normalisation.summary(rows)
+    assert {row[5] for row in rows} == {"recorded", "day-60 activity 0", "day-80 activity 0", "day-94 activity 0"}
+    methods = {"source-only", "keel", "sticky", "anchor 30", "penalty 2"}
+    assert {row[6] for row in rows} == methods
+    assert len(rows) == len({row[:7] for row in rows}) == 2 * 2 * 4 * len(methods)
+    assert all(len(row) == len(normalisation.COLUMNS) and 0 <= row[8] <= 100 for row in rows)
+
+
+def test_the_summary_holds_gains_of_macro_f1_on_recordings_and_of_accuracy_on_days():
+    run = ("toy_S", "a", 0)
+    rows = [
+        (*run, target, "development", order, method, 24, accuracy, macro_f1)
+        for target in ("b", "c")
+        for order in ("recorded", "day-60 sit")
+        for method, accuracy, macro_f1 in (("source-only", 50, 40), ("keel", 46 if target == "b" else 60, 50))
+    ]
+    assert normalisation.summary(rows) == [
+        ("toy_S", "development", "recorded", "keel", 2, 10.0, 0.0, 10.0),
+        ("toy_S", "development", "day-60", "keel", 2, 3.0, 50.0, -4.0),
+    ]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sight import registry
@@ -177,7 +178,16 @@ def test_training_on_a_folder_with_leave_one_subject_out_scores(table, tmp_path)
     assert "Leave-one-subject-out" in printed
     facts = json.loads(run_sight("inspect", tmp_path / "mine.safetensors", "--json").output)
     assert set(facts["classes"]) == {"rest", "move"}
-    assert set(facts["training"]["leave_subjects_out"]) == {"W01", "W02", "mean"}
+    left_out = facts["training"]["leave_subjects_out"]
+    table = pd.read_csv(tmp_path / "mine.scores.csv")
+    assert table["subject"].tolist() == ["W01", "W02", "mean"]
+    names = ["raw_accuracy", "raw_macro_f1", "adapted_accuracy", "adapted_macro_f1"]
+    assert table[names].loc[2].to_numpy() == pytest.approx(table[names][:2].mean().to_numpy(), abs=1e-5)
+    assert left_out["mean"]["adapted_macro_f1"] == pytest.approx(table["adapted_macro_f1"][2], abs=1e-4)
+    confusion = pd.read_csv(tmp_path / "mine.confusion.csv", index_col=["predictions", "true_class"])
+    assert confusion.loc["raw"].to_numpy().sum() == confusion.loc["adapted"].to_numpy().sum() == table["windows"][2]
+    pooled = np.trace(confusion.loc["raw"].to_numpy()) / table["windows"][2]
+    assert pooled == pytest.approx(np.average(table["raw_accuracy"][:2], weights=table["windows"][:2]), abs=1e-5)
 
 
 def test_listings_contain_every_name():
@@ -227,4 +237,4 @@ def test_commands_of_the_readme_run_on_real_recordings(dataset, tmp_path, monkey
     for line in lines:
         run_sight(*shlex.split(line)[1:])
     scores = json.loads((tmp_path / "results" / dataset / "scores.json").read_text())
-    assert scores["none"]["accuracy"] > 0.2
+    assert scores["mean"]["none"]["accuracy"] > 0.2

@@ -125,7 +125,7 @@ def test_a_header_names_columns_in_any_order(path, rows, expected):
 def test_a_header_of_other_columns_is_refused(path, rows):
     """The rows have as many cells as samples, and would be read by position."""
     _, messages = stream(path, text="time_s,gyro_x,gyro_y,gyro_z\n" + as_csv(rows), code=2)
-    assert "Line 1 is a header that does not name x, y, z" in messages
+    assert "Line 1: The header time_s, gyro_x, gyro_y, gyro_z does not name the channels" in messages
 
 
 def test_malformed_lines_are_reported_once_and_counted(path, rows, expected):

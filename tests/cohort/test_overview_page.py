@@ -8,8 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sight.cohort.overview_list import Scale, common_scale
 from sight.cohort.overview_page import write_overview
+from sight.cohort.recording_page import write_recording_pages
 from sight.cohort.results_folder import ResultsFolder
+from sight.tables import NONWEAR_COLUMNS
 from tests.helpers.cohorts import READABLE
 
 VISIBLE = "[...document.querySelectorAll('#list li:not([hidden]) b')].map((node) => node.textContent)"
@@ -43,6 +46,75 @@ def test_the_overview_is_filtered_and_sorted(opened, cohort):
     page.fill("#name", "unknown")
     assert page.is_visible("#none")
     assert page.inner_text("#count") == "0 shown"
+
+
+def test_headings_sort_in_both_directions(opened, cohort):
+    page = opened(cohort / "overview.html")
+    hours = pd.read_csv(cohort / "summary/recordings.csv").set_index("recording")["recorded_hours"]
+    head = page.get_by_role("button", name="Recorded")
+    for descending in (True, False):
+        head.click()
+        found = [hours[name] for name in page.evaluate(VISIBLE)]
+        assert found == sorted(found, reverse=descending)
+        assert page.input_value("#order") == "recorded"
+
+
+def test_lanes_have_one_time_scale(opened, cohort):
+    page = opened(cohort / "overview.html")
+    facts = [ResultsFolder(cohort).read_facts(name)["thumbnail"] for name in READABLE]
+    longest = max(each["span_s"] for each in facts)
+    widths = page.evaluate(
+        "[...document.querySelectorAll('#list .field')].map((field) => "
+        "field.firstChild.getBoundingClientRect().width / field.getBoundingClientRect().width)"
+    )
+    assert widths == pytest.approx([each["span_s"] / longest for each in facts], abs=0.01)
+    assert page.locator(".scale span").first.inner_text() == "0"
+
+
+def test_long_recordings_are_aligned_at_midnight_and_an_extreme_one_is_cut():
+    week = {"span_s": 7 * 86400.0, "offset_s": 9 * 3600}
+    assert common_scale([week] * 9) == Scale(8 * 86400, True)
+    assert common_scale([week] * 9 + [week | {"span_s": 50 * 86400.0}]).length_s < 20 * 86400
+    assert common_scale([week | {"offset_s": None}] * 3) == Scale(7 * 86400, False)
+    assert common_scale([week | {"span_s": 600.0}] * 3) == Scale(600, False)
+
+
+def test_a_flag_of_all_recordings_is_stated_once(opened, cohort, tmp_path):
+    shutil.copytree(cohort, tmp_path / "out")
+    table = pd.read_parquet(tmp_path / "out/summary/recordings.parquet")
+    table["flags"] = ["no_clock gaps", *["no_clock"] * (len(table) - 1)]
+    table.to_parquet(tmp_path / "out/summary/recordings.parquet", index=False)
+    write_overview(ResultsFolder(tmp_path / "out"), READABLE, [])
+    page = opened(tmp_path / "out/overview.html")
+    assert page.inner_text("#shared") == "All recordings: no time of day."
+    assert page.locator(".list .flag").all_inner_texts() == ["gaps"]
+
+
+def test_participants_are_shown_searched_and_sorted(opened, cohort, tmp_path):
+    shutil.copytree(cohort, tmp_path / "out")
+    folder = ResultsFolder(tmp_path / "out")
+    people = pd.DataFrame(
+        {"recording": READABLE, "age": [70, 9, None, 50, 8], "site": ["Bonn", "Oslo", "Oslo", None, "Bonn"]}
+    )
+    people.assign(valid_days=[1, 5, 2, 3, 0]).to_parquet(folder.summary / "summary.parquet", index=False)
+    people.assign(**dict.fromkeys(NONWEAR_COLUMNS, 0)).to_parquet(folder.summary / "nonwear.parquet", index=False)
+    write_overview(folder, READABLE, [])
+    page = opened(tmp_path / "out/overview.html")
+    page.select_option("#order", label="age")
+    assert page.evaluate(VISIBLE) == ["P1", "site-P3", "P2", "site-P4", "P5"]  # a missing age comes last
+    page.select_option("#order", label="valid days")
+    assert page.evaluate(VISIBLE) == ["P2", "site-P3", "P5", "P1", "site-P4"]
+    page.fill("#name", "oslo")
+    assert sorted(page.evaluate(VISIBLE)) == ["P2", "P5"]
+
+
+def test_names_open_the_reports_of_all_recordings(opened, cohort, tmp_path):
+    shutil.copytree(cohort, tmp_path / "out")
+    written = write_recording_pages(tmp_path / "out", READABLE)
+    assert all(path.is_file() for path in written)
+    page = opened(tmp_path / "out/overview.html")
+    page.get_by_role("link", name="site-P4").click()
+    assert page.locator("h1").inner_text() == "Activities of site-P4"
 
 
 def many(cohort, out, count):

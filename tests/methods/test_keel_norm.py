@@ -30,7 +30,7 @@ def batch_norms(module):
     return {name: layer for name, layer in module.named_modules() if isinstance(layer, torch.nn.BatchNorm1d)}
 
 
-def slow_reference(source, x, anchor):
+def slow_reference(source, x, anchor, tolerance):
     """Predict window by window with sums, hooks and copied statistics."""
     module = TorchSource(copy.deepcopy(source.module()), classes=source.classes, stats=source.stats)
     layers, seen = batch_norms(module.network), {}
@@ -45,8 +45,11 @@ def slow_reference(source, x, anchor):
         for name, layer in layers.items():
             mixed = (anchor * start[name] + sums[name]) / (anchor + weights)[:, None]
             (mean, square), (old, old_square) = prior @ mixed, prior @ start[name]
-            layer.running_mean[:] = trained[name][0] + torch.from_numpy(mean - old)
-            layer.running_var[:] = trained[name][1] * torch.from_numpy((square - mean**2) / (old_square - old**2))
+            var, old_var = square - mean**2, old_square - old**2
+            shift, change = (mean - old) / np.sqrt(old_var), np.log(var / old_var)
+            shift, change = (np.sign(v) * np.maximum(np.abs(v) - tolerance, 0) for v in (shift, change))
+            layer.running_mean[:] = trained[name][0] + torch.from_numpy(shift * np.sqrt(old_var))
+            layer.running_var[:] = trained[name][1] * torch.from_numpy(np.exp(change))
         rows.append(keel.refine(*module.encode(window[None]))[0])
         weights += rows[-1]
         for name, values in seen.items():
@@ -55,11 +58,11 @@ def slow_reference(source, x, anchor):
     return np.array(rows)
 
 
-@pytest.mark.parametrize("encoder", ["cnn", "resnet"])
-def test_predictions_equal_a_slow_reference(encoder):
+@pytest.mark.parametrize(("encoder", "tolerance"), [("cnn", 0.0), ("cnn", 0.1), ("resnet", 0.0)])
+def test_predictions_equal_a_slow_reference(encoder, tolerance):
     x = toy_stream(n=60).x + 0.5
-    q = KeelNorm(anchor=20).bind(network(encoder)).step(x)
-    np.testing.assert_allclose(q, slow_reference(network(encoder), x, anchor=20), atol=1e-3)
+    q = KeelNorm(anchor=20, tolerance=tolerance).bind(network(encoder)).step(x)
+    np.testing.assert_allclose(q, slow_reference(network(encoder), x, 20, tolerance), atol=1e-3)
     assert np.abs(q - Keel().bind(network(encoder)).step(x)).max() > 0.02
 
 
@@ -82,24 +85,34 @@ def test_a_moved_sensor_is_corrected():
     stream = toy_stream(n=300)
     x = stream.x.copy()
     x[:, 0] = 0.4 * x[:, 0] + 2.5
-    keel, moved = (method.bind(network()).step(x).argmax(axis=1) for method in (Keel(), KeelNorm(anchor=10)))
+    keel, moved = (
+        method.bind(network()).step(x).argmax(axis=1) for method in (Keel(), KeelNorm(anchor=10, tolerance=0))
+    )
     late = slice(100, None)
     accuracies = [float((labels == stream.label)[late].mean()) for labels in (keel, moved)]
     assert accuracies[1] > accuracies[0] + 0.05, accuracies
 
 
+def test_a_displacement_within_the_tolerance_changes_nothing():
+    x = toy_stream(n=60).x
+    keel = Keel().bind(network())
+    plain = np.concatenate([keel.step(x[t : t + 1]) for t in range(len(x))])
+    assert (KeelNorm(tolerance=2.0).bind(network()).step(x) == plain).all()
+    assert (KeelNorm(tolerance=2.0, anchor=1.0).bind(network()).step(x + 20) != plain).any()
+
+
 def test_the_cut_changes_no_bit_and_options_limit_the_change():
     x = toy_stream(n=50).x + 0.5
     source = network()
-    whole, cut = KeelNorm().bind(source), KeelNorm().bind(source)
+    whole, cut = KeelNorm(tolerance=0).bind(source), KeelNorm(tolerance=0).bind(source)
     pieces = np.concatenate([cut.step(x[t : t + 7]) for t in range(0, len(x), 7)])
     assert (whole.step(x) == pieces).all()
     assert all((whole.state()[key] == value).all() for key, value in cut.state().items())
-    first = KeelNorm(layers=1).bind(source)
+    first = KeelNorm(layers=1, tolerance=0).bind(source)
     first.step(x)
     assert first.state()["moments"].shape == (2, 5, 64)
     assert (first.state()["moments"] != first._start).any()
-    scaled = KeelNorm(scaled=True).bind(source)
+    scaled = KeelNorm(scaled=True, tolerance=0).bind(source)
     assert np.abs(scaled.step(x) - whole.reset().step(x)).max() > 1e-6
 
 
@@ -154,6 +167,6 @@ def test_wrapped_models_get_moments_by_their_own_layer_names():
     source = wrap(network().network, encoder="features", head="head", classes=network().classes)
     source.stats = compute_stats(source, stream.x, stream.label)
     assert set(source.stats.norms) == {f"model.{name}" for name in batch_norms(network().network)}
-    adapter = KeelNorm().bind(source)
+    adapter = KeelNorm(tolerance=0).bind(source)
     assert adapter.notes() == ()
     assert np.abs(adapter.step(stream.x + 1) - Keel().bind(source).step(stream.x + 1)).max() > 1e-3

@@ -119,7 +119,7 @@ def test_dragging_zooms_and_the_button_resets(opened, report):
 def test_definitions_open_with_the_keyboard(opened, report):
     page = opened(report)
     page.locator("abbr").first.focus()
-    assert "trained classifier" in page.locator("#tip").inner_text()
+    assert "label that came with the recording" in page.locator("#tip").inner_text()
     page.keyboard.press("Escape")
     assert page.locator("#tip").is_hidden()
 

@@ -38,8 +38,8 @@ def adapt(
     Parameters
     ----------
     recording
-        A file, a subject of a dataset such as "synthetic:W12", or a pandas DataFrame with one sample per row and its
-        time as a column or as the index.
+        A file, a list of files of one wearer, a subject of a dataset such as "synthetic:W12", or a pandas DataFrame
+        with one sample per row and its time as a column or as the index.
     model
         Name of a bundled model, path of a model file, or a loaded source model.
     method
@@ -121,7 +121,7 @@ def _load(model: str | Path) -> Source:
 @contextmanager
 def _reference(recording: Any) -> Iterator[RecordingRef]:
     """Yield a reference to a recording; that of a DataFrame is a file that is removed afterwards."""
-    if isinstance(recording, str | Path):
+    if isinstance(recording, str | Path | list | tuple):
         yield find_recording(recording)
     elif hasattr(recording, "to_parquet"):
         with TemporaryDirectory() as folder:

@@ -39,7 +39,7 @@ errors = PlainConsole(stderr=True)
 EXTRAS = {
     **dict.fromkeys(("torch", "onnx", "onnxscript"), "train"),
     "numba": "fast",
-    **dict.fromkeys(("scipy", "pandas", "pyarrow", "pooch", "actfast"), "data"),
+    **dict.fromkeys(("scipy", "pandas", "pyarrow", "pooch", "actfast", "openpyxl"), "data"),
     **dict.fromkeys(("joblib", "matplotlib", "duckdb"), "bench"),
     "distributed": "dask",
     **dict.fromkeys(("paho", "serial"), "stream"),

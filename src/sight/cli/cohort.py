@@ -11,7 +11,7 @@ from rich.table import Table
 from sight import registry
 from sight.cli import _options as opt
 from sight.cli._shared import console, errors, make_adapter, progress
-from sight.reading import RecordingRef, dataset_recordings, find_recordings
+from sight.reading import ReadOptions, RecordingRef, dataset_recordings, find_recordings
 
 app = typer.Typer(no_args_is_help=True, help="Run a folder of recordings and query the results.")
 
@@ -19,6 +19,7 @@ Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder written by s
 
 
 @app.command()
+@opt.takes_reading_options()
 def run(
     target: Annotated[
         str,
@@ -39,15 +40,7 @@ def run(
             help="Memory that all recordings together may use, such as 16GB; most of what is free by default."
         ),
     ] = None,
-    columns: opt.Columns = None,
-    unit: opt.Unit = "g",
-    gyro_unit: opt.GyroUnit = None,
-    tz: opt.TimeZone = None,
-    time_unit: opt.TimeUnit = None,
-    rate: opt.Rate = None,
-    max_gap: opt.MaxGap = 0.5,
-    calibrate: opt.Calibrate = False,
-    option: opt.DatasetOptions = None,
+    separate: opt.Separate = False,
     valid_day: opt.ValidDay = "16h",
     min_bout: opt.MinBout = None,
     participants: Annotated[
@@ -56,8 +49,12 @@ def run(
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column of --participants with names of recordings; found by default.")
     ] = None,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Recognise activities in every recording of a folder; finished recordings are not run again.
+
+    Files in a folder below the folder are joined as one subject.
 
     Writes windows/NAME.parquet and facts/NAME.json for each recording, tables over all of them in summary/, and
     overview.html. A file that cannot be read is listed in failures.csv, and the exit code is 1.
@@ -77,8 +74,7 @@ def run(
     if participants is not None and not participants.is_file():
         raise ValueError(f"There is no file {participants}; check the path of --participants.")
     rules = TableRules.parse(valid_day, min_bout)
-    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option)
-    recordings = _recordings(target, options.dataset_options)
+    recordings = _recordings(target, reading.dataset_options, separate)
     try:
         with progress("recordings", len(recordings)) as show:
             outcome = run_cohort(
@@ -86,7 +82,7 @@ def run(
                 model,
                 make_adapter(method, params, preset),
                 out,
-                options=options,
+                options=reading,
                 engine=engine,
                 jobs=jobs,
                 budget=None if memory is None else parse_bytes(memory),
@@ -104,10 +100,10 @@ def run(
         _report_failures(outcome, out)
 
 
-def _recordings(target: str, options: Any) -> list[RecordingRef]:
-    """List the files of a folder, or the subjects of a dataset."""
+def _recordings(target: str, options: Any, separate: bool) -> list[RecordingRef]:
+    """List the recordings of a folder, or the subjects of a dataset."""
     is_dataset = not Path(target).exists() and target.lower() in registry.names("datasets")
-    return dataset_recordings(target, options) if is_dataset else find_recordings(target)
+    return dataset_recordings(target, options) if is_dataset else find_recordings(target, separate=separate)
 
 
 def _report_results(outcome: Any, out: Path) -> None:
@@ -164,21 +160,31 @@ def _report_failures(outcome: Any, out: Path) -> None:
 @app.command()
 def page(
     out: Folder,
-    name: Annotated[str, typer.Argument(help="Name of the recording, as in the overview.")],
-    show: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Names of recordings, as in the overview.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Write the reports of all recordings.")] = False,
+    show: Annotated[bool, typer.Option("--open", help="Open the first in the browser.")] = False,
 ) -> None:
-    """Write the full report of one recording from its stored windows.
+    """Write full reports of recordings from their stored windows; the overview links to them.
 
-    [bold]Example[/]
+    [bold]Examples[/]
 
       sight cohort page results/ NAME --open
-    """
-    from sight.cohort.recording_page import write_recording_page
 
-    written = write_recording_page(out, name)
-    console.print(f"Wrote {written}", soft_wrap=True)
+      sight cohort page results/ --all
+    """
+    from sight.cohort.recording_page import write_recording_pages
+    from sight.cohort.results_folder import ResultsFolder
+
+    listed = ResultsFolder(out).names() if every else names or []
+    if not listed:
+        raise ValueError("Expected names of recordings or --all, and a folder with results; got neither.")
+    written = write_recording_pages(out, listed)
+    found = str(written[0]) if len(written) == 1 else f"{len(written)} reports in {written[0].parent}"
+    console.print(f"Wrote {found}", soft_wrap=True)
     if show:
-        typer.launch(written.resolve().as_uri())
+        typer.launch(written[0].resolve().as_uri())
 
 
 @app.command()

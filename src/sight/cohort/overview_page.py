@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
-from urllib.parse import quote
 
 from sight._version import __version__
+from sight.cohort.overview_list import recordings_list
 from sight.cohort.results_folder import Failure, ResultsFolder
-from sight.cohort.summary_tables import FLAGS
-from sight.cohort.thumbnail import COLUMNS
 from sight.report.document import html_document
 from sight.report.html import Html, duration, figure, join, percent, tag
 from sight.report.palette import class_colours, stylesheet
+from sight.tables import NONWEAR_COLUMNS
 
 #: Recordings on one page; a larger cohort has several pages.
 PAGE_SIZE = 5000
-#: Descriptions of flags.
-FLAG_TEXTS = {
-    "short": "less than 24 hours",
-    "little_wear": "worn less than half the time",
-    "gaps": "more than 5 % missing",
-    "saturated": "signal at the limit of the sensor's range",
-    "low_confidence": "more than 30 % low confidence",
-    "no_clock": "no time of day",
-    "warnings": "warnings from reading the file",
-}
-#: Sort orders of the list: data attribute of a line to its label.
-ORDERS = {
-    "name": "name",
-    "wear": "worn time",
-    "share": "share worn",
-    "changed": "predictions changed",
-    "uncertain": "low confidence",
-}
-
 Row = dict[str, Any]
 
 
@@ -47,11 +26,13 @@ def write_overview(folder: ResultsFolder, names: Sequence[str], failures: Sequen
     assets = files("sight.cohort") / "assets"
     style = (assets / "overview.css").read_text("utf-8") + stylesheet(class_colours(metadata["classes"]))
     script = (assets / "overview.js").read_text("utf-8")
+    columns = _join_subjects(folder, rows)
     pages = [_page_name(number) for number in range(max(1, -(-len(rows) // PAGE_SIZE)))]
     for number, page in enumerate(pages):
         listed = rows[PAGE_SIZE * number : PAGE_SIZE * (number + 1)]
         body = [_header(metadata, rows), _lead(rows, failures), _time_use(time_use), _links(number, pages)]
-        body += [_list(folder, listed, metadata["classes"]) if listed else None, _failures(failures), _footer()]
+        lines = recordings_list(folder, listed, metadata["classes"], columns) if listed else None
+        body += [lines, _failures(failures), _footer()]
         text = html_document(f"Cohort of {len(rows):,} recordings", join(body), style=style, script=script)
         folder.write(folder.root / page, lambda draft, text=text: draft.write_text(text, "utf-8"))  # type: ignore[misc]
     for path in folder.root.glob("overview-*.html"):
@@ -64,6 +45,22 @@ def _read_table(folder: ResultsFolder, name: str) -> list[Row]:
 
     rows: list[Row] = pq.read_table(folder.summary / f"{name}.parquet").to_pylist()
     return rows
+
+
+def _join_subjects(folder: ResultsFolder, rows: Sequence[Row]) -> list[str]:
+    """Add valid days and the columns of participants to rows of recordings; return the names of these columns."""
+    import pyarrow.parquet as pq
+
+    # Participants are joined to all tables; of these, `nonwear` has no columns that depend on the classes.
+    summary, joined = (folder.summary / f"{name}.parquet" for name in ("summary", "nonwear"))
+    if not rows or not (summary.is_file() and joined.is_file()):
+        return []
+    columns = [name for name in pq.read_schema(joined).names if name not in ("recording", *NONWEAR_COLUMNS)]
+    kept = pq.read_table(summary, columns=["recording", "valid_days", *columns]).to_pylist()
+    subjects = {row["recording"]: row for row in kept}
+    for row in rows:
+        row.update(subjects.get(row["recording"], dict.fromkeys(columns)))
+    return columns
 
 
 def _page_name(number: int) -> str:
@@ -86,13 +83,9 @@ def _header(metadata: Mapping[str, Any], rows: Sequence[Row]) -> Html:
 
 def _lead(rows: Sequence[Row], failures: Sequence[object]) -> Html:
     recorded, worn = (sum(row[key] for row in rows) * 3600 for key in ("recorded_hours", "wear_hours"))
-    windows = sum(row["windows"] for row in rows)
-    changed = sum(row["changed_share"] * row["windows"] for row in rows)
     cards = {
         "Recorded": duration(recorded),
         "Worn": percent(worn / recorded) if recorded else "\N{EN DASH}",
-        "Windows": figure(windows),
-        "Predictions changed": percent(changed / windows) if windows else "\N{EN DASH}",
         "With a flag": figure(sum(bool(row["flags"]) for row in rows)),
         "Could not be read": figure(len(failures)),
     }
@@ -124,87 +117,6 @@ def _links(number: int, pages: Sequence[str]) -> Html | None:
         return None
     links = [tag("b", str(n + 1)) if n == number else tag("a", str(n + 1), href=page) for n, page in enumerate(pages)]
     return tag("nav", "Pages ", *links, class_="pages", aria_label="Pages of the list")
-
-
-def _list(folder: ResultsFolder, rows: Sequence[Row], classes: Sequence[str]) -> Html:
-    legend = [
-        tag("li", tag("i", class_=f"swatch k{k}"), tag("span", name), class_="entry") for k, name in enumerate(classes)
-    ]
-    legend.append(tag("li", tag("i", class_="swatch hatch"), tag("span", "no data"), class_="entry"))
-    legend.append(tag("li", tag("i", class_="swatch hatch pale"), tag("span", "not worn (pale)"), class_="entry"))
-    how = (
-        "Each line runs from the first to the last window of its recording. A linked name opens the full report; "
-        "write one with ",
-        # The script fills in the folder: the file itself must not depend on where it is.
-        tag("code", "sight cohort page ", tag("span", "FOLDER", id="folder"), " NAME"),
-    )
-    return tag(
-        "section",
-        tag("h2", "Recordings"),
-        _tools(rows),
-        tag("ul", *legend, class_="legend"),
-        tag("ol", *(_line(folder, row) for row in rows), id="list", class_="list"),
-        tag("p", "No recording matches.", id="none", class_="note", hidden=True),
-        tag("p", *how, ".", class_="note"),
-    )
-
-
-def _tools(rows: Sequence[Row]) -> Html:
-    used = {flag for row in rows for flag in row["flags"].split()}
-    flags = [tag("option", "all", value="")]
-    flags += [
-        tag("option", f"{flag.replace('_', ' ')}: {FLAG_TEXTS[flag]}", value=flag) for flag in FLAGS if flag in used
-    ]
-    orders = [tag("option", text, value=key) for key, text in ORDERS.items()]
-    return tag(
-        "form",
-        tag("label", "Name ", tag("input", type="search", id="name", autocomplete="off")),
-        tag("label", "Flag ", tag("select", *flags, id="flag")),
-        tag("label", "Sort by ", tag("select", *orders, id="order")),
-        tag("output", f"{len(rows):,} shown", id="count"),
-        class_="filter",
-        role="search",
-    )
-
-
-def _line(folder: ResultsFolder, row: Row) -> Html:
-    name = row["recording"]
-    facts = json.loads(folder.facts(name).read_text("utf-8"))
-    share = row["wear_hours"] / row["recorded_hours"] if row["recorded_hours"] else 0.0
-    length = f"{duration(3600 * row['recorded_hours'])}, {percent(share)} worn"
-    flags = [
-        tag("span", flag.replace("_", " "), class_="flag", title=FLAG_TEXTS[flag]) for flag in row["flags"].split()
-    ]
-    title = tag("a", name, href=f"pages/{quote(name)}.html") if folder.page(name).is_file() else name
-    warnings = facts["stream"]["facts"].get("warnings", ())
-    return tag(
-        "li",
-        tag(
-            "div",
-            tag("b", title),
-            tag("span", join(filter(None, (str(row["first_date"] or ""), length)), " · "), class_="soft"),
-            *(tag("span", warning, class_="warning") for warning in warnings),
-            class_="recording",
-        ),
-        _drawing(name, facts["thumbnail"]),
-        tag("div", *flags, class_="flags"),
-        data_flags=row["flags"],
-        data_wear=row["wear_hours"],
-        data_share=f"{share:.4f}",
-        data_changed=row["changed_share"],
-        data_uncertain=row["low_confidence_share"],
-    )
-
-
-def _drawing(name: str, paths: Mapping[str, str]) -> Html:
-    return tag(
-        "svg",
-        *(tag("path", d=d, class_=kind) for kind, d in paths.items()),
-        viewBox=f"0 0 {COLUMNS} 1",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=f"Classes of {name} over time",
-    )
 
 
 def _failures(failures: Sequence[Failure]) -> Html | None:

@@ -1,7 +1,8 @@
-"""Full report of one recording of a cohort, written on demand from its stored windows."""
+"""Full reports of recordings of a cohort, written on demand from their stored windows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from sight.cohort.overview_page import write_overview
@@ -11,18 +12,22 @@ from sight.ops import choices
 from sight.report import write_report
 
 
-def write_recording_page(out: Path, name: str) -> Path:
-    """Write ``pages/NAME.html`` for a recording, link it in the overview, and return its path."""
+def write_recording_pages(out: Path, names: Sequence[str]) -> list[Path]:
+    """Write ``pages/NAME.html`` for each recording, link them in the overview, and return their paths."""
     folder = ResultsFolder(out)
+    written = [_write_page(folder, name) for name in names]
+    write_overview(folder, folder.names(), folder.read_failures())
+    return written
+
+
+def _write_page(folder: ResultsFolder, name: str) -> Path:
     facts = folder.read_facts(name)
     if facts is None:
         names = folder.names()
         if not names:
-            raise ValueError(f"There is no cohort in {out}; run: sight cohort run FOLDER --out {out}")
-        raise ValueError(f"There is no recording {name!r} in {out}; {choices(name, names)}")
+            raise ValueError(f"There is no cohort in {folder.root}; run: sight cohort run FOLDER --out {folder.root}")
+        raise ValueError(f"There is no recording {name!r} in {folder.root}; {choices(name, names)}")
     header = {key: facts[key] for key in ("subject", "file", "dataset", "content") if facts[key]}
     header["model"] = folder.read_metadata()["model"]
     result = read_result(folder.windows(name), facts)
-    written = write_report(folder.page(name), result, title=f"Activities of {name}", facts=header)
-    write_overview(folder, folder.names(), folder.read_failures())
-    return written
+    return write_report(folder.page(name), result, title=f"Activities of {name}", facts=header)

@@ -149,23 +149,25 @@ class ResultsFolder:
         return stamps
 
 
-def file_stamp(path: Path | None, now_ns: int) -> list[Any] | None:
-    """Return path, inode, size and times of a file, which change with its content; None if they may not show it.
+def file_stamp(files: Sequence[Path], now_ns: int) -> list[Any] | None:
+    """Return path, inode, size and times of files, which change with their content; None if they may not show it.
 
     A change of a file changes the time of its inode, which programs cannot set. A file changed a moment ago may change
     again within the resolution of that time.
     """
-    if path is None:
-        return None
-    state = path.stat()
-    stamp = [str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
-    return stamp if now_ns - max(state.st_mtime_ns, state.st_ctime_ns) > SETTLED_NS else None
+    stamp: list[Any] = []
+    for path in files:
+        state = path.stat()
+        stamp += [str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
+        if now_ns - max(state.st_mtime_ns, state.st_ctime_ns) <= SETTLED_NS:
+            return None
+    return stamp or None
 
 
-def is_unchanged(path: Path | None, stamp: list[Any] | None) -> bool:
-    """Return whether a file still has this stamp."""
+def is_unchanged(files: Sequence[Path], stamp: list[Any] | None) -> bool:
+    """Return whether files still have this stamp."""
     try:
-        return path is not None and stamp is not None and file_stamp(path, 1 << 62) == stamp
+        return stamp is not None and file_stamp(files, 1 << 62) == stamp
     except OSError:
         return False
 

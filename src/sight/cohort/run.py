@@ -96,7 +96,7 @@ def run(
         config = _prepare(resolve(model), adapter, folder, options or ReadOptions(), rules)
         changes = _changes(before, folder.read_metadata())
         todo = _unfinished(wanted, config, folder)
-        files = {ref.name: ref.path.name if ref.path else "" for ref in todo}
+        files = {ref.name: ref.file_names for ref in todo}
         reused, replaced, failed = len(wanted) - len(todo), 0, set()
         for entry in _process(todo, config, engine, jobs, budget, reused, on_done):
             append_log(log, entry)
@@ -126,11 +126,10 @@ def _check_names(recordings: Iterable[RecordingRef], folder: ResultsFolder) -> t
     wanted: dict[str, RecordingRef] = {}
     failures = []
     for ref in recordings:
-        if ref.path is not None and ref.path.resolve().is_relative_to(folder.root):
+        if any(path.resolve().is_relative_to(folder.root) for path in ref.files):
             continue
         if ref.name in wanted:
-            file = ref.path.name if ref.path else ""
-            failures.append((ref.name, file, "Another recording has the same name; rename one of them."))
+            failures.append((ref.name, ref.file_names, "Another recording has the same name; rename one of them."))
         else:
             wanted[ref.name] = ref
     if not wanted:
@@ -210,7 +209,7 @@ def _unfinished(recordings: Sequence[RecordingRef], config: RunConfig, folder: R
 
     def is_finished(ref: RecordingRef) -> bool:
         stamp, content = stamps.get(ref.name, (None, ""))
-        facts = folder.read_facts(ref.name) if is_unchanged(ref.path, stamp) else None
+        facts = folder.read_facts(ref.name) if is_unchanged(ref.files, stamp) else None
         return facts is not None and facts["key"] == config.key(content)
 
     return [ref for ref in recordings if not is_finished(ref)]
@@ -227,7 +226,7 @@ def _process(
 ) -> Iterable[dict[str, Any]]:
     if not todo:
         return
-    sizes = [estimate_bytes(ref.path, config.overlap) for ref in todo]
+    sizes = [estimate_bytes(ref.files, config.overlap) for ref in todo]
     entries = map_unordered(
         process_recording,
         [(ref, config) for ref in todo],

@@ -20,7 +20,7 @@ from sight.tables import TableRules
 
 #: Flags of a recording that should be inspected, each with the condition on its row in `recordings`.
 FLAGS = {
-    "short": "recorded_hours < 24",
+    "short": "recorded_hours < 0.5 * (SELECT median(recorded_hours) FROM whole)",
     "little_wear": "wear_hours < 0.5 * recorded_hours",
     "gaps": "gap_hours > 0.05 * (recorded_hours + gap_hours)",
     "saturated": "saturated_share > 0.001",

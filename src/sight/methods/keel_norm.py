@@ -11,7 +11,7 @@ import torch
 from sight.base import Adapter, Needs
 from sight.methods._norms import recording_copy
 from sight.methods.keel import Keel
-from sight.params import GapHalfLife, Positive, Range, UnitInterval
+from sight.params import GapHalfLife, NonNegative, Positive, Range, UnitInterval
 from sight.types import Array
 
 #: Deviations of the source by which the moments of a window may differ from its mean; a spike counts no more.
@@ -30,6 +30,9 @@ class KeelNorm(Adapter):
         Number of windows that the source's own moments of each class count for against the wearer's.
     confident
         Only windows whose highest refined probability is above it change the moments; 0 uses all.
+    tolerance
+        Displacement that is left alone: of a mean in deviations of the source, of a variance as a logarithm. What
+        exceeds it is corrected; 0 corrects everything.
     layers
         Number of layers, from the input on, whose statistics move; None for all.
     scaled
@@ -42,7 +45,8 @@ class KeelNorm(Adapter):
     Each batch normalisation has, for each class, a mean and a mean square of its input: those of the source
     (`SourceStats.norms`) with the weight of `anchor` windows, and those of the wearer's windows, weighted by the
     refined probabilities. The mixture of the classes by the source's prior has a mean and a variance. Their difference
-    and ratio to those of the source are applied to the trained statistics, which are used unchanged at the start.
+    and ratio to those of the source, less `tolerance`, are applied to the trained statistics, which are used unchanged
+    at the start: people differ by some tenths of a deviation anyway, and the model was trained for that.
     Moments belong to classes, so that a change of the class frequencies alone does not move the mixture.
 
     Assumes that the sensor, its place or the wearer changes what the layers see in the same way all day, and that
@@ -72,6 +76,7 @@ class KeelNorm(Adapter):
     change_trace: ClassVar[str | None] = Keel.change_trace
     anchor: Positive = 100.0
     confident: UnitInterval = 0.0
+    tolerance: NonNegative = 0.5
     layers: Annotated[int | None, Range(at_least=1)] = None
     scaled: bool = False
     gap_half_life_s: GapHalfLife = 30.0
@@ -108,6 +113,7 @@ class KeelNorm(Adapter):
         mean, square = self._prior @ self._start
         self._floor = LEAST_SHARE * square + LEAST
         self._mean, self._var = self._mixture(self._start)
+        self._spared = (self.tolerance * np.sqrt(self._var)).astype(np.float32)
         reach = FARTHEST * np.sqrt(self._var)
         self._lowest = np.array((mean - reach, 0 * mean))[:, None]  # (2, 1, C)
         self._highest = np.array((mean + reach, (abs(mean) + reach) ** 2))[:, None]
@@ -143,7 +149,9 @@ class KeelNorm(Adapter):
     def _encode(self, x: Array) -> tuple[Array, Array]:
         """Return features (1, D) and probabilities (1, K) of one window under the wearer's normalisation."""
         mean, var = self._mixture(self.moments_)
-        shift, ratio = mean - self._mean, var / self._var
+        shift, change = mean - self._mean, np.log(var / self._var)
+        shift = shift - np.clip(shift, -self._spared, self._spared)
+        ratio = np.exp(change - np.clip(change, -self.tolerance, self.tolerance))
         if self.scaled:
             share = np.float32(self._keel.strength())
             shift, ratio = share * shift, 1 + share * (ratio - 1)

@@ -10,26 +10,43 @@ import numpy as np
 from sight.report.html import Html, duration, figure, join, percent, scrolling, size, tag
 from sight.report.score_table import Row
 from sight.segments import find_segments
-from sight.tables.result_summary import ResultSummary
+from sight.tables import ResultSummary
 
 
-def key_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:
-    """Return the key figures of a stream as cards."""
-    result, w, gaps = summary.result, summary.result.windows, summary.gaps
+def recording_figures(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Html:
+    """Return the key figures of a recording as cards: its length, worn time, valid days and confidence."""
+    w, gaps = summary.result.windows, summary.gaps
+    recorded_s, worn_s = float(summary.seconds.sum()), float(summary.seconds[summary.worn].sum())
+    missing = f"{len(gaps):,} gap{'s' * (len(gaps) > 1)}, {duration(float(np.diff(gaps).sum()))} missing"
+    cards: list[tuple[str, str, str]] = [
+        ("Recorded", duration(recorded_s), missing if len(gaps) else "no gaps"),
+        ("Worn", duration(worn_s), f"{percent(worn_s / recorded_s)} of the recorded time"),
+    ]
+    if len(daily) > 1:
+        valid, complete = (sum(bool(row[key]) for row in daily) for key in ("valid", "complete"))
+        note = f"worn for {summary.rules.valid_day_h:g} h or more; {complete} of {len(daily)} recorded in full"
+        cards.append(("Valid days", f"{valid} of {len(daily)}", note))
+    if "enmo_mg" in summary.intensity:
+        enmo = summary.intensity["enmo_mg"][summary.worn]
+        if np.isfinite(enmo).any():
+            cards.append(("Mean ENMO", f"{np.nanmean(enmo):.0f} mg", "intensity of movement in worn time"))
+    uncertain = float(summary.uncertain.mean())
+    cards.append(("Low confidence", percent(uncertain), f"of {len(summary):,} windows of {w.window_s:g} s"))
+    return _cards(cards)
+
+
+def method_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:
+    """Return what the method changed as cards."""
+    result, w = summary.result, summary.result.windows
     raw, refined = (
         find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
         for labels in (summary.raw, summary.refined)
     )
-    missing = f"{len(gaps):,} gaps, {duration(float(np.diff(gaps).sum()))} missing" if len(gaps) else "no gaps"
     median = " → ".join(duration(float(np.median(s.end_s - s.start_s))) for s in (raw, refined))
     confidence = [f"{p.max(axis=1).mean():.2f}" for p in (result.p, result.q)]
-    uncertain = f"low in {percent(float(summary.uncertain.mean()))} of the windows"
     cards: list[tuple[str, str, str]] = [
-        ("Recorded", duration(float(summary.seconds.sum())), missing),
-        ("Worn", duration(float(summary.seconds[summary.worn].sum())), f"{len(summary):,} windows of {w.window_s:g} s"),
-        ("Changed by adaptation", percent(float(summary.changed.mean())), f"{int(summary.changed.sum()):,} windows"),
         ("Segments", _arrow(f"{len(raw.label):,}", f"{len(refined.label):,}"), f"median length {median}"),
-        ("Mean confidence", _arrow(*confidence), uncertain),
+        ("Mean confidence", _arrow(*confidence), "raw and refined"),
     ]
     if scores:
         f1, accuracy = ([row[key] for row in (scores[0], scores[-1])] for key in ("macro_f1_truth", "accuracy"))
@@ -37,6 +54,10 @@ def key_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:
         cards.append(("Macro-F1", _arrow(*(figure(value, 2) for value in f1)), note))
     else:
         cards.append(("State", size(sum(result.facts.get("state_bytes", {}).values())), "memory for one wearer"))
+    return _cards(cards)
+
+
+def _cards(cards: Sequence[tuple[str, str, str]]) -> Html:
     items = [(tag("dt", name), tag("dd", value), tag("dd", note, class_="note")) for name, value, note in cards]
     return tag("dl", *(tag("div", *item) for item in items), class_="cards")
 

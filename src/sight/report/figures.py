@@ -9,7 +9,7 @@ import numpy as np
 from sight.metrics import confusion
 from sight.report.glossary import term
 from sight.report.html import Html, header, percent, table, tag
-from sight.tables.result_summary import ResultSummary
+from sight.tables import ResultSummary
 from sight.types import Array
 
 #: Two matrices with more classes than this are placed below each other.
@@ -17,28 +17,40 @@ MAX_SIDE_BY_SIDE = 9
 
 
 def time_use(summary: ResultSummary) -> Html:
-    """Return the worn minutes of each class as bars and numbers: truth if known, raw, refined."""
+    """Return the worn time of each class as bars and numbers: truth if known, raw, refined."""
     labels = {"truth": summary.truth, "raw": summary.raw, "refined": summary.refined}
     minutes = {name: summary.minutes(array, summary.worn) for name, array in labels.items() if array is not None}
     longest = max(float(np.max(list(minutes.values()))), 1e-9)
+    unit, scale = ("h", 60) if longest >= 90 else ("min", 1)
+    values = {name: array / scale for name, array in minutes.items()}
     heads = [header("Class")]
-    for name in minutes:
+    for name in values:
         key = tag("i", class_=f"bar key {name}")
-        heads.append(tag("th", key, term(name, f"{name.capitalize()} (min)"), scope="col", class_="number"))
-    difference = minutes["refined"] - minutes["raw"]
+        heads.append(tag("th", key, term(name, f"{name.capitalize()} ({unit})"), scope="col", class_="number"))
+    difference = values["refined"] - values["raw"]
     rows = []
     for k, name in enumerate(summary.classes):
         bars = [
-            tag("i", class_=f"bar {which} k{k}", style=f"width:{100 * values[k] / longest:.2f}%")
-            for which, values in minutes.items()
+            tag("i", class_=f"bar {which} k{k}", style=f"width:{100 * own[k] * scale / longest:.2f}%")
+            for which, own in values.items()
         ]
-        change = f"{difference[k]:+,.1f}".replace("-", "\N{MINUS SIGN}")
         cells = [tag("th", tag("span", name), tag("div", *bars, class_="bars", aria_hidden="true"), scope="row")]
-        cells += [tag("td", f"{values[k]:,.1f}", class_="number") for values in minutes.values()]
-        rows.append(tag("tr", *cells, tag("td", change, class_="number soft")))
-    totals = [tag("td", f"{values.sum():,.1f}", class_="number") for values in minutes.values()]
+        cells += [tag("td", f"{own[k]:,.1f}", class_="number") for own in values.values()]
+        rows.append(tag("tr", *cells, tag("td", _signed(float(difference[k])), class_="number soft")))
+    totals = [tag("td", f"{own.sum():,.1f}", class_="number") for own in values.values()]
     foot = tag("tr", tag("th", "All", scope="row"), *totals, tag("td", ""))
     return table([*heads, header("Change", number=True)], rows, foot=foot, label="Time use", class_="timeuse")
+
+
+def _signed(value: float) -> str:
+    """Format a difference; one that rounds to zero has no sign.
+
+    Examples
+    --------
+    >>> [_signed(v) for v in (1.24, -0.04, -3)]
+    ['+1.2', '0.0', '−3.0']
+    """
+    return "0.0" if abs(value) < 0.05 else f"{value:+,.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def changes(summary: ResultSummary) -> Html | None:

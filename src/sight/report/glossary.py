@@ -14,6 +14,9 @@ TERMS = {
     "gap": "Time without data between two windows. During a gap the method becomes less certain of the last activity.",
     "not worn": "Time in which the sensor lay still for so long that it cannot have been worn. Predictions are kept, "
     "but do not count as time use.",
+    "valid day": "A day on which the sensor was worn long enough, 16 hours by default. Means over days use valid days "
+    "only.",
+    "ENMO": "Intensity of movement: how much the length of the acceleration exceeds 1 g, in thousandths of g.",
     "confidence": "Refined probability of the predicted class.",
     "low confidence": "Windows whose confidence is below the threshold (0.5 by default).",
     "surprise": "Method sight: how much a window deviates from what was expected, from 0 (as expected) to 1. Method "

@@ -65,14 +65,13 @@ def strokes(start: Array, end: Array) -> str:
 
 
 def band(axis: Axis, labels: Array, start_s: Array, end_s: Array, *, worn: Array, name: str, classes: int) -> Html:
-    """Draw a lane of class indices; windows of -1 stay empty, non-wear time is drawn pale."""
+    """Draw a lane of class indices; windows of -1 stay empty, non-wear time is drawn grey."""
     labelled = labels >= 0
     keys = (2 * labels + worn)[labelled]
     first, last = axis.place(start_s[labelled]), axis.place(end_s[labelled])
     key, start, end, n = limited_runs(keys, first, last)
     # Without an opaque cover, the hatching below would be visible where many short runs share a pixel.
-    is_worn = worn[labelled]
-    _, *cover, _ = limited_runs(np.zeros(int(is_worn.sum()), int), first[is_worn], last[is_worn])
+    _, *cover, _ = limited_runs(np.zeros(len(first), int), first, last)
     paths = [tag("path", d=strokes(*cover), class_="cover")]
     for k in range(classes):
         for wear, kind in ((1, f"k{k}"), (0, f"k{k} off")):
@@ -95,7 +94,8 @@ def envelope(axis: Axis, values: Array, start_s: Array) -> tuple[Array, Array]:
 
     Examples
     --------
-    >>> axis = Axis(0.0, 1.0, 100_000, None)
+    >>> from sight.report.axis import Piece
+    >>> axis = Axis(1.0, 100_000, (0.0, 1e5), (Piece(0, 0, 1.0),), False)
     >>> position, levels = envelope(axis, np.arange(1e5) % 2, np.arange(1e5))
     >>> levels.size <= MAX_POINTS, levels[:, 0].round(1).tolist()
     (True, [0.0, 1.0, 0.5])

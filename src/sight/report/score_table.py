@@ -10,7 +10,7 @@ import numpy as np
 from sight.metrics import score_predictions
 from sight.report.glossary import term
 from sight.report.html import Html, figure, header, table, tag
-from sight.tables.result_summary import ResultSummary
+from sight.tables import ResultSummary
 
 Row = Mapping[str, Any]
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from sight.report.axis import Axis
+from sight.report.day_rows import legend
 from sight.report.glossary import term
 from sight.report.html import Html, join, tag
 from sight.report.lanes import band, marks, trace
-from sight.tables.result_summary import ResultSummary
+from sight.tables import ResultSummary
 from sight.types import Array
 
 
@@ -37,12 +38,12 @@ def timeline(summary: ResultSummary, others: Sequence[ResultSummary] = ()) -> Ht
         "div",
         _tools(),
         tag("div", *lanes, tag("div", class_="cursor", hidden=True), class_="lanes"),
-        _legend(summary),
+        legend(summary),
         class_="timeline",
-        data_classes=json.dumps(summary.classes),
         data_span=axis.span,
         data_unit=axis.unit_s,
-        data_clock=axis.clock_s,
+        data_pieces=json.dumps([[round(value, 3) for value in piece] for piece in axis.pieces]),
+        data_clock=axis.clock,
     )
 
 
@@ -68,16 +69,6 @@ def _lane(heading: str, drawing: Html, *, kind: str, name: str | None = None, em
         data_name=name,
         data_empty=empty,
     )
-
-
-def _legend(summary: ResultSummary) -> Html:
-    entries = [(f"k{k}", tag("span", name)) for k, name in enumerate(summary.classes)]
-    if len(summary.gaps):
-        entries.append(("hatch", term("gap")))
-    if not summary.worn.all():
-        entries.append(("hatch pale", term("not worn")))
-    items = (tag("li", tag("i", class_=f"swatch {kind}"), text, class_="entry") for kind, text in entries)
-    return tag("ul", *items, class_="legend", aria_label="Legend")
 
 
 def _tools() -> Html:

@@ -44,10 +44,44 @@
   const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
   const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
+  const classes = JSON.parse(document.querySelector("[data-classes]")?.dataset.classes ?? "[]");
+
+  // Rows of days and the average day: the shares of the column at the pointer.
+  for (const chart of document.querySelectorAll(".days")) {
+    const bins = Number(chart.dataset.bins), minutes = 1440 / bins;
+    const time = (bin) => `${two(Math.floor((bin * minutes) / 60))}:${two((bin * minutes) % 60)}`;
+    for (const row of chart.querySelectorAll(".day[data-name]")) {
+      const svg = row.querySelector("svg");
+      const blocks = [...svg.querySelectorAll("path[data-k]")].flatMap((path) =>
+        [...path.getAttribute("d").matchAll(/M(\d+) \d+h(\d+)v(\d+)/g)].map(([, first, count, height]) =>
+          ({ k: Number(path.dataset.k), first: Number(first), end: Number(first) + Number(count), height: Number(height) })));
+      svg.addEventListener("pointermove", (event) => {
+        const box = svg.getBoundingClientRect();
+        const bin = Math.max(0, Math.min(bins - 1, Math.floor((bins * (event.clientX - box.left)) / box.width)));
+        const here = blocks.filter(({ first, end }) => first <= bin && bin < end).sort((a, b) => b.height - a.height);
+        const lines = here.map(({ k, height }) => {
+          const entry = make("span", undefined, "entry");
+          entry.append(make("i", undefined, `swatch ${k < 0 ? "off" : `k${k}`}`), make("span", k < 0 ? "not worn" : classes[k]));
+          const line = make("span", undefined, "line share");
+          line.append(make("span", `${height} %`), entry);
+          return line;
+        });
+        if (!lines.length) lines.push(make("span", "no data"));
+        showTip([make("strong", `${row.dataset.name}, ${time(bin)}\u2013${time(bin + 1)}`), ...lines], event.clientX, event.clientY);
+      });
+      svg.addEventListener("pointerleave", hideTip);
+    }
+  }
+
   for (const chart of document.querySelectorAll(".timeline")) {
-    const classes = JSON.parse(chart.dataset.classes);
     const span = Number(chart.dataset.span), unit = Number(chart.dataset.unit);
-    const clock = chart.dataset.clock === undefined ? null : Number(chart.dataset.clock);
+    const wallClock = chart.dataset.clock !== undefined;
+    // Parts of the axis with an even scale: first unit, clock there, clock seconds per unit.
+    const pieces = JSON.parse(chart.dataset.pieces);
+    const momentAt = (x) => {
+      const [first, clock, slope] = pieces.findLast(([first]) => first <= x) ?? pieces[0];
+      return clock + (x - first) * slope;
+    };
     const lanes = chart.querySelector(".lanes"), cursor = chart.querySelector(".cursor");
     const ticks = chart.querySelector(".ticks"), tools = chart.querySelector(".tools");
     const drawings = [...lanes.querySelectorAll("svg")];
@@ -80,7 +114,7 @@
     function label(moment, step, full) {
       const whole = Math.round(moment);
       const seconds = step < 60 || full ? ":" + two(((whole % 60) + 60) % 60) : "";
-      if (clock === null) return `${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}${seconds}`;
+      if (!wallClock) return `${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}${seconds}`;
       const at = new Date(whole * 1000);
       const day = `${DAYS[at.getUTCDay()]} ${at.getUTCDate()} ${MONTHS[at.getUTCMonth()]}`;
       if (!full && whole % 86400 === 0) return day;
@@ -88,17 +122,22 @@
     }
     function drawTicks() {
       const most = Math.max(2, Math.floor(ticks.clientWidth / 92));
-      const length = width * unit, base = (clock ?? 0) + from * unit;
+      const length = width * unit;
       const step = STEPS.find((s) => length / s <= most) ?? 86400 * Math.ceil(length / 86400 / most);
       const nodes = [];
-      for (let at = Math.ceil(base / step) * step; at <= base + length + 1e-6; at += step) {
-        const node = make("span", label(at, step, false));
-        const share = (at - base) / length;
-        node.style.left = `${100 * share}%`;
-        if (share * ticks.clientWidth < 20) node.style.transform = "translateX(-4px)";
-        if ((1 - share) * ticks.clientWidth < 20) node.style.transform = "translateX(calc(4px - 100%))";
-        nodes.push(node);
-      }
+      pieces.forEach(([first, clock, slope], i) => {
+        const low = Math.max(from, first), high = Math.min(from + width, pieces[i + 1]?.[0] ?? span);
+        if (slope > 1.5 * unit || high <= low) return; // a shortened gap has no ticks
+        const end = clock + (high - first) * slope + (i === pieces.length - 1 ? 1e-6 : -1e-6);
+        for (let at = Math.ceil((clock + (low - first) * slope) / step) * step; at <= end; at += step) {
+          const node = make("span", label(at, step, false));
+          const share = (first + (at - clock) / slope - from) / width;
+          node.style.left = `${100 * share}%`;
+          if (share * ticks.clientWidth < 20) node.style.transform = "translateX(-4px)";
+          if ((1 - share) * ticks.clientWidth < 20) node.style.transform = "translateX(calc(4px - 100%))";
+          nodes.push(node);
+        }
+      });
       ticks.replaceChildren(...nodes);
     }
     function show(start, size) {
@@ -117,8 +156,9 @@
     function drawChanges() {
       const runs = bands.at(-1).runs;
       const seen = runs.filter(([x, , k], i) => i > 0 && k !== runs[i - 1][2] && x >= from && x <= from + width);
-      const thin = new Map(seen.map(([x]) => [Math.floor((1500 * (x - from)) / width), x]));
-      changeMarks?.setAttribute("d", [...thin.values()].map((x) => `M${x} 0v9`).join(""));
+      // Ticks that would touch each other show nothing.
+      const drawn = seen.length <= 300 ? seen : [];
+      changeMarks?.setAttribute("d", drawn.map(([x]) => `M${x} 0v9`).join(""));
     }
 
     const actions = {
@@ -146,7 +186,7 @@
     }
     function describe(event, x) {
       const unitAt = from + (x / field.clientWidth) * width;
-      const nodes = [make("strong", label((clock ?? 0) + unitAt * unit, 1, true))];
+      const nodes = [make("strong", label(momentAt(unitAt), 1, true))];
       for (const { name, empty, runs } of bands) {
         const run = runAt(runs, unitAt);
         const line = make("span", undefined, "line"), entry = make("span", undefined, "entry");
