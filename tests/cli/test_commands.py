@@ -215,7 +215,7 @@ def test_python_m_sight_works():
 
 
 def test_the_demo_writes_a_report(tmp_path):
-    printed = output_of("demo", "--wearers", 2, "--minutes", 3, "--epochs", 1, "--out", tmp_path)
+    printed = output_of("demo", "--minutes", 3, "--out", tmp_path)
     for method in ("source-only", "ema", "sticky", "sticky-learned", "sight"):
         assert method in printed
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
