@@ -52,6 +52,19 @@ def test_the_base_install_has_no_optional_package(bare):
     )
 
 
+def test_the_base_install_runs_a_bundled_model(bare):
+    run(
+        bare,
+        """
+        import numpy as np, sight
+        source = sight.load("wrist")
+        adapter = sight.method("keel").bind(source)
+        x = np.zeros((2, 3, source.card.length), np.float32)
+        assert adapter.step(x).shape == (2, len(source.classes))
+        """,
+    )
+
+
 def test_the_base_install_refines_and_steps_an_onnx_model(bare, onnx):
     run(
         bare,

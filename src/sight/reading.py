@@ -44,7 +44,8 @@ __all__ = [
 
 #: Fields of the card that `info.json` contains.
 CARD_FIELDS = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
-
+#: Two files of a subject may overlap by this much, which jitter of their times can cause.
+OVERLAP_S = 0.1
 _Part = TypeVar("_Part", Recording, Windows)
 
 
@@ -151,6 +152,7 @@ def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | 
 def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
     """Read a recording as windows for the model with this card; see `read`."""
     from sight.datasets import windows_of
+    from sight.signal.quality import window_warnings
 
     if ref.dataset:
         dataset = dataset_of(ref, card, options)
@@ -165,9 +167,10 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
             f"{ref.name}: expected the {len(card.channels)} channels of the model ({', '.join(card.channels)}), got "
             f"{windows.x.shape[1]}; choose them with columns (--columns) or dataset options (--option)."
         )
-    facts = {**windows.facts, "warnings": windows.facts.get("warnings", [])}
     moved = intensity(windows.x, card.units)
-    return replace(windows, x=filled(windows.x, card.fill), intensity=moved, facts=facts)
+    windows = replace(windows, x=filled(windows.x, card.fill), intensity=moved)
+    warnings = [*windows.facts.get("warnings", ()), *window_warnings(windows, card)]
+    return replace(windows, facts={**windows.facts, "warnings": warnings})
 
 
 def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Iterator[Recording]:
@@ -231,11 +234,15 @@ def _in_time_order(ref: RecordingRef, parts: list[_Part]) -> list[_Part]:
     if len(parts) < 2 or any(part.start is None for part in parts):
         return parts
     starts = [part.start.timestamp() if part.start else 0.0 for part in parts]
-    spans = [(start + part.time_s.min(), start + part.time_s.max()) for start, part in zip(starts, parts, strict=True)]
+    lengths_s = [part.window_s if isinstance(part, Windows) else 0.0 for part in parts]
+    spans = [
+        (start + part.time_s.min(), start + part.time_s.max() + length_s)
+        for start, part, length_s in zip(starts, parts, lengths_s, strict=True)
+    ]
     order = sorted(range(len(parts)), key=lambda index: spans[index])
     for before, after in pairwise(order):
         overlap_s = spans[before][1] - spans[after][0]
-        if overlap_s > 0:
+        if overlap_s > OVERLAP_S:
             raise ValueError(
                 f"{ref.name}: {ref.files[after].name} begins {overlap_s:.1f} s before {ref.files[before].name} ends, "
                 f"but files of one subject must not overlap; leave one out or cut it. If they are of different "

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from sight import metrics, registry
 from sight.card import ModelCard, filled
 from sight.encoders._base import Encoder
+from sight.signal.domain import describe
 from sight.sources.source_stats import compute_stats, fisher_information
 from sight.sources.torch import TorchSource
 from sight.types import UNLABELLED, Array, Windows
@@ -119,6 +120,7 @@ def train(
         std=tuple(std.tolist()),
         fill=None if fill is None else tuple(fill.tolist()),
         dataset=dataset,
+        domain=_domain(windows, units, n_channels, data.rate_hz),
         training={**params, "windows": len(train_rows), "torch": str(torch.__version__), **history},
     )
     source = TorchSource(network, classes=card.classes, card=card)
@@ -189,6 +191,15 @@ def _collect(windows: TrainingData, n_classes: int, rate_hz: float | None) -> _D
             f"with labels {np.unique(y).tolist()}; check the classes."
         )
     return _Data(x, y, rate_hz, stride_s)
+
+
+def _domain(windows: TrainingData, units: Sequence[str] | str, n_channels: int, rate_hz: float) -> dict[str, Any]:
+    """Return what the windows of each subject look like, for the model card."""
+    if isinstance(windows, tuple):
+        subjects = [windows[0]]
+    else:
+        subjects = [part.x for part in ([windows] if isinstance(windows, Windows) else cast(list[Windows], windows))]
+    return describe(subjects, (units,) * n_channels if isinstance(units, str) else units, rate_hz)
 
 
 def _split(y: Array, share: float, seed: int) -> tuple[Array, Array]:

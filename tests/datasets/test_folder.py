@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from sight.datasets.folder import Folder
-from sight.reading import open_dataset
+from sight.datasets.folder import READING, Folder
+from sight.reading import ReadOptions, open_dataset
 
 MAP = """
 unit = "m/s^2"
@@ -125,6 +126,23 @@ def test_units_of_rotation_and_time_are_set_in_the_map(tmp_path):
     dataset = Folder(root=tmp_path / "own", labels=tmp_path / "MAP.toml")
     assert dataset.units == ("g",) * 3 + ("rad/s",) * 3
     assert dataset.rate_hz == 50
+
+
+def test_the_map_takes_every_reading_option_and_options_override_it(own):
+    root, labels = own
+    names = {field.name for field in fields(ReadOptions)} - {"columns", "names", "dataset_options"}
+    assert set(READING) == names  # the table [columns] and the table [labels] are the other two
+    labels.write_text('rate = 50\nmax_gap = 20\ncalibrate = true\nlabel_column = "none"\n' + MAP)
+    reading = {"label_column": "what", "unit": "m/s2", "names": {"1": "Walk", "2": "sit", "3": "walk", "9": ""}}
+    dataset = Folder(root, labels=labels, reading=reading)
+    assert (dataset.classes, dataset.max_gap_s, dataset.rate_hz) == (("Walk", "sit"), 20, 50)
+    assert next(dataset.recordings("anna")).labels[[0, 100, 200, 300]].tolist() == [0, 1, 0, -1]
+
+
+def test_keys_of_version_0_1_are_read(own):
+    root, labels = own
+    labels.write_text("rate_hz = 50\nmax_gap_s = 2\n" + MAP)
+    assert (Folder(root, labels=labels).rate_hz, Folder(root, labels=labels).max_gap_s) == (50, 2)
 
 
 @pytest.fixture

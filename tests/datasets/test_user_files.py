@@ -251,6 +251,18 @@ def test_times_are_regular_across_the_change_of_summer_time(tmp_path, night):
     assert recording.start == truth[0]
 
 
+@pytest.mark.parametrize("night", ["2023-10-28T22:30:00", "2024-03-30T22:30:00"])
+@pytest.mark.parametrize("tz", [None, "Europe/Berlin"])
+def test_times_are_regular_if_the_clock_is_not_changed_with_summer_time(tmp_path, night, tz):
+    truth = [datetime.fromisoformat(night).replace(tzinfo=UTC) + timedelta(seconds=30 * i) for i in range(600)]
+    offset = truth[0].astimezone(ZoneInfo("Europe/Berlin")).utcoffset()
+    lines = "".join(f"{moment + offset:%Y-%m-%d %H:%M:%S},0,0,1\n" for moment in truth)
+    recording = read_table(write(tmp_path / "p.csv", HEADER + lines), tz=tz)
+    np.testing.assert_array_equal(recording.time_s, 30.0 * np.arange(600))
+    assert recording.start.timestamp() == truth[0].timestamp() + (0 if tz else offset.total_seconds())
+    assert any("clock was not changed" in warning for warning in recording.facts.get("warnings", [])) == bool(tz)
+
+
 # --- labels -------------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -73,6 +75,17 @@ def test_only_the_first_line_is_refused_as_a_header():
 def test_a_byte_order_mark_does_not_hide_the_time():
     [samples] = parser_of().parse(["\ufefftime_s,x,y,z", "0.5,1,2,3"], end=True)
     assert samples.time_s.tolist() == [0.5]
+
+
+@pytest.mark.parametrize("night", ["2023-10-28T22:30:00+00:00", "2024-03-30T22:30:00+00:00"])
+@pytest.mark.parametrize("changed", [True, False])
+def test_local_times_are_regular_when_summer_time_changes(night, changed):
+    zone, first = ZoneInfo("Europe/Berlin"), datetime.fromisoformat(night)
+    truth = [first + timedelta(seconds=30 * i) for i in range(600)]
+    local = [m.astimezone(zone) if changed else m + first.astimezone(zone).utcoffset() for m in truth]
+    lines = [f"{moment:%Y-%m-%d %H:%M:%S},0,0,1" for moment in local]
+    [samples] = parser_of(tz="Europe/Berlin", rate=1 / 30).parse(["time,x,y,z", *lines])
+    assert samples.time_s.tolist() == [moment.timestamp() for moment in truth]
 
 
 def test_numbers_beyond_single_precision_become_infinity():

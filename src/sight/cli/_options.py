@@ -41,17 +41,39 @@ DatasetOptions = Annotated[
 
 # --- reading options, the fields of `sight.reading.ReadOptions` -------------------------------------------------------
 
-Columns = Annotated[str | None, typer.Option(help="Columns that are not recognised: time=t,x=ax,y=ay,z=az.")]
-Unit = Annotated[str | None, typer.Option(help="Unit of acceleration: g (default), mg or m/s^2.")]
-GyroUnit = Annotated[str | None, typer.Option(help="Unit of rotation: deg/s or rad/s; the model's by default.")]
-TimeZone = Annotated[str | None, typer.Option("--tz", help="Time zone of the wearer's days, such as Europe/Vienna.")]
-TimeUnit = Annotated[str | None, typer.Option(help="Unit of numeric times: s, ms, us or ns; detected by default.")]
-TimeFormat = Annotated[str | None, typer.Option(help="Format of times as text, such as '%d.%m.%Y %H:%M:%S.%f'.")]
-Rate = Annotated[float | None, typer.Option(help="Sampling rate (Hz) without times, or if far from the model's.")]
-MaxGap = Annotated[float | None, typer.Option(min=0, help="A longer pause (s) counts as a gap; 0.5 by default.")]
-Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate the gravity calibration from the recording.")]
-LabelColumn = Annotated[str | None, typer.Option(help="Column with labels.")]
-Names = Annotated[Path | None, typer.Option(help="TOML file that maps labels to classes.")]
+PANEL = "Reading options"
+Columns = Annotated[
+    str | None, typer.Option(help="Columns that are not recognised: time=t,x=ax,y=ay,z=az.", rich_help_panel=PANEL)
+]
+Unit = Annotated[
+    str | None, typer.Option(help="Unit of acceleration: g (default), mg or m/s^2.", rich_help_panel=PANEL)
+]
+GyroUnit = Annotated[
+    str | None, typer.Option(help="Unit of rotation: deg/s or rad/s; the model's by default.", rich_help_panel=PANEL)
+]
+TimeZone = Annotated[
+    str | None,
+    typer.Option("--tz", help="Time zone of the wearer's days, such as Europe/Vienna.", rich_help_panel=PANEL),
+]
+TimeUnit = Annotated[
+    str | None, typer.Option(help="Unit of numeric times: s, ms, us or ns; detected by default.", rich_help_panel=PANEL)
+]
+TimeFormat = Annotated[
+    str | None, typer.Option(help="Format of times as text, such as '%d.%m.%Y %H:%M:%S.%f'.", rich_help_panel=PANEL)
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(help="Sampling rate (Hz) without times, or if far from the model's.", rich_help_panel=PANEL),
+]
+MaxGap = Annotated[
+    float | None, typer.Option(min=0, help="A longer pause (s) counts as a gap; 0.5 by default.", rich_help_panel=PANEL)
+]
+Calibrate = Annotated[
+    bool,
+    typer.Option("--calibrate", help="Estimate the gravity calibration from the recording.", rich_help_panel=PANEL),
+]
+LabelColumn = Annotated[str | None, typer.Option(help="Column with labels.", rich_help_panel=PANEL)]
+Names = Annotated[Path | None, typer.Option(help="TOML file that maps labels to classes.", rich_help_panel=PANEL)]
 
 #: Option and default of each field; those of labels last.
 READING: dict[str, tuple[Any, Any]] = {

@@ -42,7 +42,7 @@ def adapt(
 
     [bold]Examples[/]
 
-      sight adapt walk.csv -m model.onnx -o results/ --columns time=t,x=ax,y=ay,z=az --unit m/s^2
+      sight adapt day.csv -m model.onnx -o results/ --columns z=up --unit mg --tz Europe/Vienna
 
       sight adapt monday.cwa tuesday.cwa -m model.onnx --subject S01 --tz Europe/Vienna
 

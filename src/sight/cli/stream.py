@@ -90,7 +90,6 @@ def stream(
         rate = state_file.sensor_rate(state)
     adapter = make_adapter(method, params, preset)
     session = _make_session(source, adapter, rate, reading.max_gap, state)
-    printer = EventPrinter(source.classes, as_json or not console.is_terminal)
     with _log_to_stderr(), StopOnSignal() as stop:
         samples = _parsed(parser, serial, baud, mqtt) if recordings is None else _replayed(recordings, session, speed)
         chunks = stop.iterate(samples)
@@ -98,6 +97,7 @@ def stream(
         if rate is None and parser.rate_hz not in (None, session.rate_in_hz):
             session = _make_session(source, adapter, parser.rate_hz, reading.max_gap, state)
         before = dict(session.facts)
+        printer = EventPrinter(source.classes, as_json or not console.is_terminal, session)
         save = None if state is None else lambda: state_file.save(state, session)
         try:
             run_loop(session, chain(first, chunks), printer, save=save, save_every=save_every)
@@ -120,15 +120,19 @@ def stream(
 
 
 class EventPrinter:
-    """Prints each event, as JSON or for the eye, and counts windows, gaps and changed predictions."""
+    """Prints each event, as JSON or for the eye, and counts windows, gaps and changed predictions.
 
-    def __init__(self, classes: tuple[str, ...], as_json: bool) -> None:
-        self.classes, self.as_json = classes, as_json
+    Warnings of the session are printed once, after its first windows.
+    """
+
+    def __init__(self, classes: tuple[str, ...], as_json: bool, session: Session | None = None) -> None:
+        self.classes, self.as_json, self.session = classes, as_json, session
         self.windows = self.gaps = self.changed = 0
 
     def __call__(self, event: Event, latency_ms: float) -> None:
         """Print and count one event."""
         from sight.stream.event_json import as_json
+        from sight.stream.session import EXAMINED
 
         self.windows += 1
         self.gaps += event.gap_s > 0
@@ -137,6 +141,10 @@ class EventPrinter:
             print(json.dumps(as_json(event, self.classes, round(latency_ms, 3)), allow_nan=False), flush=True)
         else:
             console.print(self._line(event), highlight=False)
+        if self.session is not None and event.window + 1 >= EXAMINED:
+            for warning in self.session.warnings:
+                _print_message(warning)
+            self.session = None
 
     def summary(self) -> str:
         """Return the counts as text."""

@@ -138,7 +138,7 @@ def to_seconds(moments: Array, form: TimeFormat, tz: str | None) -> tuple[Array,
     zone = time_zone(tz) if tz is not None else form.zone or UTC
     facts: dict[str, Any] = {}
     if form.zone is None:
-        moments, facts = (local_to_utc(moments, tz), {}) if tz is not None else _continued(moments)
+        moments, facts = _continued(moments) if tz is None else _unswitched(moments, local_to_utc(moments, tz))
     if missing.all():
         return np.full(len(moments), np.nan), None, {}
     first = int(moments[np.argmin(missing)])
@@ -189,6 +189,24 @@ def _continued(moments: Array) -> tuple[Array, dict[str, Any]]:
         f"Local times go back by an hour at {at}, as at the end of summer time; later times are an hour ahead of local "
         f"ones. Set the time zone with tz (--tz)."
     )
+    return moments, {"warnings": [warning]}
+
+
+def _unswitched(local: Array, moments: Array) -> tuple[Array, dict[str, Any]]:
+    """Return local times converted to UTC for a clock that may not have switched to or from summer time, and warnings.
+
+    Such a clock goes on without a step where the offset from UTC changes; the offset before it is then kept.
+    """
+    known = np.flatnonzero(local != MISSING)
+    offset, step = local[known] - moments[known], np.diff(local[known])
+    changes = np.flatnonzero((np.diff(offset) != 0) & (np.abs(step) < MINUTE_NS))
+    if not len(changes):
+        return moments, {}
+    later = known[changes[0] + 1 :]
+    moments = moments.copy()
+    moments[later] = local[later] - offset[changes[0]]
+    at = str(local[later[0]].astype("M8[ns]").astype("M8[m]")).replace("T", " ")
+    warning = f"The clock was not changed at {at}, when summer time began or ended; its offset from UTC is kept."
     return moments, {"warnings": [warning]}
 
 

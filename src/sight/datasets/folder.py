@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 from sight.annotations import classes_of_labels, label_samples
 from sight.datasets._base import Dataset
-from sight.datasets.user_files import READABLE, class_names, read
+from sight.datasets._label_columns import class_names
+from sight.datasets.user_files import READABLE, read
 from sight.diary_files import count_labels, diary_expression
 from sight.ops import choices
 from sight.signal.calibrate import calibrate, estimate_calibration
@@ -82,7 +83,7 @@ class Folder(Dataset):
     citation = "your own"
     homepage = "your own recordings"
     version = "1"
-    official_files = ("SUBJECT.csv (or .csv.gz, .parquet, .cwa, .gt3x, .bin) or SUBJECT/*.csv", MAP)
+    official_files = ("SUBJECT.csv (or .tsv, .parquet, .xlsx, .cwa, .gt3x, .bin) or SUBJECT/*.csv", MAP)
     folder_names = ("folder",)
     subject_pattern = rf"(?i)^(?P<subject>[^/]+?)(/.*)?{ENDING}"
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sight.annotations import classes_of_labels
 from sight.datasets._column_names import (
     check_columns,
     check_label_column,
@@ -18,6 +16,7 @@ from sight.datasets._column_names import (
     stated_unit,
 )
 from sight.datasets._growing_array import GrowingArray
+from sight.datasets._label_columns import class_indices, label_codes
 from sight.datasets._time_units import check_plausible_rate, check_plausible_span
 from sight.datasets._timestamps import (
     TimeFormat,
@@ -29,14 +28,12 @@ from sight.datasets._timestamps import (
 )
 from sight.datasets._user_tables import Table
 from sight.signal.units import ACCELERATION, ROTATION, check_unit, unit_name
-from sight.types import UNLABELLED, Array, Recording
+from sight.types import Array, Recording
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".xlsx")
 DEVICES = (".cwa", ".gt3x", ".bin", ".cwa.gz", ".gt3x.gz", ".bin.gz")
 #: Endings of the files that `read` accepts, in lower case.
 READABLE = TABLES + DEVICES
-#: A label such as 1.0, which is the same as 1.
-WHOLE_NUMBER = re.compile(r"-?\d+\.0+")
 
 
 def read(path: Path | str, *, tz: str | None = None, **options: Any) -> Recording:
@@ -134,7 +131,7 @@ def read_table(
         facts["time_unit"] = form.unit
     check_plausible_span(time_s, str(table.path))
     if label_column is not None:
-        labels, facts["classes"] = _class_indices(table.path, labels, content.names, classes)
+        labels, facts["classes"] = class_indices(table.path, labels, content.names, classes)
     if rate_hz is None:
         rate_hz = _rate(table.path, time_s)
         check_plausible_rate(rate_hz, expected_hz, str(table.path))
@@ -175,54 +172,10 @@ def _read_content(
             moments.append(to_nanoseconds(block[time], form, str(table.path)))
             last_time = block[time][-1].as_py() if len(block[time]) and form.kind == "iso" else None
         if label:
-            labels.append(_label_codes(block[label], codes))
+            labels.append(label_codes(block[label], codes))
     if not values.rows:
         raise ValueError(f"{table.path} has no samples; is the file complete?")
     return _Content(values.array(), moments.array(), labels.array(), list(codes), last_time)
-
-
-def _label_codes(column: Any, codes: dict[str, int]) -> Array:
-    """Return a code for each label of a block; new labels are added to `codes`."""
-    encoded = column.dictionary_encode()
-    names = [_label_text(value) for value in encoded.dictionary.to_pylist()]
-    own = [codes.setdefault(name, len(codes)) if name else UNLABELLED for name in names]
-    index: Array = encoded.indices.fill_null(len(own)).to_numpy()
-    return np.array([*own, UNLABELLED], np.int16)[index]
-
-
-def _label_text(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if np.isnan(value) else str(int(value)) if value.is_integer() else str(value)
-    text = str(value).strip()
-    return text.partition(".")[0] if WHOLE_NUMBER.fullmatch(text) else text
-
-
-def _class_indices(
-    path: Path, codes: Array, names: list[str], classes: Sequence[str] | Mapping[str, str] | None
-) -> tuple[Array, list[str]]:
-    """Return the class index of each code, and the classes."""
-    label_map = classes if isinstance(classes, Mapping) else {}
-    label_map = {_label_text(label): name for label, name in label_map.items()}
-    label_map = classes if isinstance(classes, Mapping) else {name: name for name in classes or sorted(names)}
-    label_map = {_label_text(label): name for label, name in label_map.items()}
-    ordered = class_names(label_map)
-    counts = dict(zip(names, np.bincount(codes[codes >= 0], minlength=len(names)).tolist(), strict=True))
-    index = classes_of_labels(path, counts, ordered, label_map, "sample")
-    return np.array([*(index[name] for name in names), UNLABELLED], np.int16)[codes], ordered
-
-
-def class_names(label_map: Mapping[str, str]) -> list[str]:
-    """Return the classes of a map from label to class, in order; of names that differ only in case, the first.
-
-    Examples
-    --------
-    >>> class_names({"1": "Walk", "2": "", "3": "sit", "4": "walk"})
-    ['Walk', 'sit']
-    """
-    names: dict[str, str] = {}
-    for name in label_map.values():
-        names.setdefault(name.casefold(), name)
-    return [name for name in names.values() if name]
 
 
 def channel_units(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -131,7 +132,8 @@ class _Clock:
         self._options, self._delimiter = options, delimiter
         self._zone = None if options.tz is None else time_zone(options.tz)
         self._scale = 1.0  # seconds of a unit of numbers
-        self._latest_ns, self._shift_s, self._fold = np.iinfo(np.int64).min, 0.0, 0
+        self._latest_ns, self._shift_s, self._fold = -(1 << 62), 0.0, 0
+        self._offset_s, self._unswitched = math.nan, False
         self.begun = False
 
     def parse(self, text: str) -> float | datetime:
@@ -172,7 +174,12 @@ class _Clock:
             return local_ns / 1e9 + self._shift_s
         first, second = (moment.replace(tzinfo=self._zone, fold=fold) for fold in (0, 1))
         self._fold = int(first.utcoffset() != second.utcoffset() and (stepped_back or self._fold == 1))
-        return (second if self._fold else first).timestamp()
+        offset_s = local_ns / 1e9 - (second if self._fold else first).timestamp()
+        if offset_s != self._offset_s and not self._unswitched:
+            # A clock that was not changed goes on without a step; its offset is kept.
+            self._unswitched = abs(local_ns - latest_ns) < MINUTE_NS
+            self._offset_s = self._offset_s if self._unswitched else offset_s
+        return local_ns / 1e9 - self._offset_s
 
 
 def split_cells(line: str, delimiter: str = ",") -> list[str]:
