@@ -31,6 +31,7 @@ __all__ = [
     "ReadOptions",
     "RecordingRef",
     "dataset_recordings",
+    "describe_run",
     "find_recording",
     "find_recordings",
     "find_subject",
@@ -41,6 +42,8 @@ __all__ = [
     "read_windows",
 ]
 
+#: Fields of the card that `info.json` contains.
+CARD_FIELDS = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
 #: Two files of a subject may overlap by this much, which jitter of their times can cause.
 OVERLAP_S = 0.1
 _Part = TypeVar("_Part", Recording, Windows)
@@ -183,6 +186,15 @@ def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> It
     recordings = dataset.recordings(find_subject(dataset, ref.subject))
     for recording in on_one_clock(recordings, shared=dataset.one_clock):
         yield recording if recording.channels == card.channels else _with_channels(recording, card.channels)
+
+
+def describe_run(ref: RecordingRef, card: ModelCard, model: str | Path, windows: Windows) -> dict[str, Any]:
+    """Return what `info.json` contains about the input and the model."""
+    return {
+        "subject": ref.subject or ref.name,
+        "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts},
+        "model": {"file": Path(model).name, **{name: getattr(card, name) for name in CARD_FIELDS}},
+    }
 
 
 def on_one_clock(recordings: Iterable[Recording], *, shared: bool = False) -> Iterator[Recording]:

@@ -13,16 +13,12 @@ from sight import registry
 from sight.adaptation.adaptation import Adaptation
 from sight.adaptation.progress import Bar, progress_bar
 from sight.base import Adapter, Source
-from sight.card import ModelCard, require_card
+from sight.card import require_card
 from sight.models import resolve
-from sight.reading import ReadOptions, RecordingRef, find_recording, read_windows
+from sight.reading import ReadOptions, RecordingRef, describe_run, find_recording, read_windows
 from sight.tables import TableRules
-from sight.types import Windows
 
-__all__ = ["Adaptation", "adapt", "adapt_recording", "describe_run"]
-
-#: Fields of the card that `info.json` contains.
-CARD_FIELDS = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
+__all__ = ["Adaptation", "adapt", "adapt_recording"]
 
 
 def adapt(
@@ -114,15 +110,6 @@ def adapt_recording(
     with bar(ref.name, len(windows)) if bar else nullcontext() as show:
         result = run(bound, windows, on_predictions=show and (lambda done, *_: show(done)), lag=lag)
     return Adaptation(result=result, info=describe_run(ref, card, model, windows), rules=rules)
-
-
-def describe_run(ref: RecordingRef, card: ModelCard, model: str | Path, windows: Windows) -> dict[str, Any]:
-    """Return what `info.json` contains about the input and the model."""
-    return {
-        "subject": ref.subject or ref.name,
-        "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts},
-        "model": {"file": Path(model).name, **{name: getattr(card, name) for name in CARD_FIELDS}},
-    }
 
 
 def _load(model: str | Path) -> Source:

@@ -9,10 +9,9 @@ import typer
 from rich.markup import escape
 
 from sight import registry
-from sight.adaptation import describe_run
 from sight.cli import _options as opt
 from sight.cli._shared import console, error_message, errors, make_adapter, print_warnings, progress
-from sight.reading import ReadOptions, RecordingRef, find_recordings, read_windows
+from sight.reading import ReadOptions, RecordingRef, describe_run, find_recordings, read_windows
 from sight.types import Result, Windows
 
 __all__ = ["adapt", "describe_run", "read_recording", "run_with_progress"]

@@ -41,6 +41,14 @@ def run(
         ),
     ] = None,
     separate: opt.Separate = False,
+    valid_day: opt.ValidDay = "16h",
+    min_bout: opt.MinBout = None,
+    participants: Annotated[
+        Path | None, typer.Option(help="CSV with one row per participant, joined with the tables.")
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column of --participants with names of recordings; found by default.")
+    ] = None,
     *,
     reading: ReadOptions,
 ) -> None:
@@ -55,11 +63,17 @@ def run(
 
       sight cohort run recordings/ -m model.onnx -o results/
 
+      sight cohort run recordings/ -m wrist -o results/ --participants people.csv --valid-day 10h
+
       sight cohort run recordings/ -m model.onnx -o results/ --engine dask:local:8 --memory 48GB
     """
     from sight.cohort.memory_budget import parse_bytes
     from sight.cohort.run import run as run_cohort
+    from sight.tables import TableRules
 
+    if participants is not None and not participants.is_file():
+        raise ValueError(f"There is no file {participants}; check the path of --participants.")
+    rules = TableRules.parse(valid_day, min_bout)
     recordings = _recordings(target, reading.dataset_options, separate)
     try:
         with progress("recordings", len(recordings)) as show:
@@ -73,6 +87,9 @@ def run(
                 jobs=jobs,
                 budget=None if memory is None else parse_bytes(memory),
                 on_done=show,
+                rules=rules,
+                participants=participants,
+                id_column=id_column,
             )
     except KeyboardInterrupt:
         errors.print("Interrupted; finished recordings are kept, and the same command runs the remaining ones.")
@@ -100,6 +117,7 @@ def _report_results(outcome: Any, out: Path) -> None:
         notes.append(f"{outcome.replaced} of them replaced ({reason})")
     found = ", ".join([f"{_recordings_text(len(outcome.finished))} in {out}", *notes])
     console.print(f"{found}; open {out / 'overview.html'}", soft_wrap=True)
+    _report_participants(outcome.participants)
     folder = ResultsFolder(out)
     _, rows = run_query(folder, "SELECT recording FROM recordings WHERE warnings > 0 ORDER BY recording")
     if rows:
@@ -107,6 +125,20 @@ def _report_results(outcome: Any, out: Path) -> None:
         warning = (folder.read_facts(first) or {})["stream"]["facts"]["warnings"][0]
         text = f"{_recordings_text(len(rows))} with warnings, first: {first}: {warning}"
         errors.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _report_participants(participants: Any) -> None:
+    """Print which recordings and participants have no counterpart."""
+    if participants is None:
+        return
+    console.print(f"Participants are matched by their column {participants.id_column!r}.", markup=False)
+    for names, what in (
+        (participants.without_row, "recordings without a participant"),
+        (participants.without_recording, "participants without a recording"),
+    ):
+        if names:
+            some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            errors.print(f"{len(names)} {what}: {some}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _recordings_text(count: int) -> str:
@@ -158,9 +190,7 @@ def page(
 @app.command()
 def query(
     out: Folder,
-    sql: Annotated[
-        str, typer.Argument(metavar="SQL", help="Query over windows, days, recordings, transitions and time_use.")
-    ],
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="Query over windows, summary, daily, bouts, nonwear ...")],
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the rows to this file instead.")] = None,
     limit: Annotated[int, typer.Option(help="Rows to print.", min=1)] = 40,
 ) -> None:

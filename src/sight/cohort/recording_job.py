@@ -6,7 +6,7 @@ import json
 import platform
 import time
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from sight._version import __version__
 from sight.base import Adapter, Source
 from sight.card import require_card
+from sight.cohort.activity_tables import tables_of, write_table
 from sight.cohort.results_folder import ResultsFolder, file_stamp
 from sight.cohort.thumbnail import thumbnail
 from sight.cohort.window_table import LAYOUT, write_windows
@@ -90,6 +91,8 @@ def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool, bool]:
         windows = read_windows(ref, card, config.options)
     summary = ResultSummary(run(config.adapter.clone().bind(source), windows))
     folder.write(folder.windows(ref.name), lambda draft: write_windows(draft, summary, ref.name))
+    for kind, table in tables_of(summary, ref.name).items():
+        folder.write(folder.table(kind, ref.name), partial(write_table, table=table))
     folder.write_json(folder.facts(ref.name), _facts(summary, ref, key=key, content=content))
     return content, False, earlier is not None
 
@@ -108,7 +111,7 @@ def _facts(summary: ResultSummary, ref: RecordingRef, **hashes: str) -> dict[str
     facts["stream"]["zone"] = getattr(start.tzinfo, "key", None) if start else None
     facts["sight_version"] = __version__
     facts["thumbnail"] = thumbnail(summary)
-    return {key: value for key, value in facts.items() if key not in ("versions", "files")}
+    return {key: value for key, value in facts.items() if key not in ("versions", "files", "rules")}
 
 
 @lru_cache(maxsize=1)

@@ -20,6 +20,8 @@ from sight.atomic import sync, write_json
 from sight.datasets.window_cache import SETTLED_NS
 from sight.outputs.csv_cells import from_cell, to_cell
 
+#: Tables of a recording beside its windows, each in a folder of its own.
+TABLE_KINDS = ("daily", "bouts", "nonwear")
 #: Recording, file and error of a recording that could not be read.
 Failure = tuple[str, str, str]
 
@@ -58,6 +60,10 @@ class ResultsFolder:
         """Return the path of a recording's facts; they are written last, so they mark it as finished."""
         return self.root / "facts" / f"{name}.json"
 
+    def table(self, kind: str, name: str) -> Path:
+        """Return the path of a recording's table of days, bouts or non-wear."""
+        return self.root / kind / f"{name}.parquet"
+
     def page(self, name: str) -> Path:
         """Return the path of a recording's full report, which exists only after `sight cohort page`."""
         return self.root / "pages" / f"{name}.html"
@@ -76,7 +82,8 @@ class ResultsFolder:
 
     def remove(self, name: str) -> None:
         """Remove the results of a recording."""
-        for path in (self.facts(name), self.windows(name), self.page(name)):
+        tables = (self.table(kind, name) for kind in TABLE_KINDS)
+        for path in (self.facts(name), self.windows(name), *tables, self.page(name)):
             path.unlink(missing_ok=True)
 
     def write(self, path: Path, write: Callable[[Path], object]) -> None:
