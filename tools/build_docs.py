@@ -15,6 +15,7 @@ from benchmarks.scale import plan
 
 from tools import (
     demo_model,
+    doors_tables,
     findings_figures,
     findings_tables,
     keel_tables,
@@ -32,6 +33,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **reference_blocks.BLOCKS,
     **findings_tables.BLOCKS,
     **keel_tables.BLOCKS,
+    **doors_tables.BLOCKS,
     **model_tables.BLOCKS,
     "demo": demo_model.table,
     "load": lambda: load_figures.table(ROOT / "benchmarks" / "results" / "live"),

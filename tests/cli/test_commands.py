@@ -227,11 +227,11 @@ def test_the_demo_writes_a_report(tmp_path):
     "dataset",
     ["extrasensory", *(pytest.param(name, marks=pytest.mark.long) for name in ("hapt", "hugadb", "wisdm"))],
 )
-def test_commands_of_the_readme_run_on_real_recordings(dataset, tmp_path, monkeypatch):
+def test_commands_of_the_docs_run_on_real_recordings(dataset, tmp_path, monkeypatch):
     require(data_folder())
     monkeypatch.setenv("SIGHT_DATA", os.path.abspath(data_folder()))
     monkeypatch.chdir(tmp_path)
-    block = (ROOT / "README.md").read_text("utf-8").split("<!-- real recordings", 1)[1].split("```")[1]
+    block = (ROOT / "docs" / "data.md").read_text("utf-8").split("<!-- real recordings", 1)[1].split("```")[1]
     lines = [line for line in block.strip().splitlines() if dataset in line]
     assert len(lines) >= 2
     for line in lines:

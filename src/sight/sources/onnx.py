@@ -33,8 +33,8 @@ class OnnxSource:
 
     Parameters
     ----------
-    path
-        The .onnx file; it holds the head, the training statistics and the model card too.
+    model
+        The .onnx file or its content; it holds the head, the training statistics and the model card too.
     threads
         Number of threads per call; 1 leaves the other cores to other wearers.
 
@@ -44,9 +44,10 @@ class OnnxSource:
     of the Transformer's predictions. One by one, a prediction depends on its window only, not on the chunk size.
     """
 
-    def __init__(self, path: str | Path, threads: int = 1) -> None:
-        self.path = Path(path)
-        self._session = open_session(self.path, threads)
+    def __init__(self, model: str | Path | bytes, threads: int = 1) -> None:
+        self.content = model if isinstance(model, bytes) else Path(model)
+        path = self.path = Path("model.onnx") if isinstance(model, bytes) else Path(model)
+        self._session = open_session(self.content, threads)
         metadata = self._session.get_modelmeta().custom_metadata_map
         if CLASSES not in metadata or TENSORS not in metadata:
             raise ValueError(
