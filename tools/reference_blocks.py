@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 from collections.abc import Callable, Iterator
 
 import typer.main
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from sight import registry
 from sight.bench import paper_values
+from sight.bench.pipeline import pipeline_table
 from sight.bench.speed_tables import speed_tables
 from sight.bench.timing_setup import SHAPES, Shape
 from sight.card import ModelCard
@@ -18,7 +20,7 @@ from sight.cli import app
 from sight.encoders.cnn import CNN
 from sight.methods import presets
 from sight.sources.torch import TorchSource
-from tools.findings_data import speed
+from tools.findings_data import RESULTS, speed
 from tools.findings_tables import markdown
 
 #: Reasons for figures that differ from the paper's by more than one percent.
@@ -127,6 +129,11 @@ def speed_machine() -> str:
     return markdown(["machine", ""], [[name.replace("_", " "), str(value)] for name, value in values.items()])
 
 
+def pipeline() -> str:
+    """Return the stages from a file to its report."""
+    return pipeline_table(json.loads((RESULTS / "pipeline.json").read_text("utf-8"))).markdown_body()
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "method-needs": method_needs,
@@ -134,5 +141,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "method-reference": method_reference,
     "memory": memory,
     "speed-machine": speed_machine,
+    "speed-pipeline": pipeline,
     **{f"speed-{table.name}": table.markdown_body for table in speed_tables(speed())},
 }

@@ -299,6 +299,7 @@ def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
         stride_s=card.stride_s,
         max_gap_s=MAX_GAP_S if options.max_gap is None else options.max_gap,
         calibration="auto" if options.calibrate else None,
+        overwrite=True,
     )
     if not len(windows):
         raise ValueError(
@@ -333,8 +334,8 @@ def _file_samples(path: Path, card: ModelCard, options: ReadOptions) -> Recordin
     )
     if options.label_column:
         recording = _with_class_indices(recording, card)
-    recording = convert(_with_channels(recording, card.channels), card.units)
-    if not np.isfinite(recording.values).any():
+    recording = convert(_with_channels(recording, card.channels), card.units, overwrite=True)
+    if not (np.isfinite(recording.values[:1000]).any() or np.isfinite(recording.values).any()):
         raise ValueError(
             f"{path.name} holds no number in {', '.join(card.channels)}; choose other columns with columns (--columns)."
         )

@@ -56,3 +56,22 @@ def test_a_recording_of_nan_has_no_windows():
     windows = prepare(nothing, rate_hz=25, window_s=1, stride_s=1)
     assert len(windows) == 0
     assert windows.facts["nan_samples"] == 100
+
+
+@pytest.mark.parametrize("writeable", [True, False])
+def test_overwriting_the_recording_changes_no_window(writeable):
+    rng = np.random.default_rng(0)
+    time_s = np.arange(6000) / 100
+    time_s[[70, 4000]] = time_s[[69, 3990]]  # repeated and late samples
+    values = rng.normal(size=(6000, 3)).astype(np.float32)
+    values[[5, 5999]] = np.nan
+    choices = {"rate_hz": 20.0, "window_s": 2.0, "stride_s": 1.0, "unit": "m/s^2"}
+    own = recording(values.copy(), time_s.copy(), 100, labels=np.arange(6000) // 600)
+    kept, before = prepare(own, **choices), own.values.copy()
+    np.testing.assert_array_equal(own.values, before)
+    own.values.flags.writeable = writeable
+    reused = prepare(own, **choices, overwrite=True)
+    np.testing.assert_array_equal(reused.x, kept.x)
+    np.testing.assert_array_equal(reused.time_s, kept.time_s)
+    np.testing.assert_array_equal(reused.label, kept.label)
+    assert reused.facts == kept.facts

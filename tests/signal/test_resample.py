@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sight.signal.resample import Resampler, _nearest_labels, resample
+from sight.signal.resampling_stages import SteadySampler
 from tests.helpers.signals import recording
 
 
@@ -86,3 +87,39 @@ def test_the_last_and_the_only_label_are_kept(rate):
     assert set(single.labels.tolist()) <= {2}
     assert _nearest_labels(labels, np.arange(100) / 100, np.array([0.984, 0.986, 0.99, 1.5])).tolist() == [0, 1, 1, 1]
     assert _nearest_labels(np.array([2]), np.zeros(1), np.array([-1.0, 0.0, 1.0])).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("rate", [100.0, 20.0, 250.0])
+@pytest.mark.parametrize("jitter", [0.0, 0.001, 0.004, 0.006])
+def test_regular_samples_take_the_same_rows_as_the_search(rate, jitter, monkeypatch):
+    rng = np.random.default_rng(0)
+    for drift in (0.0, 1e-4, -1e-4):
+        time_s = np.sort(np.arange(3000) / 100 * (1 + drift) + rng.uniform(-jitter, jitter, 3000))
+        one = recording(rng.normal(size=(3000, 3)), time_s, 100)
+        fast = resample(one, rate)[0]
+        with monkeypatch.context() as patch:
+            patch.setattr(SteadySampler, "_regular_rows", lambda *_: None)
+            slow = resample(one, rate)[0]
+        np.testing.assert_array_equal(fast.values, slow.values)
+        np.testing.assert_array_equal(fast.time_s, slow.time_s)
+
+
+def test_irregular_samples_are_not_taken_for_regular_ones():
+    sampler = SteadySampler(10.0)
+    tick = np.arange(4) / 10
+    assert sampler._regular_rows(tick, tick + 0.04) == slice(0, 4)
+    assert sampler._regular_rows(tick, np.array([0.0, 0.1, 0.26, 0.3])) is None
+    assert sampler._regular_rows(tick, np.array([-0.02, 0.02, 0.1, 0.2, 0.3])) is None
+    assert sampler._regular_rows(tick, np.array([0.0, 0.1, 0.2, 0.3, 0.31])) is None
+
+
+@pytest.mark.parametrize("rate", [20.0, 100.0, 250.0])
+def test_the_memory_of_the_recording_can_be_reused(rate):
+    rng = np.random.default_rng(0)
+    time_s = np.delete(np.arange(9000) / 100, [5, 6, 7, *range(4000, 4500)])  # a hole and a gap
+    values = rng.normal(size=(len(time_s), 3)).astype(np.float32)
+    kept, stretches, _ = resample(recording(values.copy(), time_s, 100), rate)
+    reused, again, _ = resample(recording(values.copy(), time_s, 100), rate, overwrite=True)
+    np.testing.assert_array_equal(reused.values, kept.values)
+    np.testing.assert_array_equal(reused.time_s, kept.time_s)
+    assert again == stretches

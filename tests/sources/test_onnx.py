@@ -45,15 +45,34 @@ def test_onnx_agrees_with_torch(exported):
     assert (twin.stats.count, twin.shape) == (77, (3, source.card.length))
 
 
-def test_onnx_predictions_are_bit_identical_for_any_chunk_size(exported):
+def test_onnx_predictions_are_bit_identical_for_any_chunk_size_and_number_of_threads(exported):
     source, path = exported
-    twin, x = OnnxSource(path), windows(source, n=40)
-    z, p = twin.encode(x)
-    for size in (1, 2, 3, 7, 16, 33):
-        parts = [twin.encode(x[i : i + size]) for i in range(0, 40, size)]
+    twin, x = OnnxSource(path), windows(source, n=150)
+    alone = [twin.encode(x[t : t + 1]) for t in range(150)]
+    z, p = (np.concatenate(parts) for parts in zip(*alone, strict=True))
+    for size, threads in ((7, 1), (64, 1), (100, 1), (150, 2)):
+        twin.threads = threads
+        parts = [twin.encode(x[i : i + size]) for i in range(0, 150, size)]
         assert np.array_equal(np.concatenate([part[0] for part in parts]), z)
         assert np.array_equal(np.concatenate([part[1] for part in parts]), p)
     assert [part.shape for part in twin.encode(x[:0])] == [(0, z.shape[1]), (0, 4)]
+
+
+@pytest.mark.parametrize("exported", ["cnn"], indirect=True)
+def test_windows_are_encoded_one_by_one_if_batches_change_bits(exported, monkeypatch):
+    source, path = exported
+    twin, x = OnnxSource(path), windows(source, n=130)
+    sizes, run = [], twin._session.run
+
+    def noisy(outputs, feed):
+        sizes.append(len(feed["x"]))
+        z, p = run(outputs, feed)
+        return [z + (1e-6 if len(z) > 1 else 0), p]
+
+    monkeypatch.setattr(twin, "_session", type("Session", (), {"run": staticmethod(noisy)}))
+    twin.encode(x)
+    assert not twin._batches_are_exact
+    assert sizes[-130:] == [1] * 130
 
 
 def test_names_of_inputs_and_outputs_and_batches(exported):
@@ -182,3 +201,13 @@ def test_inspect_foreign_files_without_a_head(tmp_path, monkeypatch):
     assert "sight.wrap" in facts["why_not"]
     with pytest.raises(ValueError, match=r"\.safetensors or \.onnx"):
         sources.inspect(tmp_path / "d.pt")
+
+
+def test_threads_follow_the_environment(monkeypatch):
+    monkeypatch.setenv("SIGHT_THREADS", "3")
+    assert (sources.load("wrist", threads=None).threads, sources.load("wrist").threads) == (3, 1)
+    monkeypatch.setenv("SIGHT_THREADS", "all")
+    with pytest.raises(ValueError, match="SIGHT_THREADS"):
+        sources.load("wrist", threads=None)
+    monkeypatch.delenv("SIGHT_THREADS")
+    assert sources.load("wrist", threads=None).threads >= 1

@@ -115,7 +115,7 @@ def adapt_recording(
 def _load(model: str | Path) -> Source:
     from sight.sources import load
 
-    return load(model)
+    return load(model, threads=None)
 
 
 @contextmanager

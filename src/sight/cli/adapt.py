@@ -54,7 +54,7 @@ def adapt(
     from sight.sources import load
     from sight.tables import TableRules
 
-    source: Any = load(model)
+    source: Any = load(model, threads=None)
     adapter = make_adapter(method, params, preset)
     refs = find_recordings(target, subject=subject, separate=separate)
     rules = TableRules.parse(valid_day, min_bout)

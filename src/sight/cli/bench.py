@@ -8,6 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.table import Column, Table
 
+from sight.cli import _options as opt
 from sight.cli._shared import console, errors, progress
 
 app = typer.Typer(no_args_is_help=True, help="Run experiments, report them with the paper's values, measure speed.")
@@ -238,4 +239,29 @@ def speed(
         for row in entry.rows:
             table.add_row(*(cell.text for cell in row))
         console.print(table)
+    console.print(f"All figures, machine and versions are in {out}.", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def pipeline(
+    file: Annotated[Path, typer.Argument(help="CSV, Parquet or device file.")],
+    model: opt.Model,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File for the figures.")] = Path("out/pipeline.json"),
+    tz: opt.TimeZone = None,
+) -> None:
+    """Measure each stage from a file to its report: reading, resampling, encoding, adapting, writing.
+
+    [bold]Example[/]
+
+      sight bench pipeline day.parquet -m wrist
+    """
+    from sight.bench.pipeline import measure, pipeline_table
+    from sight.bench.preflight import check_writable
+
+    check_writable(out.parent)
+    found = pipeline_table(measure(file, model, out, tz=tz))
+    table = Table(*found.heads, title=found.title)
+    for row in found.rows:
+        table.add_row(*(cell.text for cell in row))
+    console.print(table)
     console.print(f"All figures, machine and versions are in {out}.", highlight=False, soft_wrap=True)

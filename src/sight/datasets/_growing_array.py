@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,15 @@ from sight.types import Array
 class GrowingArray:
     """Array that grows in place, so that a day of samples is never in memory twice.
 
+    Parameters
+    ----------
+    dtype
+        Type of the values.
+    columns
+        Shape of a row; none for an array of one dimension.
+    expected
+        Number of rows, as far as it is known.
+
     Examples
     --------
     >>> rows = GrowingArray(np.float32, 2)
@@ -20,22 +30,33 @@ class GrowingArray:
     (3, 2)
     """
 
-    def __init__(self, dtype: Any, *columns: int) -> None:
-        self._store = np.empty((1 << 16, *columns), dtype)
+    def __init__(self, dtype: Any, *columns: int, expected: int = 1 << 16) -> None:
+        self._store = np.empty((expected, *columns), dtype)
         self.rows = 0
 
     def append(self, block: Array) -> None:
         """Add the rows of a block."""
-        stop = self.rows + len(block)
-        if stop > len(self._store):
-            self._resize(max(stop, len(self._store) * 5 // 4))
-        self._store[self.rows : stop] = block
-        self.rows = stop
+        self._extend(len(block))[:] = block
+
+    def append_columns(self, columns: Sequence[Array]) -> None:
+        """Add the rows of a block that is given by columns."""
+        rows = self._extend(len(columns[0]))
+        for index, column in enumerate(columns):
+            rows[:, index] = column
 
     def array(self) -> Array:
         """Return all rows; nothing may be appended afterwards."""
-        self._resize(self.rows)
+        if len(self._store) > self.rows:
+            self._resize(self.rows)
         return self._store
+
+    def _extend(self, count: int) -> Array:
+        """Return the next rows, to be written."""
+        first, stop = self.rows, self.rows + count
+        if stop > len(self._store):
+            self._resize(max(stop, len(self._store) * 5 // 4))
+        self.rows = stop
+        return self._store[first:stop]
 
     def _resize(self, rows: int) -> None:
         self._store.resize((rows, *self._store.shape[1:]), refcheck=False)

@@ -16,6 +16,7 @@ import numpy as np
 
 from sight.datasets._dataset_files import first_words
 from sight.datasets._time_units import UNITS, detect_unit
+from sight.signal.clock import blocks
 from sight.types import Array
 
 #: A larger number of seconds is a date (after 1973), a smaller one a duration.
@@ -127,12 +128,13 @@ def to_nanoseconds(values: Any, form: TimeFormat, where: str) -> Array:
             f"times such as 2024-05-01 12:00:00.25; set the unit of numbers with time_unit (--time-unit), or the "
             f"layout of text with time_format (--time-format, such as '%d/%m/%Y %H:%M:%S.%f')."
         ) from None
-    return np.asarray(moments.to_numpy(zero_copy_only=False)).astype("M8[ns]").view(np.int64)
+    return np.asarray(moments.to_numpy(zero_copy_only=False)).astype("M8[ns]", copy=False).view(np.int64)
 
 
 def to_seconds(moments: Array, form: TimeFormat, tz: str | None) -> tuple[Array, datetime | None, dict[str, Any]]:
-    """Convert nanoseconds to seconds since the first timestamp; return them, that timestamp, and facts."""
-    missing = moments == MISSING
+    """Convert nanoseconds, in place, to seconds since the first timestamp; return them, that timestamp, and facts."""
+    some = len(moments) > 0 and moments.min() == MISSING  # MISSING is the smallest number
+    missing = moments == MISSING if some else np.zeros(1, bool)
     if not form.dated:
         return _seconds_since(moments, 0, missing), None, {}
     zone = time_zone(tz) if tz is not None else form.zone or UTC
@@ -284,6 +286,7 @@ def offset_fact(minutes: float) -> str:
 
 
 def _scaled(numbers: Array, unit_ns: int) -> Array:
+    numbers = numbers.astype(np.float64, copy=False)
     missing = ~np.isfinite(numbers)
     exact = np.rint(np.where(missing, 0.0, numbers) * unit_ns)
     if len(exact) and np.abs(exact).max() >= 2.0**63:
@@ -294,7 +297,10 @@ def _scaled(numbers: Array, unit_ns: int) -> Array:
 
 
 def _seconds_since(moments: Array, origin: int, missing: Array) -> Array:
-    seconds = (moments - origin) / 1e9
+    # In place where possible, because a week of times is half a gigabyte.
+    seconds = moments.view(np.float64) if moments.flags.writeable else np.empty(len(moments))
+    for block in blocks(0, len(moments)):
+        seconds[block] = (moments[block] - origin) / 1e9
     if missing.any():
         seconds[missing] = np.nan
-    return np.asarray(seconds)
+    return seconds

@@ -16,6 +16,8 @@ from sight.types import Array
 
 #: Bytes of text, or rows of Parquet, in memory at once.
 BLOCK_BYTES, BLOCK_ROWS = 1 << 22, 1 << 17
+#: Most rows that are allocated because a file states them; a damaged file can state any number.
+MOST_EXPECTED = 1 << 27
 #: Longest line of the header and of the first row.
 LINE_BYTES = 1 << 20
 EXPECTED = "a header such as time,x,y,z and one sample per line"
@@ -48,6 +50,7 @@ class Table:
                 if packed is not None:
                     check_unpacked(unpacked, packed, self.path)
                 yield block
+            pa.default_memory_pool().release_unused()
         except (*BROKEN, OSError, MemoryError) as error:
             raise self._broken(error) from None
         except pa.ArrowException as error:
@@ -56,7 +59,16 @@ class Table:
     def head(self, column: str) -> Array:
         """Return the first values of a column of numbers."""
         block = next(self.blocks([column], [column]), None)
-        return np.empty(0) if block is None else np.asarray(block[column].to_numpy(zero_copy_only=False))
+        return np.empty(0) if block is None else np.asarray(block[column].to_numpy(zero_copy_only=False), np.float64)
+
+    @property
+    def expected_rows(self) -> int:
+        """Number of rows if the file states it, else a number to start with."""
+        if not self.path.name.lower().endswith(".parquet"):
+            return BLOCK_ROWS
+        import pyarrow.parquet as pq
+
+        return min(int(pq.read_metadata(self.path).num_rows), MOST_EXPECTED)
 
     def _batches(self, columns: list[str], numeric: Sequence[str]) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
@@ -64,7 +76,8 @@ class Table:
         if self._suffix in (".xlsx", ".parquet"):
             for batch in self._typed_batches(BLOCK_ROWS, columns):
                 block = {name: batch.column(name) for name in columns}
-                yield block | {name: block[name].cast(pa.float64(), safe=False) for name in numeric}
+                others = [name for name in numeric if block[name].type not in (pa.float32(), pa.float64())]
+                yield block | {name: block[name].cast(pa.float64(), safe=False) for name in others}
             return
         from pyarrow import csv as arrow_csv
 
@@ -113,7 +126,8 @@ class Table:
             return
         import pyarrow.parquet as pq
 
-        yield from pq.ParquetFile(self.path).iter_batches(rows, columns=columns)
+        # With pre_buffer, the whole file would be in memory.
+        yield from pq.ParquetFile(self.path, pre_buffer=False).iter_batches(rows, columns=columns)
 
     def _open_typed(self) -> tuple[tuple[str, ...], dict[str, Any]]:
         import pyarrow as pa

@@ -163,11 +163,14 @@ def _read_content(
 ) -> _Content:
     numeric = [*channels, *([time] if time and form and form.kind == "number" else [])]
     wanted = [*channels, *(name for name in (time, label) if name)]
-    values, moments, labels = GrowingArray(np.float32, len(channels)), GrowingArray(np.int64), GrowingArray(np.int16)
+    rows = table.expected_rows
+    values = GrowingArray(np.float32, len(channels), expected=rows)
+    moments = GrowingArray(np.int64, expected=rows if time else 0)
+    labels = GrowingArray(np.int16, expected=rows if label else 0)
     codes: dict[str, int] = {}
     last_time = None
     for block in table.blocks(wanted, numeric):
-        values.append(np.column_stack([block[name].to_numpy(zero_copy_only=False) for name in channels]))
+        values.append_columns([block[name].to_numpy(zero_copy_only=False) for name in channels])
         if time and form:
             moments.append(to_nanoseconds(block[time], form, str(table.path)))
             last_time = block[time][-1].as_py() if len(block[time]) and form.kind == "iso" else None

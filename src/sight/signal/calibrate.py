@@ -44,8 +44,8 @@ class Calibration:
         return np.asarray(corrected)
 
 
-def calibrate(recording: Recording, calibration: Calibration) -> Recording:
-    """Return the recording with its accelerometer corrected."""
+def calibrate(recording: Recording, calibration: Calibration, *, overwrite: bool = False) -> Recording:
+    """Return the recording with its accelerometer corrected; `overwrite` reuses its values."""
     axes = accelerometer(recording)
     if axes is None:
         raise ValueError(
@@ -53,7 +53,7 @@ def calibrate(recording: Recording, calibration: Calibration) -> Recording:
             f"leave calibration out."
         )
     columns, unit_g = axes
-    values = recording.values.astype(np.float32)
+    values = recording.values.astype(np.float32, copy=not (overwrite and recording.values.flags.writeable))
     for block in blocks(0, len(values)):
         values[block, columns] = calibration.apply(values[block, columns], unit_g)
     return replace(recording, values=values)

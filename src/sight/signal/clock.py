@@ -10,7 +10,7 @@ back, and in the latest gap, if one timestamp far in the future had opened it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
@@ -136,8 +136,12 @@ class Clock(Stateful):
         return bool(count >= RESTART_SAMPLES and last - first >= RESTART_S and moment == last)
 
 
-def drop_invalid(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> tuple[Recording, dict[str, int]]:
+def drop_invalid(
+    recording: Recording, *, max_gap_s: float = MAX_GAP_S, overwrite: bool = False
+) -> tuple[Recording, dict[str, int]]:
     """Drop non-finite samples and timestamps that do not increase; return the recording and the counts.
+
+    With `overwrite`, its arrays are reused, and it must not be used afterwards.
 
     Examples
     --------
@@ -148,13 +152,24 @@ def drop_invalid(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> tuple
     ([0.0, 0.1, 9.0], 1)
     """
     clock = Clock(gap_limit_s(max_gap_s, recording.rate_hz))
-    keep = np.empty(len(recording.values), dtype=bool)
-    for block in blocks(0, len(keep)):
-        keep[block] = clock.push(recording.values[block], recording.time_s[block])[0]
-    if not keep.all():
-        labels = None if recording.labels is None else recording.labels[keep]
-        recording = replace(recording, values=recording.values[keep], time_s=recording.time_s[keep], labels=labels)
+    keep = {}  # of the blocks that lose samples, by their first row
+    for block in blocks(0, len(recording.values)):
+        kept, _ = clock.push(recording.values[block], recording.time_s[block])
+        if not kept.all():
+            keep[block.start] = kept
+    if keep:
+        values, time_s = (_compacted(array, keep, overwrite) for array in (recording.values, recording.time_s))
+        labels = None if recording.labels is None else _compacted(recording.labels, keep, overwrite)
+        recording = replace(recording, values=values, time_s=time_s, labels=labels)
     return recording, clock.facts
+
+
+def shortened(array: Array, rows: int) -> Array:
+    """Return the first rows of an array, in place; the memory of the others is freed if the array owns it."""
+    if not (array.flags.owndata and array.flags.c_contiguous):
+        return array[:rows]
+    array.resize((rows, *array.shape[1:]), refcheck=False)
+    return array
 
 
 def gap_limit_s(max_gap_s: float, rate_hz: float) -> float:
@@ -172,7 +187,11 @@ def stretches(time_s: Array, max_gap_s: float) -> list[slice]:
     >>> [(s.start, s.stop) for s in stretches(np.array([0, 0.1, 9, 9.1, 20]), 0.5)]
     [(0, 2), (2, 4), (4, 5)]
     """
-    edges = [0, *(np.flatnonzero(_begins(time_s, max_gap_s)) + 1).tolist(), len(time_s)]
+    begins = [
+        block.start + np.flatnonzero(_begins(time_s[block.start - 1 : block.stop], max_gap_s))
+        for block in blocks(1, len(time_s))
+    ]
+    edges = [0, *(int(first) for found in begins for first in found), len(time_s)]
     return [slice(start, stop) for start, stop in pairwise(edges) if stop > start]
 
 
@@ -180,6 +199,16 @@ def blocks(start: int, stop: int) -> Iterator[slice]:
     """Split a range of rows into slices of at most `BLOCK` rows."""
     for first in range(start, stop, BLOCK):
         yield slice(first, min(first + BLOCK, stop))
+
+
+def _compacted(array: Array, keep: Mapping[int, Array], overwrite: bool) -> Array:
+    """Return the rows to keep, moved to the front of the array; `keep` has the blocks that lose rows."""
+    array, end = array if overwrite and array.flags.writeable else array.copy(), 0
+    for block in blocks(0, len(array)):
+        rows = array[block][keep.get(block.start, slice(None))]
+        array[end : end + len(rows)] = rows
+        end += len(rows)
+    return shortened(array, end)
 
 
 def _begins(time_s: Array, max_gap_s: float) -> Array:

@@ -31,6 +31,7 @@ def prepare(
     unit: str | Sequence[str] | None = None,
     calibration: Calibration | Literal["auto"] | None = None,
     allow_empty: bool = True,
+    overwrite: bool = False,
 ) -> Windows:
     """Convert a recording to a model's channels, units and rate, and cut it into windows.
 
@@ -54,6 +55,8 @@ def prepare(
         applied; the facts contain the reason.
     allow_empty
         Whether a recording without a single window returns zero windows; otherwise ValueError is raised.
+    overwrite
+        Whether the arrays of the recording may be reused, which halves the memory; it must not be used afterwards.
 
     Examples
     --------
@@ -74,13 +77,13 @@ def prepare(
     if whole_samples(window_s, rate_hz) == 1 and isclose(rate_hz, recording.rate_hz, rel_tol=SAME_RATE):
         return feature_windows(recording, max_gap_s=max_gap_s)
     facts = dict(recording.facts)
-    recording, clock_facts = drop_invalid(recording, max_gap_s=max_gap_s)
+    recording, clock_facts = drop_invalid(recording, max_gap_s=max_gap_s, overwrite=overwrite)
     facts |= clock_facts | interval_facts(recording.time_s, recording.rate_hz, max_gap_s=max_gap_s)
     check_rate(recording, facts, max_gap_s=max_gap_s)
-    recording, calibration_facts = _calibrated(recording, calibration, max_gap_s)
+    recording, calibration_facts = _calibrated(recording, calibration, max_gap_s, overwrite)
     nonwear, nonwear_facts = find_nonwear(recording)
     facts |= saturation(recording) | calibration_facts | nonwear_facts
-    regular, stretches, resampling_facts = resample(recording, rate_hz, max_gap_s=max_gap_s)
+    regular, stretches, resampling_facts = resample(recording, rate_hz, max_gap_s=max_gap_s, overwrite=overwrite)
     windows = cut(regular, stretches, window_s=window_s, stride_s=stride_s, label_rule=label_rule)
     if not len(windows) and not allow_empty:
         raise ValueError(
@@ -92,11 +95,11 @@ def prepare(
 
 
 def _calibrated(
-    recording: Recording, calibration: Calibration | Literal["auto"] | None, max_gap_s: float
+    recording: Recording, calibration: Calibration | Literal["auto"] | None, max_gap_s: float, overwrite: bool
 ) -> tuple[Recording, dict[str, Any]]:
     facts: dict[str, Any] = {}
     if isinstance(calibration, Calibration):
         facts = {"calibrated": True}
     elif calibration is not None:
         calibration, facts = estimate_calibration(recording, max_gap_s=max_gap_s)
-    return (recording if calibration is None else calibrate(recording, calibration)), facts
+    return (recording if calibration is None else calibrate(recording, calibration, overwrite=overwrite)), facts

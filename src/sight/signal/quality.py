@@ -85,13 +85,15 @@ def window_warnings(windows: Windows, card: ModelCard) -> list[str]:
 
 
 def _saturated_share(values: Array) -> float:
-    if len(values) < 2 or values.min() == values.max():
+    low, high = (values.min(), values.max()) if len(values) else (0, 0)
+    if low == high:
         return 0.0
-    extreme = (values == values.min()) | (values == values.max())
-    beside = np.zeros(len(values), dtype=bool)
-    beside[1:] |= extreme[:-1]
-    beside[:-1] |= extreme[1:]
-    return float(np.mean(extreme & beside))
+    found = [
+        block.start + np.flatnonzero((values[block] == low) | (values[block] == high))
+        for block in blocks(0, len(values))
+    ]
+    beside = np.diff(np.concatenate(found)) == 1
+    return int(np.sum(np.append(beside, False) | np.insert(beside, 0, False))) / len(values)
 
 
 def _gravity_warnings(recording: Recording) -> list[str]:

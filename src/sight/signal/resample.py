@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.signal.clock import MAX_GAP_S, blocks, gap_limit_s, stretches
+from sight.signal.clock import MAX_GAP_S, blocks, gap_limit_s, shortened, stretches
 from sight.signal.resampling_stages import RateConverter, SteadySampler
 from sight.stateful import Stateful
 from sight.types import Array, Recording
@@ -66,33 +66,61 @@ class Resampler(Stateful):
 
 
 def resample(
-    recording: Recording, rate_hz: float, *, max_gap_s: float = MAX_GAP_S
+    recording: Recording, rate_hz: float, *, max_gap_s: float = MAX_GAP_S, overwrite: bool = False
 ) -> tuple[Recording, list[slice], dict[str, Any]]:
     """Resample a recording of valid samples; return it, its regularly sampled stretches, and facts.
 
-    Nothing is interpolated across a gap. Labels come from the nearest sample.
+    Nothing is interpolated across a gap. Labels come from the nearest sample. With `overwrite`, the memory of the
+    values is reused where it suffices, and the recording must not be used afterwards.
     """
-    inputs = stretches(recording.time_s, gap_limit_s(max_gap_s, recording.rate_hz))
-    spans = [recording.time_s[piece.stop - 1] - recording.time_s[piece.start] for piece in inputs]
-    capacity = int(np.sum(np.floor(np.array(spans) * rate_hz) + 3))
-    values = np.empty((capacity, recording.values.shape[1]), np.float32)
-    time_s = np.empty(capacity)
+    own_time_s = recording.time_s
+    inputs = stretches(own_time_s, gap_limit_s(max_gap_s, recording.rate_hz))
+    spans = [own_time_s[piece.stop - 1] - own_time_s[piece.start] for piece in inputs]
+    output = _Output(recording.values, int(np.sum(np.floor(np.array(spans) * rate_hz) + 3)), overwrite)
     resampler = Resampler(recording.rate_hz, rate_hz)
-    outputs, end = [], 0
+    outputs = []
     for piece in inputs:
-        start = end
+        start = output.end
         for block in blocks(piece.start, piece.stop):
-            end = _store(values, time_s, end, resampler.push(recording.values[block], recording.time_s[block]))
-        end = _store(values, time_s, end, resampler.flush())
-        outputs.append(slice(start, end))
+            output.append(resampler.push(recording.values[block], own_time_s[block])[0], block.stop)
+        if pending := resampler.flush():
+            output.append(pending[0], piece.stop)
+        outputs.append(slice(start, output.end))
+    values = output.array()  # frees memory before more is allocated
+    time_s = np.empty(len(values))
+    for i, o in zip(inputs, outputs, strict=True):
+        time_s[o] = own_time_s[i.start] + np.arange(o.stop - o.start) / rate_hz
     labels = None
     if recording.labels is not None:
         own = recording.labels
-        parts = [_nearest_labels(own[i], recording.time_s[i], time_s[o]) for i, o in zip(inputs, outputs, strict=True)]
+        parts = [_nearest_labels(own[i], own_time_s[i], time_s[o]) for i, o in zip(inputs, outputs, strict=True)]
         labels = np.concatenate([own[:0], *parts])
-    regular = replace(recording, values=values[:end], time_s=time_s[:end], labels=labels, rate_hz=rate_hz)
+    regular = replace(recording, values=values, time_s=time_s, labels=labels, rate_hz=rate_hz)
     facts = {"stretches": len(outputs), "rate_hz": float(rate_hz), "resample_delay_s": resampler.delay_s}
     return regular, outputs, facts
+
+
+class _Output:
+    """Resampled values: in the memory of the input as far as they do not overtake it, else in an array of their own."""
+
+    def __init__(self, values: Array, capacity: int, overwrite: bool) -> None:
+        self.end, self._capacity = 0, capacity
+        self._overwrites = overwrite and values.flags.writeable and values.dtype == np.float32
+        self._store = values if self._overwrites else np.empty((capacity, values.shape[1]), np.float32)
+
+    def append(self, values: Array, consumed: int) -> None:
+        """Add values; `consumed` rows of the input are no longer needed."""
+        stop = self.end + len(values)
+        if self._overwrites and stop > consumed:
+            self._overwrites, used = False, self._store[: self.end]
+            self._store = np.empty((self._capacity, values.shape[1]), np.float32)
+            self._store[: self.end] = used
+        self._store[self.end : stop] = values
+        self.end = stop
+
+    def array(self) -> Array:
+        """Return all values."""
+        return shortened(self._store, self.end)
 
 
 def _nearest_labels(labels: Array, time_s: Array, at_s: Array) -> Array:
@@ -104,11 +132,3 @@ def _nearest_labels(labels: Array, time_s: Array, at_s: Array) -> Array:
         left = np.maximum(right - 1, 0)
         out[block] = labels[np.where(at_s[block] - time_s[left] <= time_s[right] - at_s[block], left, right)]
     return out
-
-
-def _store(values: Array, time_s: Array, end: int, piece: tuple[Array, Array] | None) -> int:
-    if piece is None:
-        return end
-    stop = end + len(piece[0])
-    values[end:stop], time_s[end:stop] = piece
-    return stop

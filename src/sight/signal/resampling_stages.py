@@ -16,6 +16,8 @@ from sight.types import Array
 ORDER, STOP_DB = 8, 40.0
 #: Part of a period by which rounding may move a timestamp.
 ROUNDING = 1e-3
+#: Parts of a period: a sample so near to a tick is its nearest one, if all others are so far.
+NEAR, FAR = 0.45, 0.5
 
 
 class SteadySampler(Stateful):
@@ -50,6 +52,9 @@ class SteadySampler(Stateful):
             time_s, values = np.concatenate((self.time_, time_s)), np.concatenate((self.value_, values))
         self.time_, self.value_ = time_s[-1:].copy(), values[-1:].copy()
         tick = self._next_ticks(float(time_s[-1]) + ROUNDING / self.rate_hz)
+        regular = self._regular_rows(tick, time_s)
+        if regular is not None:
+            return values[regular].copy()
         right = np.searchsorted(time_s, tick - ROUNDING / self.rate_hz)
         left = np.maximum(right - 1, 0)
         before, after = tick - time_s[left], time_s[right] - tick
@@ -59,6 +64,17 @@ class SteadySampler(Stateful):
             share = (before[hole] / (before[hole] + after[hole]))[:, None]
             out[hole] = values[left[hole]] * (1 - share) + values[right[hole]] * share
         return out
+
+    def _regular_rows(self, tick: Array, time_s: Array) -> slice | None:
+        """Return the rows nearest to the ticks if each tick has one row that is clearly the nearest, else None."""
+        if not len(tick):
+            return None
+        first = int(np.searchsorted(time_s, tick[0] - FAR / self.rate_hz))
+        stop = first + len(tick)
+        if stop > len(time_s) or (stop < len(time_s) and time_s[stop] < tick[-1] + FAR / self.rate_hz):
+            return None
+        off = time_s[first:stop] - tick
+        return slice(first, stop) if max(-off.min(), off.max()) < NEAR / self.rate_hz else None
 
     def flush(self) -> Array | None:
         """End the stretch: return the value of the last tick if it is pending; None if no stretch was begun."""
@@ -71,7 +87,7 @@ class SteadySampler(Stateful):
     def _next_ticks(self, until_s: float) -> Array:
         last = int((until_s - self.origin_s_) * self.rate_hz) + 1
         tick = self.origin_s_ + np.arange(self.ticks_, last + 1) / self.rate_hz
-        tick = tick[tick <= until_s]
+        tick = tick[: np.searchsorted(tick, until_s, side="right")]
         self.ticks_ += len(tick)
         return tick
 

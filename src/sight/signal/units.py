@@ -72,8 +72,8 @@ def factor(unit: str, to: str) -> float:
     )
 
 
-def convert(recording: Recording, unit: str | Sequence[str]) -> Recording:
-    """Return the recording in other units, one for each channel or one for all."""
+def convert(recording: Recording, unit: str | Sequence[str], *, overwrite: bool = False) -> Recording:
+    """Return the recording in other units, one for each channel or one for all; `overwrite` reuses its values."""
     units = (unit,) * len(recording.channels) if isinstance(unit, str) else tuple(unit)
     if len(units) != len(recording.channels):
         raise ValueError(
@@ -83,4 +83,6 @@ def convert(recording: Recording, unit: str | Sequence[str]) -> Recording:
     factors = np.array([factor(own, to) for own, to in zip(recording.unit, units, strict=True)], np.float32)
     if (factors == 1).all():
         return recording
-    return replace(recording, values=recording.values * factors, unit=units)
+    values = recording.values
+    reusable = overwrite and values.flags.writeable and values.dtype == np.float32
+    return replace(recording, values=np.multiply(values, factors, out=values if reusable else None), unit=units)

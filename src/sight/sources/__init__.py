@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from sight.sources.inspection import inspect
 __all__ = ["FeatureSource", "inspect", "load"]
 
 
-def load(model: str | Path) -> Source:
+def load(model: str | Path, *, threads: int | None = 1) -> Source:
     """Load a source model.
 
     Parameters
@@ -22,6 +23,9 @@ def load(model: str | Path) -> Source:
     model
         Name of a bundled model such as "wrist" (see `sight.models.names`), or the path of an exported file (.onnx) or
         a checkpoint (.safetensors, requires torch).
+    threads
+        Number of threads that encode batches of windows of an exported model; predictions do not depend on it. None
+        uses the environment variable SIGHT_THREADS, or else all cores that the process may use.
 
     Raises
     ------
@@ -43,11 +47,20 @@ def load(model: str | Path) -> Source:
     if suffix == ".onnx":
         from sight.sources.onnx import OnnxSource
 
-        return OnnxSource(path)
+        return OnnxSource(path, threads or _usable_threads())
     if suffix == ".safetensors":
         return import_torch_module("torch").TorchSource.load(path)  # type: ignore[no-any-return]
     hint = "load it with torch and use sight.wrap(model)" if suffix in (".pt", ".pth", ".ckpt") else "check the path"
     raise ValueError(f"Expected a model file that ends with .safetensors or .onnx, got {path.name!r}; {hint}.")
+
+
+def _usable_threads() -> int:
+    given = os.environ.get("SIGHT_THREADS", "")
+    if given:
+        if not given.isdecimal() or int(given) < 1:
+            raise ValueError(f"Expected a number of threads from 1 on in SIGHT_THREADS, got {given!r}.")
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def import_torch_module(name: str) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +26,8 @@ CLASSES, CARD, TENSORS = "sight.classes", "sight.card", "sight.tensors"
 FUSED = "sight.fused"
 
 OUTPUTS = ("features", "probabilities")
+#: Windows that are encoded at once, if that changes no bit.
+BATCH = 64
 #: Largest number of channels or samples of a window.
 MAX_SIZE = 1 << 20
 
@@ -36,18 +40,21 @@ class OnnxSource:
     model
         The .onnx file or its content; it holds the head, the training statistics and the model card too.
     threads
-        Number of threads per call; 1 leaves the other cores to other wearers.
+        Number of threads that encode batches of windows; 1 leaves the other cores to other wearers. A single window
+        is encoded by one thread.
 
     Notes
     -----
-    Windows are run one by one. In larger batches matrix products may add in another order, which changes the last bits
-    of the Transformer's predictions. One by one, a prediction depends on its window only, not on the chunk size.
+    Many windows are run in batches of 64 if that gives the same bits as one by one, which is tested once on random
+    windows. In larger batches matrix products may add in another order, which changes the last bits of the
+    Transformer's predictions. So a prediction depends on its window only, not on the chunk size or the threads.
     """
 
     def __init__(self, model: str | Path | bytes, threads: int = 1) -> None:
         self.content = model if isinstance(model, bytes) else Path(model)
         path = self.path = Path("model.onnx") if isinstance(model, bytes) else Path(model)
-        self._session = open_session(self.content, threads)
+        self.threads = threads
+        self._session = open_session(self.content)
         metadata = self._session.get_modelmeta().custom_metadata_map
         if CLASSES not in metadata or TENSORS not in metadata:
             raise ValueError(
@@ -76,11 +83,37 @@ class OnnxSource:
         if len(x) == 1:
             z, p = self._session.run(OUTPUTS, {"x": x})
             return z, p
+        whole = len(x) - len(x) % BATCH if self._batches_are_exact else 0
+        parts = [*range(0, whole, BATCH), *range(whole, len(x))]
         z = np.empty((len(x), self.weight.shape[1]), np.float32)
         p = np.empty((len(x), self.weight.shape[0]), np.float32)
-        for t in range(len(x)):
-            z[t : t + 1], p[t : t + 1] = self._session.run(OUTPUTS, {"x": x[t : t + 1]})
+
+        def encode_part(first: int) -> None:
+            rows = slice(first, first + (BATCH if first < whole else 1))
+            z[rows], p[rows] = self._session.run(OUTPUTS, {"x": x[rows]})
+
+        if self.threads > 1 and whole > BATCH:
+            with ThreadPoolExecutor(self.threads) as pool:
+                list(pool.map(encode_part, parts))
+        else:
+            for first in parts:
+                encode_part(first)
         return z, p
+
+    @cached_property
+    def _batches_are_exact(self) -> bool:
+        """Whether a batch of windows gives the same bits as its windows one by one, on this processor."""
+        x = self._random_windows(BATCH)
+        together = self._session.run(OUTPUTS, {"x": x})
+        alone = [self._session.run(OUTPUTS, {"x": x[t : t + 1]}) for t in range(BATCH)]
+        return all(np.array_equal(whole, np.concatenate(rows)) for whole, *rows in zip(together, *alone, strict=True))
+
+    def _random_windows(self, count: int) -> Array:
+        """Return windows (count, C, T) with the mean and deviation of the training data."""
+        x = np.random.default_rng(0).normal(size=(count, *self.shape))
+        if self.card is not None:
+            x = x * np.array(self.card.std)[:, None] + np.array(self.card.mean)[:, None]
+        return x.astype(np.float32)
 
     def _check_graph(self) -> None:
         """Raise ValueError if the metadata do not describe the graph: window, features, and head of a test window."""
@@ -92,11 +125,8 @@ class OnnxSource:
                 f"{self.path}: the card describes windows {(len(card.channels), card.length)} and classes "
                 f"{list(card.classes)}, the graph has {shape} and {list(self.classes)}; export the model again."
             )
-        x = np.random.default_rng(0).normal(size=(1, *shape))
-        if card is not None:
-            x = x * np.array(card.std)[:, None] + np.array(card.mean)[:, None]
         try:
-            z, p = self._session.run(OUTPUTS, {"x": x.astype(np.float32)})
+            z, p = self._session.run(OUTPUTS, {"x": self._random_windows(1)})
             fits = np.allclose(softmax(z @ self.weight.T + self.bias), p, atol=1e-3)
         except Exception:  # onnxruntime raises a dozen private types
             fits = False
