@@ -1,8 +1,9 @@
 """Draw the picture of the README: a day of one person, true classes above those of the model alone and adapted.
 
 Run as ``python -m tools.readme_picture`` with WISDM in the data folder; takes some minutes. A model with the classes of
-the bundled `wrist` is trained on twelve subjects. The day is built from recordings of another one with published time use
-(`sight.bench.day_streams`). Of the subjects that were not in training, the one with the median gain of Keel is drawn.
+the bundled `wrist` is trained on twelve subjects. The day is built from recordings of another subject, with published
+time use (`sight.bench.day_streams`). Of the subjects that were not in training, the one with the median gain of Keel is
+drawn.
 """
 
 from __future__ import annotations

@@ -103,7 +103,6 @@ def _outcome(check: Domain, x: Array) -> dict[str, Any]:
         "unfamiliar_share": round(check.unfamiliar(statistics), 4),
         "recording_warns": int(bool(found)),
         "stream_warns": int(bool(check.warnings(statistics[:EXAMINED]))),
-        "warning": " ".join(found),
     }
 
 
