@@ -22,8 +22,9 @@ def probabilities() -> str:
     scores: dict[tuple[str, ...], dict[str, float]] = {}
     with RESULTS.open(newline="") as file:
         for row in csv.DictReader(file):
-            key = row["dataset"], row["sources"], row["classifier"], row["method"]
-            scores.setdefault(key, {})[row["subject"]] = float(row["macro_f1"])
+            key = row["dataset"], row["sources"], row["classifier"]
+            for method in list(row)[4:]:
+                scores.setdefault((*key, method), {})[row["subject"]] = float(row[method])
     columns = [(data, kind, name) for data in DATASETS for kind in ("pooled", "single") for name in CHOSEN]
     methods = ("ema", "sticky", "sticky-learned", "oatta", "keel")
     rows = [["source-only, macro-F1", *(f"{np.mean(list(scores[*c, 'source-only'].values())):.1f}" for c in columns)]]

@@ -1,7 +1,8 @@
 """Gain of methods on the probabilities of scikit-learn classifiers with classic features.
 
 Run as ``python -m benchmarks.doors.probabilities``; needs scikit-learn and the datasets of SIGHT_DATA. Writes
-``benchmarks/results/doors/probabilities.csv``, one row per dataset, classifier, kind of source, method and subject.
+``benchmarks/results/doors/probabilities.csv``: macro-F1 in points, one row per dataset, classifier, kind of source and
+subject, one column per method.
 
 Recordings are continuous streams, unlabelled stretches and gaps included. "pooled" trains on four fifths of the
 subjects, five times, so that every subject is a target once; "single" trains on one subject and tests on the others,
@@ -41,7 +42,7 @@ METHODS: dict[str, dict[str, Any]] = {
     },
     **{f"keel, sharpness {sharpness}, lag 5": {"sharpness": sharpness, "lag": 5} for sharpness in SHARPNESS},
 }
-COLUMNS = ("dataset", "classifier", "sources", "method", "subject", "accuracy", "macro_f1")
+COLUMNS = ("dataset", "classifier", "sources", "subject", *METHODS)
 BANDS_HZ = ((0.3, 1.5), (1.5, 3), (3, 6), (6, 12), (12, 20))
 
 
@@ -67,10 +68,9 @@ def splits(subjects: list[str]) -> Iterator[tuple[str, list[str], list[str]]]:
         yield "single", [source], [subject for subject in subjects if subject != source]
 
 
-def scores(label: Array, q: Array) -> tuple[float, float]:
-    """Return accuracy and macro-F1 in points."""
-    table = metrics.confusion(label, q.argmax(axis=1), q.shape[1])
-    return 100 * metrics.accuracy(table), 100 * metrics.macro_f1_union(table)
+def macro_f1(label: Array, q: Array) -> float:
+    """Return macro-F1 in points."""
+    return 100 * metrics.macro_f1_union(metrics.confusion(label, q.argmax(axis=1), q.shape[1]))
 
 
 def evaluate(dataset: str, options: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -78,7 +78,7 @@ def evaluate(dataset: str, options: dict[str, Any]) -> Iterator[tuple[Any, ...]]
     data = load(dataset, **options)
     windows = {subject: windows_of(data, subject) for subject in data.subjects()}
     x = {s: classic_features(w.x, w.x.shape[2] / w.window_s) for s, w in windows.items()}
-    found: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    found: dict[tuple[str, ...], list[list[float]]] = {}
     for kind, sources, targets in splits(list(windows)):
         train, label = np.concatenate([x[s] for s in sources]), np.concatenate([windows[s].label for s in sources])
         for name, make in CLASSIFIERS.items():
@@ -86,12 +86,15 @@ def evaluate(dataset: str, options: dict[str, Any]) -> Iterator[tuple[Any, ...]]
             for target in targets:
                 p = np.zeros((len(x[target]), len(data.classes)))
                 p[:, classifier.classes_] = classifier.predict_proba(x[target])
-                for method, arguments in METHODS.items():
-                    q = sight.refine(p, gap_before_s=windows[target].gap_before_s, **arguments)
-                    found.setdefault((name, kind, method, target), []).append(scores(windows[target].label, q))
+                refined = (
+                    sight.refine(p, gap_before_s=windows[target].gap_before_s, **arguments)
+                    for arguments in METHODS.values()
+                )
+                own = [macro_f1(windows[target].label, q) for q in refined]
+                found.setdefault((name, kind, target), []).append(own)
             print(dataset, name, kind, sources, flush=True)
     for key, values in found.items():
-        yield dataset, *key, *(f"{value:.3f}" for value in np.mean(values, axis=0))
+        yield dataset, *key, *(f"{value:.2f}" for value in np.mean(values, axis=0))
 
 
 def main() -> None:

@@ -64,7 +64,8 @@ def keras_like(path, *, gemm=False, two_heads=False, batch="N", outputs=("dense_
     constants.append(numpy_helper.from_array(np.array([1]), "axes"))
     head = [
         helper.make_node("MatMul", ["m/dense_1/Relu:0", "out"], ["m/dense_2/MatMul:0"]),
-        helper.make_node("Add", ["m/dense_2/MatMul:0", "out_b"], ["m/dense_2/BiasAdd:0"]),
+        helper.make_node("Cast", ["m/dense_2/MatMul:0"], ["m/dense_2/Cast:0"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["m/dense_2/Cast:0", "out_b"], ["m/dense_2/BiasAdd:0"]),
     ]
     if gemm:
         head = [helper.make_node("Gemm", ["m/dense_1/Relu:0", "out", "out_b"], ["m/dense_2/BiasAdd:0"])]

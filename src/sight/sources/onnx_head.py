@@ -15,8 +15,8 @@ from sight.types import Array
 
 #: Operators that may follow the linear head without changing where the model splits.
 AFTER_HEAD = ("Softmax", "LogSoftmax", "Identity", "Cast")
-#: Operators that return their input in a trained model.
-COPIES = ("Identity", "Dropout")
+#: Operators that return their input in a trained model. Keras casts float32 to itself between all layers.
+COPIES = ("Identity", "Dropout", "Cast")
 PREFIX = "own/"
 
 
@@ -57,8 +57,8 @@ def find_heads(graph: Any) -> Iterator[Head]:
         logits, bias = node.output[0], None
         if node.op_type == "Add":  # a bias that is added to a matrix product
             bias = next((constants[name] for name in node.input if name in constants), None)
-            products = [makers[name] for name in node.input if name in makers]
-            node = next((maker for maker in products if maker.op_type == "MatMul"), None)
+            products = [makers.get(_origin(name, makers)) for name in node.input]
+            node = next((maker for maker in products if maker is not None and maker.op_type == "MatMul"), None)
         elif node.op_type == "Gemm" and len(node.input) > 2:
             bias = constants.get(node.input[2])
         if node is not None and node.op_type in ("Gemm", "MatMul") and node.input[1] in constants:
