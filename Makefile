@@ -4,12 +4,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 BARE := .venv-bare/bin
 SPARK := .venv-spark/bin
-EXTRAS := train,fast,data,bench,stream,serve,dask,dev
+EXTRAS := train,fast,data,live,serve,cohort,bench,dask,docs,dev
 export OMP_NUM_THREADS ?= 1
+export SIGHT_DATA ?= $(abspath ../shared/data)
 
-.PHONY: demo test test-long mutants lint bench docs licences clean browser servers java fleet-env
+.PHONY: demo test test-long mutants lint bench docs site licences clean browser servers java fleet-env
 
-demo: .venv/.ready ## train on synthetic wearers, adapt to an unseen one, write a report
+demo: .venv/.ready ## adapt a bundled model to an unseen synthetic wearer, write a report
 	$(BIN)/sight demo
 
 test: .venv/.ready .venv-bare/.ready browser servers lint ## run all tests but the long ones, and lint
@@ -22,17 +23,21 @@ mutants: .venv/.ready servers ## mutation tests of a sample: which changes of th
 	$(BIN)/python -m tools.mutants
 
 lint: .venv/.ready ## style, types, direction of imports, spelling
-	$(BIN)/ruff check src tests tools benchmarks
-	$(BIN)/ruff format --check src tests tools benchmarks
+	$(BIN)/ruff check src tests tools benchmarks examples docs
+	$(BIN)/ruff format --check src tests tools benchmarks examples docs/conf.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/codespell src tests tools docs benchmarks/keel *.md
+	$(BIN)/codespell src tests tools docs/*.md examples benchmarks/keel *.md
 
 bench: .venv/.ready ## measure the speed of every method
 	$(BIN)/sight bench speed
 
 docs: .venv/.ready ## regenerate tables and pages of the docs
 	$(BIN)/python -m tools.build_docs write
+
+site: .venv/.ready ## build the documentation site, with the examples, into build/site; warnings are errors
+	$(BIN)/sphinx-build -q -W --keep-going -d build/doctrees docs build/site
+	@echo "Open build/site/index.html"
 
 licences: .venv/.ready ## list the licences of all dependencies, and write a bill of materials
 	$(BIN)/python -m tools.licences

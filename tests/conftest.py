@@ -19,6 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
+os.environ.setdefault("SIGHT_DATA", str(SHARED / "data"))
 
 
 def pytest_configure():
@@ -31,7 +32,7 @@ def pytest_configure():
 
 
 def data_folder() -> Path:
-    return Path(os.environ.get("SIGHT_DATA", SHARED / "data"))
+    return Path(os.environ["SIGHT_DATA"])
 
 
 def require(path: Path) -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sight.annotations import label_windows, read_label_map
+from sight.annotations import label_samples, label_windows, read_label_map, with_classes_of_model
 from sight.types import Windows
+from tests.helpers.signals import recording
 
 CLASSES = ("Sitting", "Walking", "Running")
 START = datetime(2025, 3, 1, 9, 0, tzinfo=UTC)
@@ -104,7 +106,7 @@ def test_label_map_renames_and_drops_labels(write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("start,end,label\n0,2,sitting\n2,4,juggling\n", "line 3: 'juggling' .* Sitting, Walking"),
+        ("start,end,label\n0,2,sitting\n2,4,juggling\n", r"'juggling' \(1 row\) is not .* Sitting, Walking"),
         ("start,end,label\n5,2,sitting\n", "line 2: ends 3 s before"),
         ("time,label\n5,sitting\n2,walking\n", "line 2: ends 3 s before"),
         ("start,end,label\n4,8,sitting\n0,5,walking\n", "lines 3 and 2 overlap by 1 s"),
@@ -122,6 +124,38 @@ def test_errors_name_the_line_and_the_problem(write, text, message):
         label_windows(write(text), make_windows(), CLASSES)
 
 
+def test_unknown_labels_are_listed_with_counts(write):
+    path = write("start,end,label\n0,2,hop\n2,4,SITTING\n4,6,skip\n6,8,Hop\n8,9,hop\n")
+    with pytest.raises(ValueError, match=r"'hop' \(2 rows\), 'skip' \(1 row\), 'Hop' \(1 row\) are not"):
+        label_windows(path, make_windows(), CLASSES)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_samples_get_the_label_of_their_row(write, layout):
+    samples = recording(np.zeros((20, 3)), np.arange(20.0), 1.0, start=START)
+    assert label_samples(write(LAYOUTS[layout]), samples, CLASSES).tolist() == [0] * 4 + [-1] * 2 + [1] * 4 + [-1] * 10
+
+
+def test_rows_of_one_subject_are_used(write):
+    path = write("subject,start,end,label\nAnna,0,4,sitting\nbert,0,4,walking\nanna,4,8,running\n")
+    assert label_windows(path, make_windows(4), CLASSES, subject="anna").tolist() == [0, 0, 2, 2]
+    assert label_windows(path, make_windows(4), CLASSES, subject="Bert").tolist() == [1, 1, -1, -1]
+    with pytest.raises(ValueError, match="no rows for cleo"):
+        label_windows(path, make_windows(4), CLASSES, subject="cleo")
+
+
+def test_a_diary_of_several_recordings_needs_clock_times(write):
+    later = recording(np.zeros((4, 3)), np.arange(4.0), 1.0, start=START + timedelta(hours=1))
+    path = write("time,label\n2025-03-01T09:00:00Z,sitting\n2025-03-01T10:00:02Z,walking\n")
+    assert label_samples(path, later, CLASSES, shared=True).tolist() == [0, 0, 1, 1]
+    elsewhere = write("start,end,label\n2025-03-01T09:00:00Z,2025-03-01T09:10:00Z,sitting\n")
+    assert label_samples(elsewhere, later, CLASSES, shared=True).tolist() == [-1] * 4
+    with pytest.raises(ValueError, match="check the dates"):
+        label_samples(elsewhere, later, CLASSES)
+    with pytest.raises(ValueError, match=r"line 2: 0 s .* ambiguous"):
+        label_samples(write("start,end,label\n0,2,sitting\n"), later, CLASSES, shared=True)
+
+
 def test_clock_times_need_a_recording_with_a_date_and_a_zone(write):
     path = write("start,end,label\n2025-03-01T09:00:00Z,2025-03-01T09:00:04Z,sitting\n")
     with pytest.raises(ValueError, match="no date"):
@@ -136,3 +170,16 @@ def test_label_map_must_name_classes(write):
         label_windows(path, make_windows(), CLASSES, {"rest": "sleeping"})
     with pytest.raises(ValueError, match="got rest = 3"):
         read_label_map(write("rest = 3\n", "map.toml"))
+
+
+def test_labels_of_a_dataset_become_classes_of_the_model():
+    windows = replace(make_windows(5), label=np.array([0, 1, 2, -1, 1]))
+    assert with_classes_of_model(windows, CLASSES, CLASSES) is windows
+    changed = with_classes_of_model(windows, CLASSES, ("walking", "lying", "sitting"))
+    assert changed.label.tolist() == [2, 0, -1, -1, 0]
+    (warning,) = changed.facts["warnings"]
+    assert "Running" in warning
+    mapped = with_classes_of_model(windows, CLASSES, ("walking", "rest"), {"running": "Walking", "Sitting": ""})
+    assert (mapped.label.tolist(), mapped.facts["warnings"]) == ([-1, 0, 0, -1, 0], [])
+    same = with_classes_of_model(replace(windows, label=np.array([0, 1, 1, -1, 1])), CLASSES, ("walking", "sitting"))
+    assert (same.label.tolist(), same.facts["warnings"]) == ([1, 0, 0, -1, 0], [])

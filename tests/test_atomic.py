@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from sight.atomic import staged_file, staged_files, write_atomic, write_json
+from sight.atomic import require_space, staged_file, staged_files, write_atomic, write_json
 
 
 def test_new_files_have_the_permissions_of_the_umask(tmp_path):
@@ -101,3 +102,21 @@ def test_json_of_arrays_dates_and_non_finite_numbers(tmp_path):
         **{"a": [1.5, None], "b": 3, "c": "2025-03-01T00:00:00+00:00", "4": ["x", None]},
         **{"d": [1], "e": str(tmp_path)},
     }
+
+
+def test_space_for_a_file_is_checked_without_changing_anything(tmp_path):
+    path = write_atomic(tmp_path / "a.bin", b"old")
+    require_space(path, 1 << 20)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, hard))  # a full disk, for this process
+    try:
+        with pytest.raises(OSError, match=r"a.bin cannot be written .* free 1 MiB"):
+            require_space(path, 1 << 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OSError, match="is a folder"):
+        require_space(tmp_path, 1)
+    with pytest.raises(OSError, match="cannot be written"):
+        require_space(path / "b.bin", 1)

@@ -52,6 +52,19 @@ def test_the_base_install_has_no_optional_package(bare):
     )
 
 
+def test_the_base_install_runs_a_bundled_model(bare):
+    run(
+        bare,
+        """
+        import numpy as np, sight
+        source = sight.load("wrist")
+        adapter = sight.method("keel").bind(source)
+        x = np.zeros((2, 3, source.card.length), np.float32)
+        assert adapter.step(x).shape == (2, len(source.classes))
+        """,
+    )
+
+
 def test_the_base_install_refines_and_steps_an_onnx_model(bare, onnx):
     run(
         bare,
@@ -77,9 +90,18 @@ def test_commands_work_on_the_base_install(bare, words):
     assert done.returncode == 0, done.stderr
 
 
+def test_the_demo_runs_on_the_base_install(bare, tmp_path):
+    words = ["demo", "--minutes", "2", "--wearer", "W09"]
+    done = subprocess.run([str(bare), "-m", "sight", *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "keel" in done.stdout
+    assert "sight-har[data]" in done.stdout
+    assert (tmp_path / "out/demo/model.onnx").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "extra"),
-    [(["demo"], "train"), (["export", "x.safetensors"], "train"), (["adapt", "synthetic:W01", "-m", "ONNX"], "data")],
+    [(["export", "x.safetensors"], "train"), (["adapt", "synthetic:W01", "-m", "ONNX"], "data")],
 )
 def test_commands_name_the_missing_extra(bare, onnx, tmp_path, words, extra):
     (tmp_path / "x.safetensors").write_bytes(b"")

@@ -66,9 +66,9 @@ def test_refine_needs_one_gap_per_window():
         sight.refine(np.ones((3, 4)), np.full((3, 2), 0.5), np.eye(2, 4), method="none", gap_before_s=np.zeros(2))
 
 
-def test_refine_has_no_default_method():
-    with pytest.raises(TypeError, match="method"):
-        sight.refine(np.ones((3, 4)), np.full((3, 2), 0.5), np.eye(2, 4))
+def test_refine_uses_the_recommended_method_by_default():
+    arrays = np.ones((3, 4)), np.array([[0.9, 0.1], [0.4, 0.6], [0.5, 0.5]]), np.eye(2, 4)
+    assert np.array_equal(sight.refine(*arrays), sight.refine(*arrays, method=sight.RECOMMENDED))
 
 
 def test_trivial_baselines_by_hand():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gzip
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sight
-from sight.reading import ReadOptions, find_recordings, find_subject, on_one_clock, read_samples
+from sight.reading import ReadOptions, find_recording, find_recordings, find_subject, on_one_clock, read_samples
 from sight.testing import ToySource
 from sight.types import Recording
 from tests.helpers.streams import CHANNELS, card_of, toy_source
@@ -104,15 +104,17 @@ def test_columns_units_and_labels_are_read_as_asked(tmp_path):
 
 
 def test_a_folder_lists_its_recordings_by_relative_path_and_suffix_if_needed(tmp_path):
-    for name in ("b.csv", "P01.monday.csv", "same.csv", "site/a.parquet"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in ("b.csv", "P01.monday.csv", "same.csv", "S01/a.parquet", "S01/b.csv", "S01/c.npz", "site/S02/a.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).touch()
     with gzip.open(tmp_path / "same.csv.gz", "wt") as file:
         file.write("x")
     (tmp_path / "readme.txt").touch()
-    names = [ref.name for ref in find_recordings(tmp_path)]
-    assert names == ["P01.monday", "b", "same.csv", "same.csv.gz", "site-a"]
-    with pytest.raises(ValueError, match="got 5"):
+    found = {ref.name: ref.file_names for ref in find_recordings(tmp_path)}
+    assert list(found) == ["P01.monday", "S01", "S01-c", "b", "same.csv", "same.csv.gz", "site-S02"]
+    assert (found["S01"], found["S01-c"]) == ("a.parquet, b.csv", "c.npz")
+    assert "S01-a" in {ref.name for ref in find_recordings(tmp_path, separate=True)}
+    with pytest.raises(ValueError, match="got 7"):
         sight.read(tmp_path, toy_source())
 
 
@@ -174,3 +176,79 @@ def test_a_path_of_a_model_file_is_accepted(tmp_path):
     model = toy_network("resnet").save(tmp_path / "model.safetensors")
     windows = sight.read(str(write_csv(tmp_path / "walk.csv")), Path(model), tz="UTC")
     assert windows.x.shape == (9, 3, 20)
+
+
+# --- several files of one subject -------------------------------------------------------------------------------------
+
+
+def dated(path, start, seconds=10):
+    moments = (start + timedelta(seconds=t / 10) for t in range(10 * seconds))
+    return write_csv(path, rows="".join(f"{moment.isoformat()},0,0,1\n" for moment in moments))
+
+
+MORNING = datetime(2024, 5, 1, 8, tzinfo=timezone(timedelta(hours=2)))
+
+
+def test_files_of_a_subject_are_joined_by_time_with_a_gap_between(tmp_path):
+    later = dated(tmp_path / "a.csv", MORNING + timedelta(hours=1))
+    first = dated(tmp_path / "b.csv", MORNING)
+    windows = sight.read([later, first], toy_source())
+    assert windows.start == MORNING
+    assert windows.time_s.tolist() == [*range(9), *range(3600, 3609)]
+    assert np.flatnonzero(windows.gap_before_s).tolist() == [9]
+    assert windows.gap_before_s[9] == pytest.approx(3590)
+    assert (windows.facts["files"], windows.facts["warnings"]) == (["b.csv", "a.csv"], [])
+    parts = list(read_samples(find_recording([later, first]), toy_source().card, ReadOptions()))
+    assert [part.time_s[0] for part in parts] == [0, 3600]
+
+
+def test_files_of_a_subject_that_overlap_are_refused(tmp_path):
+    files = [dated(tmp_path / "a.csv", MORNING), dated(tmp_path / "b.csv", MORNING + timedelta(seconds=7))]
+    with pytest.raises(ValueError, match=r"b\.csv begins 3\.0 s before a\.csv ends.*--separate"):
+        sight.read(files, toy_source())
+
+
+def test_files_without_dates_are_joined_in_order_with_a_warning(tmp_path):
+    files = [write_csv(tmp_path / "b.csv"), write_csv(tmp_path / "a.csv", rows=ROWS.replace(",1\n", ",3\n"))]
+    windows = sight.read(files, toy_source())
+    assert windows.x[:, 2, 0].tolist() == [1] * 9 + [3] * 9
+    assert any("b.csv, a.csv are joined in this order" in warning for warning in windows.facts["warnings"])
+    assert any(warning.startswith("a.csv: ") for warning in windows.facts["warnings"])  # of one file only
+
+
+def test_a_subject_joins_all_files_and_equal_names_are_refused(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        dated(tmp_path / name / "day.csv", MORNING)
+    targets = [tmp_path / "a" / "day.csv", tmp_path / "b" / "day.csv"]
+    [ref] = find_recordings(targets, subject="S01")
+    assert (ref.name, ref.subject, len(ref.files)) == ("S01", "S01", 2)
+    with pytest.raises(ValueError, match="--subject"):
+        find_recordings(targets)
+    with pytest.raises(ValueError, match="subjects of datasets"):
+        find_recordings("synthetic:W01", subject="S01")
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def labelled(path, labels):
+    rows = "".join(f"{t / 10},0,0,1,{labels[t // 50]}\n" for t in range(50 * len(labels)))
+    return write_csv(path, "time,x,y,z,what", rows)
+
+
+def test_labels_are_compared_without_case_and_mapped_by_names(tmp_path):
+    source = toy_source()
+    file = labelled(tmp_path / "day.csv", ["Activity 1", "Strolling", "rest", "ACTIVITY 0"])
+    names = {"strolling": "ACTIVITY 2", "Rest": ""}
+    windows = sight.read(file, source, label_column="what", names=names)
+    assert windows.label[[0, 5, 10, 15]].tolist() == [1, 2, -1, 0]
+    (tmp_path / "names.toml").write_text('strolling = "activity 2"\nrest = ""\n')
+    again = sight.read(file, source, label_column="what", names=tmp_path / "names.toml")
+    np.testing.assert_array_equal(again.label, windows.label)
+    swapped = sight.read(file, source, label_column="what", names={**names, "activity 1": "activity 0"})
+    assert swapped.label[[0, 15]].tolist() == [0, 0]
+    with pytest.raises(ValueError, match=r"'Strolling' \(50 samples\), 'rest' .*--names"):
+        sight.read(file, source, label_column="what")
+    with pytest.raises(ValueError, match="not a class of the model"):
+        sight.read(file, source, label_column="what", names={"strolling": "flying"})

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import sight
+import sight.train
 from sight.sources.source_stats import compute_stats, fisher_information
 from sight.testing import ToySource, toy_stream
 from sight.train import UNSEEN_STD, _batches, _split, normalisation, train
@@ -114,6 +115,55 @@ def test_best_epoch_is_restored():
     accuracy = (source.encode(windows.x[held_out])[1].argmax(axis=1) == windows.label[held_out]).mean()
     assert accuracy == pytest.approx(history["accuracy"][history["best_epoch"] - 1], abs=1e-6)
     assert len(set(history["macro_f1"])) > 1
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Return a function that lets Ctrl-C arrive at a step of the training."""
+
+    def at(step):
+        count, original = [0], sight.train._step
+
+        def stepped(*args):
+            count[0] += 1
+            if count[0] == step:
+                raise KeyboardInterrupt
+            return original(*args)
+
+        monkeypatch.setattr("sight.train._step", stepped)
+
+    return at
+
+
+def test_interrupted_training_keeps_the_last_complete_epoch(interrupt):
+    windows = toy_stream(n=128)  # two steps an epoch
+    complete = train(windows, CLASSES, **FEW)
+    interrupt(6)
+    stopped = train(windows, CLASSES, encoder="resnet", epochs=9, keep_on_interrupt=True)
+    assert stopped.card.training["stopped_after_epoch"] == 2
+    assert stopped.card.training["epochs"] == 9
+    assert len(stopped.card.training["loss"]) == 2
+    assert np.array_equal(weights(stopped), weights(complete))
+
+
+def test_interrupted_training_keeps_the_best_epoch(interrupt):
+    windows = toy_stream(n=200)
+    setting = {"encoder": "resnet", "lr": 0.3, "validation": 0.3}
+    scores = train(windows, CLASSES, epochs=4, **setting).card.training["macro_f1"]
+    interrupt(3 * 4 + 2)  # 140 windows: three steps an epoch
+    stopped = train(windows, CLASSES, epochs=6, keep_on_interrupt=True, **setting)
+    assert stopped.card.training["stopped_after_epoch"] == 4
+    assert stopped.card.training["macro_f1"] == scores
+    best = stopped.card.training["best_epoch"]
+    assert best == 1 + int(np.argmax(scores))
+    assert best < 4, "the test needs a best epoch before the last one"
+
+
+@pytest.mark.parametrize(("step", "keep"), [(2, True), (6, False)])
+def test_an_interrupt_is_raised_without_a_complete_epoch_and_by_default(interrupt, step, keep):
+    interrupt(step)
+    with pytest.raises(KeyboardInterrupt):
+        train(toy_stream(n=128), CLASSES, encoder="resnet", epochs=9, keep_on_interrupt=keep)
 
 
 def test_split_is_stratified_and_keeps_every_class():

@@ -13,7 +13,16 @@ from pathlib import Path
 
 from benchmarks.scale import plan
 
-from tools import findings_figures, findings_tables, keel_tables, load_figures, reference_blocks
+from tools import (
+    demo_model,
+    doors_tables,
+    findings_figures,
+    findings_tables,
+    keel_tables,
+    load_figures,
+    model_tables,
+    reference_blocks,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -24,6 +33,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **reference_blocks.BLOCKS,
     **findings_tables.BLOCKS,
     **keel_tables.BLOCKS,
+    **doors_tables.BLOCKS,
+    **model_tables.BLOCKS,
+    "demo": demo_model.table,
     "load": lambda: load_figures.table(ROOT / "benchmarks" / "results" / "live"),
     **{f"scale-{name}": functools.partial(plan.page_table, name) for name in plan.TABLES},
 }

@@ -61,8 +61,8 @@ def method_needs() -> str:
         needs = registry.get("methods", name).needs
         flags = ["yes" if flag else "-" for flag in (needs.gradient, needs.batch, needs.raw_windows)]
         link = f"[{name}](#{name}){' *' if needs.completed else ''}"
-        rows.append([link, *flags[:2], needs.source_stats, flags[2], needs.gap])
-    heads = ["method", "gradient", "depends on the batch", "source statistics", "keeps windows", "at a gap"]
+        rows.append([link, *flags[:2], needs.source_stats, needs.features, flags[2], needs.gap])
+    heads = ["method", "gradient", "depends on the batch", "source statistics", "features", "keeps windows", "at a gap"]
     return markdown(heads, rows)
 
 

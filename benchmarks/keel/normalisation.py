@@ -75,7 +75,7 @@ CHUNK, AT_ONCE = 8, 8192
 #: Loss in points that counts as harm.
 MARGIN = 3.0
 COLUMNS = ("setting", "source", "seed", "target", "half", "order", "method", "windows", "accuracy", "macro_f1")
-SUMMARY_COLUMNS = ("setting", "half", "order", "method", "runs", "gain", "harmed_percent", "worst")
+SUMMARY_COLUMNS = ("setting", "order", "method", "runs", "gain", "harmed_percent", "worst")
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def run_task(task: Task, folder: Path, options: argparse.Namespace) -> tuple[str
 
 
 def summary(rows: Iterable[tuple]) -> list[tuple]:
-    """Return gains over source-only per setting, half of the subjects, order and method (`SUMMARY_COLUMNS`).
+    """Return gains over source-only per setting, order and method (`SUMMARY_COLUMNS`).
 
     Recordings are scored by macro-F1, days by accuracy; all days of one share count as one order.
     """
@@ -279,7 +279,7 @@ def summary(rows: Iterable[tuple]) -> list[tuple]:
             order = run[5].split()[0]
             column = COLUMNS[8:].index("macro_f1" if order == "recorded" else "accuracy")
             gain = own[column] - scores[(*run, "source-only")][column]
-            gains.setdefault((run[0], run[4], order, method), []).append(gain)
+            gains.setdefault((run[0], order, method), []).append(gain)
     found = []
     for key, values in gains.items():
         harmed = 100 * np.mean(np.array(values) < -MARGIN)

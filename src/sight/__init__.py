@@ -1,8 +1,8 @@
 """Online test-time adaptation for wearable activity recognition.
 
-Entry points: `adapt` for a recording, `refine` for features and probabilities, `wrap` for a torch model, `load` for a
-saved model, `method` for an adapter by name, `run` for the evaluation loop. Everything is imported when first used, so
-that ``import sight`` is fast.
+Entry points: `adapt` for a recording, `refine` for probabilities of any classifier, `wrap` for an own network, `load`
+for a saved or bundled model, `method` for an adapter by name, `run` for the evaluation loop, `compare` for two methods
+over subjects. Everything is imported when first used, so that ``import sight`` is fast.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from sight._version import __version__
 
 if TYPE_CHECKING:
     from sight.adaptation import Adaptation, adapt
-    from sight.evaluate import refine, run
+    from sight.bench.comparison import compare
+    from sight.evaluate import run
     from sight.reading import read
+    from sight.refining import refine
     from sight.registry import RECOMMENDED, method
-    from sight.sources import load, wrap
+    from sight.sources import load
+    from sight.sources.own_models import export, source_stats, wrap
     from sight.types import Event, Recording, Result, SourceStats, Windows
 
 # onnxruntime reads it when it is imported; otherwise it contacts its maker and writes a device id to the user's cache.
@@ -27,13 +30,16 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 _MODULES = {
     "Adaptation": "sight.adaptation",
     "adapt": "sight.adaptation",
-    "refine": "sight.evaluate",
+    "compare": "sight.bench.comparison",
+    "refine": "sight.refining",
     "run": "sight.evaluate",
     "read": "sight.reading",
     "method": "sight.registry",
     "RECOMMENDED": "sight.registry",
     "load": "sight.sources",
-    "wrap": "sight.sources",
+    "export": "sight.sources.own_models",
+    "source_stats": "sight.sources.own_models",
+    "wrap": "sight.sources.own_models",
     "Event": "sight.types",
     "Recording": "sight.types",
     "Result": "sight.types",
@@ -51,11 +57,14 @@ __all__ = [
     "Windows",
     "__version__",
     "adapt",
+    "compare",
+    "export",
     "load",
     "method",
     "read",
     "refine",
     "run",
+    "source_stats",
     "wrap",
 ]
 

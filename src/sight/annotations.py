@@ -1,52 +1,41 @@
-"""Annotations (diaries): labelled time ranges in a CSV file, converted to one label per window.
-
-Two layouts are read. ``start,end,label`` has one row per activity. ``time,label`` has one row per change: each label is
-valid until the next row, the last one until the end of the recording. Times are seconds since the start of the
-recording, or ISO 8601; times without a zone are local to the recording. An empty label means "unlabelled". Other
-columns are ignored.
-"""
+"""Labels of windows and samples from diaries (see `sight.diary_files`)."""
 
 from __future__ import annotations
 
-import csv
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import pairwise
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from sight.types import UNLABELLED, Array, Windows
-
-LAYOUTS = (("start", "end", "label"), ("time", "label"))
-
-
-class Annotation(NamedTuple):
-    """Labelled time range in seconds since the start of the recording, with its line in the file."""
-
-    start_s: float
-    end_s: float
-    label: str
-    line: int
+from sight.diary_files import Annotation, read_diary
+from sight.types import UNLABELLED, Array, Recording, Windows
 
 
 def label_windows(
-    path: str | Path, windows: Windows, classes: Sequence[str], label_map: Mapping[str, str] | None = None
+    path: str | Path,
+    windows: Windows,
+    classes: Sequence[str],
+    label_map: Mapping[str, str] | None = None,
+    *,
+    subject: str | None = None,
 ) -> Array:
     """Return the class index of each window: the class that covers most of it, -1 if most of it is unlabelled.
 
     Parameters
     ----------
     path
-        CSV file, separated by comma, semicolon or tab.
+        Diary.
     windows
         Windows of the annotated recording.
     classes
         Names of the K classes, compared without case.
     label_map
         Labels of the file to class names; an empty class name marks a label as unlabelled. See `read_label_map`.
+    subject
+        Whose rows to use if the file has a column ``subject``; None uses all rows.
 
     Raises
     ------
@@ -54,44 +43,36 @@ def label_windows(
         If a label is unknown, a row ends before it starts, rows overlap, or no row overlaps the recording.
     """
     path = Path(path)
-    start_s = float(windows.time_s[0]) if len(windows) else 0
-    end_s = float(windows.time_s[-1] + windows.window_s) if len(windows) else 0
-    rows = sorted(_read_annotations(path, windows.start, end_s))
-    if not any(row.start_s < end_s and row.end_s > start_s for row in rows):
-        covered = f"covers {rows[0].start_s:g} s to {rows[-1].end_s:g} s" if rows else "has no rows"
-        raise ValueError(
-            f"{path.name} {covered}, but the recording lasts from {start_s:g} s to {end_s:g} s; "
-            f"check the dates and the time zone."
-        )
-    for row, following in pairwise(rows):
-        if following.start_s < row.end_s:
-            overlap_s = min(row.end_s, following.end_s) - following.start_s
-            raise ValueError(
-                f"{path.name}: lines {row.line} and {following.line} overlap by {overlap_s:g} s; "
-                f"give one activity at a time."
-            )
+    span_s = (float(windows.time_s[0]), float(windows.time_s[-1] + windows.window_s)) if len(windows) else (0.0, 0.0)
+    rows = read_diary(path, windows.start, span_s, subject=subject)
     return _majority(rows, _class_indices(path, rows, classes, label_map or {}), len(classes), windows)
 
 
-def _read_annotations(path: Path, start: datetime | None, end_s: float) -> list[Annotation]:
-    """Read the rows of a file; `start` is the wall clock at 0 s, `end_s` where the last row of ``time,label`` ends."""
-    columns, rows = _read_table(path)
-    layout = next((layout for layout in LAYOUTS if set(layout) <= set(columns)), None)
-    if layout is None:
-        raise ValueError(
-            f"{path.name}: expected columns start,end,label or time,label, got {', '.join(columns) or 'none'}."
-        )
-    starts = [_seconds(path, line, row, layout[0], start) for line, row in rows]
-    if layout == LAYOUTS[0]:
-        ends = [_seconds(path, line, row, "end", start) for line, row in rows]
-    else:
-        ends = [*starts[1:], max(end_s, *starts[-1:], 0.0)]
-    annotations = []
-    for (line, row), first, last in zip(rows, starts, ends, strict=False):
-        if last < first:
-            raise ValueError(f"{path.name}, line {line}: ends {first - last:g} s before it starts; correct the times.")
-        annotations.append(Annotation(first, last, row.get("label", "").strip(), line))
-    return annotations
+def label_samples(
+    path: str | Path,
+    recording: Recording,
+    classes: Sequence[str],
+    label_map: Mapping[str, str] | None = None,
+    *,
+    subject: str | None = None,
+    shared: bool = False,
+) -> Array:
+    """Return the class index of each sample of a recording, -1 if it is unlabelled; parameters as in `label_windows`.
+
+    A diary that is `shared` by several recordings of a subject needs clock times, and may lie outside of this one.
+    """
+    path, time_s = Path(path), recording.time_s
+    if not np.isfinite(time_s).any():
+        raise ValueError(f"{path.name}: expected a recording with times, got none; check its time column.")
+    span_s = (float(np.nanmin(time_s)), float(np.nanmax(time_s)) + 1 / recording.rate_hz)
+    rows = read_diary(path, recording.start, span_s, subject=subject, clock_times_only=shared, may_miss=shared)
+    if not rows:
+        return np.full(len(time_s), UNLABELLED, np.int16)
+    indices = _class_indices(path, rows, classes, label_map or {}).astype(np.int16)
+    starts, ends = (np.array([getattr(row, name) for row in rows]) for name in ("start_s", "end_s"))
+    latest = np.maximum(np.searchsorted(starts, time_s, side="right") - 1, 0)
+    is_inside = (time_s >= starts[latest]) & (time_s < ends[latest])
+    return np.where(is_inside, indices[latest], np.int16(UNLABELLED))
 
 
 def read_label_map(path: str | Path) -> dict[str, str]:
@@ -108,70 +89,89 @@ def read_label_map(path: str | Path) -> dict[str, str]:
     return label_map
 
 
-def _read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
-    """Return the column names and each non-empty row with its line number."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header = file.readline()
-        delimiter = next((mark for mark in ",;\t" if mark in header), ",")
-        file.seek(0)
-        reader = csv.reader(file, delimiter=delimiter)
-        try:
-            columns = [column.strip().lower() for column in next(reader, [])]
-            return columns, [(reader.line_num, dict(zip(columns, row, strict=False))) for row in reader if any(row)]
-        except csv.Error as error:
-            raise ValueError(f"{path.name}: a line cannot be read ({error}); repair or remove it.") from None
+def classes_of_labels(
+    where: object, counts: Mapping[str, int], classes: Sequence[str], label_map: Mapping[str, str], unit: str
+) -> dict[str, int]:
+    """Return the class index of each label, -1 if it is empty or not used; case does not matter.
 
+    Parameters
+    ----------
+    where, unit
+        File or place, and what `counts` counts ("row", "sample"), for the error message.
+    counts
+        How often each label occurs.
+    classes
+        Names of the K classes.
+    label_map
+        Labels to class names; an empty class name marks a label that is not used. Class names need no entry.
 
-def _seconds(path: Path, line: int, row: Mapping[str, str], column: str, start: datetime | None) -> float:
-    text = row.get(column, "").strip()
-    try:
-        seconds = float(text)
-    except ValueError:
-        return _clock_seconds(f"{path.name}, line {line}", column, text, start)
-    if not np.isfinite(seconds):
-        raise ValueError(f"{path.name}, line {line}: expected a finite {column}, got {text}.")
-    return seconds
+    Raises
+    ------
+    ValueError
+        If labels are unknown, or mapped to a class that does not exist.
 
-
-def _clock_seconds(where: str, column: str, text: str, start: datetime | None) -> float:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+    Examples
+    --------
+    >>> label_map = {"stroll": "walk", "tv": ""}
+    >>> classes_of_labels("diary.csv", {"STROLL": 2, "rest": 1, "TV": 1}, ["Walk", "Rest"], label_map, "row")
+    {'STROLL': 0, 'rest': 1, 'TV': -1}
+    """
+    index = _class_index(classes, label_map)
+    unknown = {label: n for label, n in counts.items() if label.casefold() not in index}
+    if unknown:
+        listed = ", ".join(f"{label!r} ({n} {unit}{'' if n == 1 else 's'})" for label, n in unknown.items())
+        known = dict.fromkeys([*label_map, *classes])
         raise ValueError(
-            f"{where}: expected {column} in seconds or as 2025-01-31T08:30:00, got {text!r}; correct the cell."
-        ) from None
-    if start is None:
-        raise ValueError(
-            f"{where}: {text} is a clock time, but the recording has no date; give seconds since its start."
+            f"{where}: {listed} {'is not a known label' if len(unknown) == 1 else 'are not known labels'}; known are "
+            f'{", ".join(known)}. Correct them, or map them with names (--names FILE with "{next(iter(unknown))}" = '
+            f'"CLASS"; in MAP.toml under [labels]), with an empty class for those that are not used.'
         )
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=start.tzinfo)
-    if start.tzinfo is None and moment.tzinfo is not None:
-        raise ValueError(f"{where}: {text} has a time zone, but the recording has none; leave the zone out.")
-    # Python subtracts two times of one zone as wall clocks: an hour wrong across a change to or from summer time.
-    if start.tzinfo is not None:
-        moment, start = moment.astimezone(UTC), start.astimezone(UTC)
-    return (moment - start).total_seconds()
+    return {label: index[label.casefold()] for label in counts}
 
 
-def _class_indices(
-    path: Path, rows: Sequence[Annotation], classes: Sequence[str], label_map: Mapping[str, str]
-) -> Array:
+def _class_index(classes: Sequence[str], label_map: Mapping[str, str]) -> dict[str, int]:
+    """Return the class index of each class name and label in lower case, -1 for labels that are not used."""
     index = {name.casefold(): k for k, name in enumerate(classes)}
+    mapped: dict[str, int] = {"": UNLABELLED}
     for label, name in label_map.items():
         if name and name.casefold() not in index:
             raise ValueError(
                 f"{label!r} is mapped to {name!r}, which is not a class; the classes are {', '.join(classes)}."
             )
-    index |= {label.casefold(): index[name.casefold()] if name else UNLABELLED for label, name in label_map.items()}
-    index.setdefault("", UNLABELLED)
-    for row in rows:
-        if row.label.casefold() not in index:
-            raise ValueError(
-                f"{path.name}, line {row.line}: {row.label!r} is not a class; the classes are {', '.join(classes)}. "
-                f"Map other labels to these in a TOML file."
-            )
-    return np.array([index[row.label.casefold()] for row in rows], dtype=np.int64)
+        own = index[name.casefold()] if name else UNLABELLED
+        if mapped.setdefault(label.casefold(), own) != own:
+            raise ValueError(f"Labels that differ only in case have two classes: {label!r} is also {name!r}; keep one.")
+    return index | mapped
+
+
+def with_classes_of_model(
+    windows: Windows, own: Sequence[str], classes: Sequence[str], names: Mapping[str, str] | None = None
+) -> Windows:
+    """Return windows whose labels, indices of the dataset's `own` classes, are indices of the model's `classes`.
+
+    Classes are compared by name, without case; `names` gives the model's class of a class of the dataset. Labels that
+    are no class of the model become unlabelled, with a warning.
+    """
+    if tuple(own) == tuple(classes) and not names:
+        return windows
+    index = _class_index(classes, names or {})
+    to_model = np.array([*(index.get(name.casefold(), UNLABELLED) for name in own), UNLABELLED])
+    used = set(np.unique(windows.label).tolist()) - {UNLABELLED}
+    unknown = [name for k, name in enumerate(own) if k in used and name.casefold() not in index]
+    warnings = list(windows.facts.get("warnings", ()))
+    if unknown:
+        warnings.append(
+            f"Labels {', '.join(unknown)} are no classes of the model ({', '.join(classes)}); they count as unlabelled."
+            f" Map them with names (--names)."
+        )
+    return replace(windows, label=to_model[windows.label], facts={**windows.facts, "warnings": warnings})
+
+
+def _class_indices(
+    path: Path, rows: Sequence[Annotation], classes: Sequence[str], label_map: Mapping[str, str]
+) -> Array:
+    index = classes_of_labels(path.name, Counter(row.label for row in rows), classes, label_map, "row")
+    return np.array([index[row.label] for row in rows], dtype=np.int64)
 
 
 def _majority(rows: Sequence[Annotation], indices: Array, n_classes: int, windows: Windows) -> Array:

@@ -88,6 +88,25 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
         sync(path.parent)
 
 
+def require_space(path: str | Path, n_bytes: int) -> None:
+    """Raise OSError unless a file of this size can be written at `path`; an existing file stays as it is.
+
+    The bytes are written to a temporary file, because quotas and read-only file systems do not show otherwise.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"Expected a file to write, but {path} is a folder; name a file in it.")
+    try:
+        make_folder(path.parent)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp") as draft:
+            draft.write(bytes(n_bytes))
+            draft.flush()
+    except OSError as error:
+        raise OSError(
+            f"{path} cannot be written ({error.strerror}); free {n_bytes >> 20} MiB or name another place."
+        ) from None
+
+
 def write_atomic(path: str | Path, data: bytes) -> Path:
     """Write bytes to a file and return its path."""
     with staged_file(path) as draft:

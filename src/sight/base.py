@@ -74,6 +74,9 @@ class Needs:
         `Adapter.chunk`.
     source_stats
         Use of `SourceStats`: "no", "optional" or "required".
+    features
+        Use of the features: "required", "optional" (only together with source statistics) or "no". Methods that do not
+        require them work on probabilities alone (`sight.refine`).
     raw_windows
         Stores windows of the wearer.
     gap
@@ -85,6 +88,7 @@ class Needs:
     gradient: bool = False
     batch: bool = False
     source_stats: str = "no"
+    features: str = "required"
     raw_windows: bool = False
     gap: str = "ignored"
     completed: bool = False

@@ -4,67 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from sight._version import __version__
 from sight.base import Adapter, OutputAdapter
-from sight.registry import method as make_method
 from sight.smoothing import require_smoothable, smoothed
-from sight.sources.features import FeatureSource
-from sight.types import UNLABELLED, Array, Result, SourceStats, Windows
+from sight.types import Array, Result, Windows
 
 #: Windows that are encoded at once if the method has no chunk of its own.
 ENCODE_AT_ONCE = 1024
-
-
-def refine(
-    z: Array,
-    p: Array,
-    weight: Array,
-    *,
-    method: str,
-    gap_before_s: Array | None = None,
-    stats: SourceStats | None = None,
-    **fields: Any,
-) -> Array:
-    """Refine a stream of features and probabilities, for callers that have no source model.
-
-    Parameters
-    ----------
-    z, p
-        Features (N, D) and probabilities (N, K) of one wearer in time order.
-    weight
-        Weights (K, D) of the linear head that computes probabilities from features; the result has its float type.
-    method
-        Name of the method, such as "keel" or "sight".
-    gap_before_s
-        Seconds missing before each window, (N,).
-    stats
-        Statistics of the training data, for methods that use them.
-    fields
-        Hyper-parameters of the method.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> q = refine(rng.normal(size=(5, 8)), np.full((5, 3), 1 / 3), rng.normal(size=(3, 8)), method="sight", tau=0.1)
-    >>> q.shape
-    (5, 3)
-    """
-    adapter = make_method(method, **fields)
-    if not isinstance(adapter, OutputAdapter):
-        raise TypeError(
-            f"Expected a method on features, got {method}, which needs the network; use sight.wrap and step."
-        )
-    adapter.bind(FeatureSource(weight, stats=stats))
-    z, p = np.asarray(z), np.asarray(p)
-    adapter.check_input(z, p)
-    n, gaps = len(p), np.zeros(len(p)) if gap_before_s is None else np.asarray(gap_before_s)
-    label, time_s = np.full(n, UNLABELLED), np.arange(n, dtype=float)
-    windows = Windows(x=z[:, :, None], time_s=time_s, label=label, gap_before_s=gaps, window_s=1.0, stride_s=1.0)
-    return run(adapter, windows, encoded=(z, p)).q
 
 
 def run(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from sight import metrics, registry
 from sight.card import ModelCard, filled
 from sight.encoders._base import Encoder
+from sight.signal.domain import describe
 from sight.sources.source_stats import compute_stats, fisher_information
 from sight.sources.torch import TorchSource
 from sight.types import UNLABELLED, Array, Windows
@@ -47,6 +48,7 @@ def train(
     stride_s: float | None = None,
     dataset: str = "",
     on_epoch: OnEpoch | None = None,
+    keep_on_interrupt: bool = False,
 ) -> TorchSource:
     """Train a network on labelled windows and return it as a source model; unlabelled windows are ignored.
 
@@ -73,6 +75,10 @@ def train(
         Entries of the model card. `rate_hz` is required for arrays; `Windows` contain it.
     on_epoch
         Called after each epoch with its number, from 1, and its loss and scores.
+    keep_on_interrupt
+        Whether Ctrl-C ends the training and keeps the best epoch so far, without validation the last complete one.
+        `card.training` then contains `stopped_after_epoch`. Before the end of the first epoch, and by default,
+        KeyboardInterrupt is raised.
 
     Notes
     -----
@@ -99,7 +105,7 @@ def train(
         network: Encoder = registry.get("encoders", encoder)(**args)
         network.normalise(mean, std, fill)
         network.to(device)
-        history = _fit(network, data, train_rows, validation_rows, epochs, lr, batch, on_epoch)
+        history = _fit(network, data, train_rows, validation_rows, epochs, lr, batch, on_epoch, keep_on_interrupt)
     params = {"epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "validation": validation, "device": device}
     card = ModelCard(
         encoder=encoder.lower(),
@@ -114,6 +120,7 @@ def train(
         std=tuple(std.tolist()),
         fill=None if fill is None else tuple(fill.tolist()),
         dataset=dataset,
+        domain=_domain(windows, units, n_channels, data.rate_hz),
         training={**params, "windows": len(train_rows), "torch": str(torch.__version__), **history},
     )
     source = TorchSource(network, classes=card.classes, card=card)
@@ -186,6 +193,15 @@ def _collect(windows: TrainingData, n_classes: int, rate_hz: float | None) -> _D
     return _Data(x, y, rate_hz, stride_s)
 
 
+def _domain(windows: TrainingData, units: Sequence[str] | str, n_channels: int, rate_hz: float) -> dict[str, Any]:
+    """Return what the windows of each subject look like, for the model card."""
+    if isinstance(windows, tuple):
+        subjects = [windows[0]]
+    else:
+        subjects = [part.x for part in ([windows] if isinstance(windows, Windows) else cast(list[Windows], windows))]
+    return describe(subjects, (units,) * n_channels if isinstance(units, str) else units, rate_hz)
+
+
 def _split(y: Array, share: float, seed: int) -> tuple[Array, Array]:
     """Return training and validation rows; a share of each class is held out, but never all of its windows."""
     if not 0 <= share < 1:
@@ -208,6 +224,7 @@ def _fit(
     lr: float,
     batch: int,
     on_epoch: OnEpoch | None,
+    keep_on_interrupt: bool,
 ) -> dict[str, Any]:
     """Train a network in place; return loss and scores of each epoch, and the best epoch if there is validation."""
     device = network.mean.device
@@ -216,25 +233,33 @@ def _fit(
     )
     optimiser = torch.optim.Adam(network.parameters(), lr=lr)
     epoch_scores: list[dict[str, float]] = []
-    best, best_epoch, best_state = -1.0, 0, network.state_dict()
-    for epoch in range(1, epochs + 1):
-        network.train()
-        losses = [_step(network, optimiser, x[rows], y[rows]) for rows in _batches(fit_index, batch)]
-        scores = {"loss": float(torch.stack(losses).mean())}
-        if len(validation_index):
-            scores |= _score(network.eval(), x, y, validation_index)
-            if scores["macro_f1"] > best:
-                best, best_epoch, best_state = scores["macro_f1"], epoch, copy.deepcopy(network.state_dict())
-        epoch_scores.append(scores)
-        if on_epoch:
-            on_epoch(epoch, scores)
+    best, best_epoch, kept = -1.0, 0, network.state_dict()
+    history: dict[str, Any] = {}
+    try:
+        for epoch in range(1, epochs + 1):
+            network.train()
+            losses = [_step(network, optimiser, x[rows], y[rows]) for rows in _batches(fit_index, batch)]
+            scores = {"loss": float(torch.stack(losses).mean())}
+            if len(validation_index):
+                scores |= _score(network.eval(), x, y, validation_index)
+                if scores["macro_f1"] > best:
+                    best, best_epoch, kept = scores["macro_f1"], epoch, copy.deepcopy(network.state_dict())
+            elif keep_on_interrupt:
+                kept = copy.deepcopy(network.state_dict())
+            epoch_scores.append(scores)
+            if on_epoch:
+                on_epoch(epoch, scores)
+    except KeyboardInterrupt:
+        if not keep_on_interrupt or not epoch_scores:
+            raise
+        history["stopped_after_epoch"] = len(epoch_scores)
     network.eval()
-    names = epoch_scores[0] if epoch_scores else ()
-    history: dict[str, Any] = {name: [round(scores[name], 6) for scores in epoch_scores] for name in names}
     if best_epoch:
-        network.load_state_dict(best_state)
         history["best_epoch"] = best_epoch
-    return history
+    if history:
+        network.load_state_dict(kept)
+    names = epoch_scores[0] if epoch_scores else ()
+    return {name: [round(scores[name], 6) for scores in epoch_scores] for name in names} | history
 
 
 def _step(network: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:

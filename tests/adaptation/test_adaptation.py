@@ -77,11 +77,21 @@ def test_options_reach_the_reader_and_the_rules(tmp_path):
     assert sight.adapt(samples(2), NETWORK, adapter, progress=False).result.params["align"] == 0.2
 
 
+def test_files_of_one_wearer_are_joined(tmp_path):
+    frame = samples(10)
+    files = [tmp_path / f"{part}.parquet" for part in ("a", "b")]
+    for file, rows in zip(files, (frame.iloc[:3000], frame.iloc[4200:]), strict=True):
+        rows.to_parquet(file)
+    found = sight.adapt(files, NETWORK, subject="P01", progress=False)
+    assert found.nonwear["kind"].tolist() == ["gap"]
+    assert found.nonwear["duration_h"].iloc[0] == pytest.approx(120 / 3600, abs=2e-3)
+
+
 def test_wrong_input_raises():
     with pytest.raises(ValueError, match="The DataFrame"):
         sight.adapt(samples().drop(columns="time"), NETWORK)
-    with pytest.raises(TypeError, match="DataFrame, got list"):
-        sight.adapt([1, 2, 3], NETWORK)
+    with pytest.raises(TypeError, match="DataFrame, got int"):
+        sight.adapt(3, NETWORK)
     with pytest.raises(ValueError, match="activity"):
         sight.adapt(samples(), NETWORK, min_bout=["walking=2min"])
 

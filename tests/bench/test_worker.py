@@ -20,7 +20,7 @@ def data(tmp_path, monkeypatch):
     windows = toy_stream(n=40)
     recipe = Recipe(classes=tuple("abcde"), encoder="cnn", epochs=1, batch=8, seed=0, device="cpu")
     trial = Trial(sources=("A",), target="B", seed=0, encoder="cnn", order="chronological")
-    plan = {"experiment": SimpleNamespace(kind="compare"), "setting": SimpleNamespace(use_gaps=False)}
+    plan = {"experiment": SimpleNamespace(kind="compare"), "setting": SimpleNamespace(use_gaps=False, model="")}
     job = worker.Job(**plan, out=tmp_path)
     return worker.TrialData(dataset=None, sources=[windows], target=windows, recipe=recipe, trial=trial, job=job)
 
@@ -65,7 +65,7 @@ def test_a_row_records_the_needs_under_its_streaming_rule(data, method, rule, ba
 def with_target(data, n: int, *, use_gaps: bool = False):
     windows = toy_stream(n=n)
     windows.gap_before_s[5] = 30
-    job = replace(data.job, setting=SimpleNamespace(use_gaps=use_gaps))
+    job = replace(data.job, setting=SimpleNamespace(use_gaps=use_gaps, model=""))
     return replace(data, target=windows, job=job)
 
 

@@ -80,6 +80,6 @@ def test_the_summary_holds_gains_of_macro_f1_on_recordings_and_of_accuracy_on_da
         for method, accuracy, macro_f1 in (("source-only", 50, 40), ("keel", 46 if target == "b" else 60, 50))
     ]
     assert normalisation.summary(rows) == [
-        ("toy_S", "development", "recorded", "keel", 2, 10.0, 0.0, 10.0),
-        ("toy_S", "development", "day-60", "keel", 2, 3.0, 50.0, -4.0),
+        ("toy_S", "recorded", "keel", 2, 10.0, 0.0, 10.0),
+        ("toy_S", "day-60", "keel", 2, 3.0, 50.0, -4.0),
     ]

@@ -68,7 +68,7 @@ def test_a_client_that_does_not_read_delays_the_stop_by_seconds_only(model, tmp_
                 raw.sendall(frame)
         start = time.monotonic()
         child.process.terminate()
-        assert child.process.wait(60) == 0
+        assert child.wait(60) == 0
         assert time.monotonic() - start < 20
 
 
@@ -96,7 +96,7 @@ def test_a_stopped_service_acknowledges_what_it_accepted_and_continues_later(mod
 
     acks, code = asyncio.run(stop_while_sending())
     assert code == 1012
-    assert child.process.wait(30) == 0
+    assert child.wait() == 0
     assert [ack["seq"] for ack in acks] == list(range(1, len(acks) + 1))
     assert 20 <= len(acks) < len(parts)
     assert [line["event"] for line in child.lines()][-2:] == ["draining", "closed"]
@@ -140,10 +140,10 @@ def test_unsafe_and_impossible_options_are_refused(tmp_path):
 
 
 @pytest.mark.long
-def test_the_demo_starts_with_half_a_minute_of_processor_time(tmp_path):
+def test_the_demo_starts_with_little_processor_time_and_continues(tmp_path):
     import psutil
 
-    for most_s in (60, 20):  # the second time the model exists
+    for most_s in (60, 20):  # the first time steps may have to be compiled
         child = ChildService(tmp_path, "--demo")
         client = child.ready()
         used = psutil.Process(child.process.pid).cpu_times()

@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
     """Sixteen readable recordings and two unreadable ones, enough to be killed in the middle."""
     folder = write_folder(tmp_path_factory.mktemp("folder") / "recordings")
     for number in range(11):
-        write_recording(folder / "more" / f"Q{number:02d}.parquet", f"W{1 + number % 12:02d}")
+        write_recording(folder / f"Q{number:02d}.parquet", f"W{1 + number % 12:02d}")
     return folder
 
 

@@ -15,6 +15,7 @@ import pytest
 from sight.cohort.memory_budget import PROCESS_BYTES, available_bytes, estimate_bytes, parse_bytes
 from sight.cohort.results_folder import ResultsFolder
 from sight.cohort.run import time_left
+from sight.cohort.summary_tables import TABLES
 from sight.cohort.window_table import read_result
 from sight.reading import read
 from tests.helpers.cohorts import (
@@ -76,6 +77,16 @@ def test_predictions_are_those_of_adapt(cohort, folder, tmp_path):
     assert {"raw_class", "class", "wear", "surprise", "p_walking", "q_walking"} <= set(shared)
     pd.testing.assert_frame_equal(alone[shared], together[shared])
     assert (alone["time"].dt.tz_localize(None) == together["time"]).all()
+
+
+def test_files_in_a_folder_of_their_own_are_joined_as_one_subject(cohort, folder, model):
+    facts = json.loads((cohort / "facts" / "site-P4.json").read_text())
+    assert facts["file"] == "a-later.csv, b-first.csv"
+    assert facts["stream"]["facts"]["files"] == ["b-first.csv", "a-later.csv"]
+    windows = pd.read_parquet(cohort / "windows" / "site-P4.parquet")
+    joined = read([folder / "site" / "P4" / name for name in ("b-first.csv", "a-later.csv")], cohort / "model.onnx")
+    assert windows["time_s"].tolist() == joined.time_s.tolist()
+    assert windows["gap_before_s"].max() >= 60  # the 3,000 samples at 50 Hz that were left out
 
 
 def test_only_the_log_depends_on_place_or_time(cohort, folder):
@@ -147,12 +158,67 @@ def test_recordings_and_time_use(cohort, windows):
     assert use["share_median"].to_numpy() == pytest.approx(share.median().to_numpy(), abs=1e-3)
 
 
-@pytest.mark.parametrize("table", ["days", "recordings", "time_use", "transitions"])
+@pytest.mark.parametrize("table", TABLES)
 def test_csv_and_parquet_agree(cohort, table):
     text, binary = pd.read_csv(cohort / f"summary/{table}.csv"), pd.read_parquet(cohort / f"summary/{table}.parquet")
     assert text.columns.tolist() == binary.columns.tolist()
     for column in text.select_dtypes("number"):
-        assert text[column].to_numpy() == pytest.approx(binary[column].to_numpy())
+        assert text[column].to_numpy(float) == pytest.approx(binary[column].to_numpy(float), nan_ok=True)
+
+
+def test_tables_are_those_of_adapt(cohort, folder, tmp_path):
+    options = ("--valid-day", "0.02h", "--min-bout", "12s", "--min-bout", "walking=20s")
+    run_sight("adapt", folder / "P1.csv", "-m", cohort / "model.onnx", "-o", tmp_path / "P1", *options)
+    shutil.copytree(cohort, tmp_path / "out")
+    inodes = finished(tmp_path / "out")
+    run_cohort(folder, cohort / "model.onnx", tmp_path / "out", *options, code=1)
+    assert finished(tmp_path / "out").keys() == inodes.keys()
+    for name in ("daily", "bouts", "nonwear", "summary"):
+        alone = pd.read_csv(tmp_path / "P1" / f"{name}.csv")
+        together = pd.read_csv(tmp_path / "out" / "summary" / f"{name}.csv")
+        own = together[together["recording"] == "P1"].drop(columns="recording").reset_index(drop=True)
+        assert len(alone) > 0 or name == "nonwear"
+        pd.testing.assert_frame_equal(alone, own[alone.columns], check_dtype=False)
+        assert set(own.columns) - set(alone.columns) <= {"enmo_mg", "mad_mg"}
+    assert pd.read_csv(tmp_path / "P1" / "daily.csv")["valid"].any()
+
+
+def test_other_rules_run_no_recording_again(copied, model):
+    folder, out = copied
+    before = finished(out)
+    run_cohort(folder, model, out, "--valid-day", "0.01h", code=1)
+    assert finished(out) == before
+    daily = pd.read_csv(out / "summary" / "daily.csv")
+    assert (daily["valid"] == (daily["wear_h"] >= 0.01)).all()
+    assert pd.read_csv(out / "summary" / "summary.csv")["valid_days"].sum() == daily["valid"].sum() > 0
+
+
+# --- participants -----------------------------------------------------------------------------------------
+
+
+def test_participants_are_joined_and_unmatched_ones_are_printed(copied, model, tmp_path):
+    folder, out = copied
+    people = "code;age;model;sex\nP1;61;A;f\nP2;58;B;m\nP9;40;A;f\nsite-P3;;B;m\nP5;33;A;f\n"
+    (tmp_path / "people.csv").write_text(people)
+    printed = run_cohort(folder, model, out, "--participants", tmp_path / "people.csv", code=1)
+    assert "'code'" in printed
+    assert "1 recordings without a participant: site-P4" in printed
+    assert "1 participants without a recording: P9" in printed
+    summary = pd.read_csv(out / "summary" / "summary.csv").set_index("recording")
+    assert summary["age"].dropna().to_dict() == {"P1": 61, "P2": 58, "P5": 33}
+    assert summary.loc["P2", ["participant_model", "sex"]].tolist() == ["B", "m"]
+    assert pd.read_csv(out / "summary" / "daily.csv").groupby("recording")["sex"].first()["P1"] == "f"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("code,age\nX1,61\n", "No column"), ("code,age\nP1,61\nP1,62\n", "twice"), ("", "not a table")],
+)
+def test_wrong_participants_are_refused_before_anything_runs(folder, model, tmp_path, text, message):
+    (tmp_path / "people.csv").write_text(text)
+    printed = run_cohort(folder, model, tmp_path / "out", "--participants", tmp_path / "people.csv", code=2)
+    assert message in " ".join(printed.split())
+    assert not (tmp_path / "out").exists()
 
 
 # --- resumed runs ------------------------------------------------------------------------------------------
@@ -221,7 +287,7 @@ def test_a_folder_without_readable_recordings(model, tmp_path):
     (tmp_path / "in" / "P1.csv").write_text("time,a,b,c\n0,1,2,3\n1,1,2,3\n")
     printed = run_cohort(tmp_path / "in", model, tmp_path / "out", code=1)
     assert "No recording could be read; see" in printed
-    assert "--columns time=time,x=" in printed
+    assert "--columns x=" in printed
 
 
 def test_a_file_that_became_unreadable_loses_its_results(copied, model):
@@ -242,7 +308,7 @@ def test_results_inside_the_folder_are_not_recordings(cohort, tmp_path):
 def test_a_second_recording_of_the_same_name_is_a_failure(cohort, tmp_path):
     write_recording(tmp_path / "in" / "a" / "b.csv", "W03")
     write_recording(tmp_path / "in" / "a-b.csv", "W04")
-    printed = run_cohort(tmp_path / "in", cohort / "model.onnx", tmp_path / "out", code=1)
+    printed = run_cohort(tmp_path / "in", cohort / "model.onnx", tmp_path / "out", "--separate", code=1)
     assert "same name" in printed
     assert "1 recording in" in printed
     assert "1 recording could not be read" in printed
@@ -313,13 +379,13 @@ def test_queries_in_sql(copied, windows):
 
 
 def test_memory_is_estimated_from_the_file(folder, tmp_path):
-    assert estimate_bytes(folder / "torn.npz") == PROCESS_BYTES
-    assert estimate_bytes(tmp_path / "gone.csv") == PROCESS_BYTES
-    assert estimate_bytes(folder / "P2.parquet", overlap=3) > estimate_bytes(folder / "P2.parquet") > PROCESS_BYTES
+    assert estimate_bytes([folder / "torn.npz"]) == PROCESS_BYTES
+    assert estimate_bytes([tmp_path / "gone.csv"]) == PROCESS_BYTES
+    assert estimate_bytes([folder / "P2.parquet"], overlap=3) > estimate_bytes([folder / "P2.parquet"]) > PROCESS_BYTES
     week = tmp_path / "week.cwa"
     week.touch()
     os.truncate(week, 244_000_000)
-    assert 2.3e9 < estimate_bytes(week) < 5e9  # measured for such a week, and not much more
+    assert 2.3e9 < estimate_bytes([week]) < 5e9  # measured for such a week, and not much more
     assert 0 < available_bytes() < 1 << 45
 
 

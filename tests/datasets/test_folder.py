@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from sight.datasets.folder import Folder
-from sight.reading import open_dataset
+from sight.datasets.folder import READING, Folder
+from sight.reading import ReadOptions, open_dataset
 
 MAP = """
 unit = "m/s^2"
@@ -78,7 +79,7 @@ def test_the_cache_depends_on_the_map(own):
         (lambda text: text.replace("window_s", "windows_s"), "Did you mean 'window_s'"),
         (lambda text: text.split("[labels]")[0], "at least two classes"),
         (lambda text: text.replace('"walk"', "walk"), "is not TOML"),
-        (lambda text: text.replace('3 = "walk"\n', ""), "label '3'"),
+        (lambda text: text.replace('3 = "walk"\n', ""), r"'3' \(100 samples\)"),
         (lambda text: text.replace('"ay"', '"ayy"'), "ayy"),
         (lambda text: text.replace('"what"', '"whit"'), r"whit.*label = \"NAME\" under \[columns\]"),
     ],
@@ -125,3 +126,97 @@ def test_units_of_rotation_and_time_are_set_in_the_map(tmp_path):
     dataset = Folder(root=tmp_path / "own", labels=tmp_path / "MAP.toml")
     assert dataset.units == ("g",) * 3 + ("rad/s",) * 3
     assert dataset.rate_hz == 50
+
+
+def test_the_map_takes_every_reading_option_and_options_override_it(own):
+    root, labels = own
+    names = {field.name for field in fields(ReadOptions)} - {"columns", "names", "dataset_options"}
+    assert set(READING) == names  # the table [columns] and the table [labels] are the other two
+    labels.write_text('rate = 50\nmax_gap = 20\ncalibrate = true\nlabel_column = "none"\n' + MAP)
+    reading = {"label_column": "what", "unit": "m/s2", "names": {"1": "Walk", "2": "sit", "3": "walk", "9": ""}}
+    dataset = Folder(root, labels=labels, reading=reading)
+    assert (dataset.classes, dataset.max_gap_s, dataset.rate_hz) == (("Walk", "sit"), 20, 50)
+    assert next(dataset.recordings("anna")).labels[[0, 100, 200, 300]].tolist() == [0, 1, 0, -1]
+
+
+def test_keys_of_version_0_1_are_read(own):
+    root, labels = own
+    labels.write_text("rate_hz = 50\nmax_gap_s = 2\n" + MAP)
+    assert (Folder(root, labels=labels).rate_hz, Folder(root, labels=labels).max_gap_s) == (50, 2)
+
+
+@pytest.fixture
+def diaries(own):
+    """The folder of `own` without labels, with diaries in local time and one for each subject."""
+    root, labels = own
+    for path in root.rglob("*.csv*"):
+        pd.read_csv(path).drop(columns="what").to_csv(path, index=False)
+    (root / "diaries").mkdir()
+    (root / "diaries" / "anna.csv").write_text(
+        "start,end,label\n2024-07-01 10:00:00,2024-07-01 10:00:02,Walk\n2024-07-01 10:00:04,2024-07-01 10:00:08,REST\n"
+    )
+    (root / "diaries" / "bert.csv").write_text("time,label\n2024-07-01 12:00:00,rest\n2024-07-01 12:00:12,walk\n")
+    text = 'diary = "diaries/{subject}.csv"\n' + MAP.split("[labels]", maxsplit=1)[0].replace('label = "what"\n', "")
+    labels.write_text(text)
+    return root, labels
+
+
+def test_labels_come_from_diaries(diaries):
+    dataset = Folder(diaries[0], labels=diaries[1])
+    assert dataset.subjects() == ("anna", "bert")  # diaries are no recordings
+    assert [name.casefold() for name in dataset.classes] == ["rest", "walk"]
+    (recording,) = dataset.recordings("anna")
+    assert recording.labels[[0, 99, 100, 199, 200, 399]].tolist() == [1, 1, -1, -1, 0, 0]
+    assert dataset.windows("bert").label.tolist() == [0, 0, 0, 1, 1, 1]
+    diaries[1].write_text(diaries[1].read_text() + '[labels]\nwalk = "move"\nrest = ""\nother = "still"\n')
+    assert Folder(diaries[0], labels=diaries[1]).windows("bert").label.tolist() == [-1] * 3 + [0] * 3
+
+
+def test_the_cache_depends_on_the_diary_of_the_subject(diaries):
+    dataset = Folder(diaries[0], labels=diaries[1])
+    dataset.windows("bert")
+    (diaries[0] / "diaries" / "bert.csv").write_text("time,label\n2024-07-01 12:00:00,walk\n")
+    assert Folder(diaries[0], labels=diaries[1]).windows("bert").label.tolist() == [1] * 6
+
+
+def test_one_diary_of_all_subjects(diaries):
+    root, labels = diaries
+    labels.write_text(labels.read_text().replace("diaries/{subject}", "diary"))
+    rows = "2024-07-01 10:00:00,2024-07-01 10:00:04,walk\nbert,2024-07-01 12:00:00,2024-07-01 13:00:00,rest\n"
+    (root / "diary.csv").write_text("subject,start,end,label\nAnna," + rows + "dora,2024-07-01,2024-07-02,swim\n")
+    for path in (root / "diaries").iterdir():
+        path.unlink()
+    dataset = Folder(root, labels=labels)
+    assert (dataset.subjects(), dataset.classes) == (("anna", "bert"), ("rest", "walk"))
+    assert set(dataset.windows("bert").label) == {0}
+    (root / "diary.csv").write_text("start,end,label\n2024-07-01 10:00:00,2024-07-01 10:00:04,walk\n")
+    with pytest.raises(ValueError, match="add a column subject"):
+        Folder(root, labels=labels)
+
+
+def test_bad_diaries_are_reported_before_any_recording_is_read(diaries, monkeypatch):
+    root, labels = diaries
+    monkeypatch.setattr("sight.datasets.folder.read", lambda *_, **__: pytest.fail("a recording was read"))
+    labels.write_text(labels.read_text() + '[labels]\nwalk = "walk"\nlie = "still"\n')
+    with pytest.raises(ValueError, match=r"'rest' \(1 row\), 'REST' \(1 row\)|'REST' \(1 row\), 'rest' \(1 row\)"):
+        Folder(root, labels=labels)
+    (root / "diaries" / "bert.csv").unlink()
+    with pytest.raises(ValueError, match=r"There is no diary diaries/bert\.csv"):
+        Folder(root, labels=labels)
+    labels.write_text(MAP.replace("[columns]", 'diary = "diaries/{subject}.csv"\n[columns]'))
+    with pytest.raises(ValueError, match="from a diary or from a column"):
+        Folder(root, labels=labels)
+
+
+@pytest.mark.real
+def test_a_device_file_with_a_diary(real, tmp_path):
+    (tmp_path / "anna.gt3x").write_bytes(real("device/ggir.gt3x").read_bytes())
+    (tmp_path / "MAP.toml").write_text('[labels]\nsitting = "sitting"\nwalking = "walking"\n')
+    with pytest.raises(ValueError, match="a device file contains no labels"):
+        Folder(tmp_path)
+    (tmp_path / "MAP.toml").write_text('diary = "{recording}.csv"\n')
+    (tmp_path / "anna.csv").write_text("time,label\n2020-08-26 10:10:00,sitting\n2020-08-26 10:15:00,walking\n")
+    dataset = Folder(tmp_path)
+    (recording,) = dataset.recordings("anna")
+    assert (dataset.rate_hz, dataset.channels) == (30, ("x", "y", "z"))
+    assert recording.labels[[0, 60 * 30, 6 * 60 * 30 + 1]].tolist() == [-1, 0, 1]

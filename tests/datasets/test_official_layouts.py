@@ -14,7 +14,7 @@ from sight.datasets.harth import HARTH, HAR70plus
 from sight.datasets.hugadb import HuGaDB
 from sight.datasets.ucihar import UCIHAR
 from sight.datasets.uschad import USCHAD
-from sight.datasets.wisdm2019 import WISDM2019
+from sight.datasets.wisdm2019 import COARSE, WISDM2019
 from tests.helpers.layouts import RNG, harth_table, overlapping, ucihar, zipped
 
 
@@ -42,6 +42,10 @@ def test_hapt_labels_and_transitions(tmp_path):
     (raw / "gyro_exp01_user01.txt").unlink()
     with pytest.raises(ValueError, match=r"gyro_exp01_user01.txt is missing"):
         next(HAPT(tmp_path).recordings("1"))
+    (raw / "labels.txt").write_text("1 1 5 11 300\n")
+    (recording,) = HAPT(tmp_path, gyro=False).recordings("1")
+    np.testing.assert_allclose(recording.values, signal[:, :3], rtol=1e-6)
+    assert recording.channels == ("acc_x", "acc_y", "acc_z")
 
 
 def test_hapt_filters(tmp_path):
@@ -128,6 +132,21 @@ def test_wisdm_blocks_are_ordered_by_timestamps(tmp_path):
         *["walking"] * 4,
     ]
     assert np.flatnonzero(windows.gap_before_s).tolist() == [4]
+
+
+def test_wisdm_coarse_labels_keep_the_order_of_activities(tmp_path):
+    # H, I and J are kinds of eating and follow each other in the file, but not in time.
+    lines = [
+        f"1600,{letter},{int(1e9 * (start + 0.05 * k))},0,0,1;"
+        for letter, start in (("H", 90), ("I", 10), ("J", 50))
+        for k in range(9)
+    ]
+    (tmp_path / "data_1600_accel_watch.txt").write_text("\n".join(lines))
+    dataset = WISDM2019(tmp_path, labels="coarse")
+    (recording,) = dataset.recordings("1600")
+    assert (np.diff(recording.time_s) > 0).all()
+    assert {dataset.classes[k] for k in recording.labels} == {"eating"}
+    assert set(COARSE) == set(dataset.classes)
 
 
 def test_extrasensory_labels_and_gaps(tmp_path):

@@ -163,10 +163,3 @@ def test_a_failure_leaves_no_file(file, home):
     with pytest.raises(Stop):
         window_cache.cached([file], {}, fails)
     assert not home.exists() or not list(home.iterdir())
-
-
-def test_default_folder(monkeypatch, tmp_path):
-    monkeypatch.delenv("SIGHT_CACHE")
-    monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert window_cache.folder() == tmp_path / "sight"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import tomllib
 
 from typer.testing import CliRunner
@@ -61,26 +60,10 @@ def test_the_container_starts_a_command_that_exists():
     assert {word for word in words if word.startswith("--")} <= set(re.findall(r"--[\w-]+", shown))
 
 
-def test_the_commands_of_the_deployment_page_exist():
-    page = (ROOT / "docs" / "deploy.md").read_text("utf-8")
-    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).replace("\\\n", "")
-    lines = [shlex.split(line, comments=True) for line in blocks.splitlines()]
-    commands = [
-        line[len(line) - line[::-1].index("sight") - 1 :] for line in lines if "sight" in line and "serve" in line
-    ]
-    assert len(commands) >= 5
-    for _, *words in commands:
-        names = [word for word in words if re.fullmatch(r"[a-z]+", word)]
-        path = names[: 3 if names[1:2] == ["token"] else 2]
-        shown = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
-        assert shown.exit_code == 0, words
-        assert {word for word in words if word.startswith("--")} <= set(re.findall(r"--[\w-]+", shown.output)), words
-
-
 def test_the_page_of_licences_lists_every_direct_dependency():
     rows = dict(re.findall(r"^\| ([\w.-]+) \| \S+ \| (.+) \|$", licences.PAGE.read_text("utf-8"), re.MULTILINE))
     listed = {re.sub(r"[-_.]+", "-", name).lower() for name in rows}
-    extras = [extra for extra in PROJECT["optional-dependencies"] if extra not in ("all", "dev", "spark")]
+    extras = [extra for extra in PROJECT["optional-dependencies"] if extra not in ("all", "docs", "dev", "spark")]
     wanted = [*PROJECT["dependencies"], *(text for extra in extras for text in PROJECT["optional-dependencies"][extra])]
     names = {re.match(r"[\w.-]+", text)[0].replace("_", "-").lower() for text in wanted} - {licences.NAME}
     assert names <= listed

@@ -31,8 +31,8 @@ def write_model(path: Path) -> Path:
     return path
 
 
-def write_recording(path: Path, subject: str) -> Path:
-    """Write a subject as CSV, CSV.gz or Parquet."""
+def write_recording(path: Path, subject: str, rows: slice = slice(None)) -> Path:
+    """Write a subject, or some of its samples, as CSV, CSV.gz or Parquet."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
@@ -40,6 +40,7 @@ def write_recording(path: Path, subject: str) -> Path:
     recording = next(DATASET.recordings(subject))
     times = START + np.round(1000 * recording.time_s).astype("timedelta64[ms]")
     table = pa.table({"time": times} | {name: recording.values[:, c] for c, name in enumerate(recording.channels)})
+    table = table.take(np.arange(len(times))[rows])
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
         pyarrow.parquet.write_table(table, path)
@@ -64,8 +65,9 @@ def write_folder(folder: Path) -> Path:
     """Write five readable recordings and two unreadable ones."""
     write_recording(folder / "P1.csv", "W03")
     write_recording(folder / "P2.parquet", "W04")
-    write_recording(folder / "site" / "P3.csv.gz", "W05")
-    write_recording(folder / "site" / "P4.csv", "W06")
+    write_recording(folder / "site" / "P3" / "day.csv.gz", "W05")
+    write_recording(folder / "site" / "P4" / "b-first.csv", "W06", slice(9000))
+    write_recording(folder / "site" / "P4" / "a-later.csv", "W06", slice(12_000, None))
     write_windows(folder / "P5.npz", "W07")
     (folder / "empty.csv").write_text("time,acc_x,acc_y,acc_z,gyr_x,gyr_y,gyr_z\n")
     (folder / "torn.npz").write_bytes((folder / "P5.npz").read_bytes()[:1000])

@@ -1,4 +1,4 @@
-"""Exported models made by hand, without torch: the features are the means of the channels."""
+"""ONNX models made by hand, without torch: as sight exports them, and as other tools do."""
 
 from __future__ import annotations
 
@@ -49,5 +49,40 @@ def write_model(path, *, card=None, tensors=None, metadata=None, graph_weight=WE
         CARD: (card or small_card()).to_json(),
     }
     helper.set_model_props(model, texts | (metadata or {}))
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def keras_like(path, *, gemm=False, two_heads=False, batch="N", outputs=("dense_1", "dense_2")):
+    """Write a graph as tf2onnx does: input (N, T, C), MatMul and Add, scoped names, copies as outputs."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    shapes = {"mix": (3, 8), "mix_b": (8,), "out": (8, 3), "out_b": (3,)}
+    arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    constants = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    constants.append(numpy_helper.from_array(np.array([1]), "axes"))
+    head = [
+        helper.make_node("MatMul", ["m/dense_1/Relu:0", "out"], ["m/dense_2/MatMul:0"]),
+        helper.make_node("Cast", ["m/dense_2/MatMul:0"], ["m/dense_2/Cast:0"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["m/dense_2/Cast:0", "out_b"], ["m/dense_2/BiasAdd:0"]),
+    ]
+    if gemm:
+        head = [helper.make_node("Gemm", ["m/dense_1/Relu:0", "out", "out_b"], ["m/dense_2/BiasAdd:0"])]
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "axes"], ["m/pool"], keepdims=0),
+        helper.make_node("MatMul", ["m/pool", "mix"], ["m/dense_1/MatMul:0"]),
+        helper.make_node("Add", ["m/dense_1/MatMul:0", "mix_b"], ["m/dense_1/BiasAdd:0"]),
+        helper.make_node("Relu", ["m/dense_1/BiasAdd:0"], ["m/dense_1/Relu:0"]),
+        *head,
+        helper.make_node("Softmax", ["m/dense_2/BiasAdd:0"], ["dense_2"], axis=1),
+        helper.make_node("Identity", ["m/dense_1/BiasAdd:0" if two_heads else "m/dense_1/Relu:0"], ["dense_1"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 20, 3])
+    made = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, 8 - 5 * (name == "dense_2")]) for name in outputs
+    ]
+    graph = helper.make_graph(nodes, "keras", [x], made, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     path.write_bytes(model.SerializeToString())
     return path

@@ -173,7 +173,7 @@ class ChildService:
     def __init__(self, folder: Path, *options: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "sight", "serve", "--data", str(folder), "--port", "0", *options]
-        self.log = folder / "service.log"
+        self.log, self._clients = folder / "service.log", []
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         output = ""
@@ -186,10 +186,11 @@ class ChildService:
         self.port, self.url = int(address[2]), f"{address[1]}://127.0.0.1:{address[2]}"
 
     def ready(self, verify=True) -> httpx.Client:
-        """Return a client of the service, once it is ready."""
+        """Return a client of the service, once it is ready; `stop` and `wait` close it."""
         client = httpx.Client(
             base_url=self.url, verify=verify, timeout=60, transport=httpx.HTTPTransport(retries=5, verify=verify)
         )
+        self._clients.append(client)
         assert client.get("/readyz", timeout=60).json() == {"status": "ok"}
         return client
 
@@ -198,4 +199,12 @@ class ChildService:
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(30)
+        return self.wait()
+
+    def wait(self, seconds: float = 30) -> int:
+        """Return the exit code once the process has ended."""
+        for client in self._clients:
+            client.close()
+        code = self.process.wait(seconds)
+        self.process.stdout.close()
+        return code

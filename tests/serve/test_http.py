@@ -54,6 +54,9 @@ def test_json_and_binary_chunks_give_the_events_of_a_session(client):
     assert len(from_json) == 59
     assert equal_events(from_json, expected(values))
     assert equal_events(from_binary, expected(values))
+    wrong = client.post("/v1/wearers/binary/samples?times=true", content=bytes(12), headers=BINARY)
+    assert wrong.status_code == 422
+    assert "20 bytes for each sample, got 12 bytes" in wrong.json()["error"]
     classes = TOY.card.classes
     assert [event["label"] for event in from_json] == [classes[np.argmax(event["q"])] for event in from_json]
     assert [event["raw"] for event in from_json] == [classes[np.argmax(event["p"])] for event in from_json]

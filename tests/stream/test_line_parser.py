@@ -5,19 +5,30 @@ from __future__ import annotations
 import json
 import logging
 import os
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
+from sight.reading import ReadOptions
 from sight.stream.event_json import as_json
 from sight.stream.line_parser import LONGEST_LINE, LineParser, split_lines
 from sight.stream.readers import from_file
+from sight.testing import ToySource
 from sight.types import Event
-from tests.helpers.streams import CHANNELS
+from tests.helpers.streams import CHANNELS, card_of
+
+
+def parser_of(channels=CHANNELS, units="g", **options):
+    """Return a parser for a model with these channels, 10 Hz."""
+    sizes = {"channels": channels, "units": (units,) * len(channels)}
+    card = card_of(ToySource(channels=len(channels)), **sizes)
+    return LineParser(card, ReadOptions(**options))
 
 
 def test_json_and_csv_give_the_same_samples():
-    parser = LineParser(("x", "y"))
+    parser = parser_of(("x", "y"))
     lines = [
         '{"time_s": 1, "values": [1, 2]}',
         '{"time_s": [2, 3], "values": [[3, 4], [5, null]]}',
@@ -33,13 +44,13 @@ def test_json_and_csv_give_the_same_samples():
 
 
 def test_samples_with_and_without_times_are_separate_chunks():
-    parts = LineParser(("x",)).parse(["1", "[2]", "0.5,3", '{"values": [4]}'])
+    parts = parser_of(("x",)).parse(["1", "[2]", "0.5,3", '{"values": [4]}'])
     assert [part.values.ravel().tolist() for part in parts] == [[1, 2], [3], [4]]
     assert [part.time_s is None for part in parts] == [True, False, True]
 
 
 def test_malformed_lines_are_counted_and_the_first_is_logged(caplog):
-    parser = LineParser(CHANNELS)
+    parser = parser_of(CHANNELS)
     bad = ["x", "1,2", "1,2,3,4,5", "{}", '{"values": "abc"}', '{"values": [[1, 2], [3]]}', "[" * 100_000, "1,2,z"]
     bad += ['{"values": [1, 2, 3], "time_s": "noon"}', '{"values": {"x": 1}}', f'{{"values": [1, 2, 1{"0" * 400}]}}']
     with caplog.at_level(logging.WARNING, "sight.stream"):
@@ -51,23 +62,34 @@ def test_malformed_lines_are_counted_and_the_first_is_logged(caplog):
 
 @pytest.mark.parametrize("header", ["time_s,gx,gy,gz", "gx,gy,gz", ",a,b,c", '"t","x","y","w"', "a,b,c,d,e,f"])
 def test_a_header_that_does_not_name_the_channels_is_refused(header):
-    with pytest.raises(ValueError, match=r"Line 3 is a header that does not name .*; rename the columns"):
-        LineParser(CHANNELS).parse(["# a comment", "", header, "0,1,2,3"])
+    with pytest.raises(ValueError, match=r"Line 3: .*--columns"):
+        parser_of(CHANNELS).parse(["# a comment", "", header, "0,1,2,3"])
 
 
 def test_only_the_first_line_is_refused_as_a_header():
     for first in ("1,2,3", "[1,2,3]", "started", "nan,1,2,3", "x,y,z"):
-        parser = LineParser(CHANNELS)
+        parser = parser_of(CHANNELS)
         assert parser.parse([first, "0.1,a,b,c", "4,5,6"])[-1].values[-1].tolist() == [4, 5, 6]
 
 
 def test_a_byte_order_mark_does_not_hide_the_time():
-    [samples] = LineParser(("x",)).parse(["\ufefftime_s,x", "0.5,1"])
+    [samples] = parser_of().parse(["\ufefftime_s,x,y,z", "0.5,1,2,3"], end=True)
     assert samples.time_s.tolist() == [0.5]
 
 
+@pytest.mark.parametrize("night", ["2023-10-28T22:30:00+00:00", "2024-03-30T22:30:00+00:00"])
+@pytest.mark.parametrize("changed", [True, False])
+def test_local_times_are_regular_when_summer_time_changes(night, changed):
+    zone, first = ZoneInfo("Europe/Berlin"), datetime.fromisoformat(night)
+    truth = [first + timedelta(seconds=30 * i) for i in range(600)]
+    local = [m.astimezone(zone) if changed else m + first.astimezone(zone).utcoffset() for m in truth]
+    lines = [f"{moment:%Y-%m-%d %H:%M:%S},0,0,1" for moment in local]
+    [samples] = parser_of(tz="Europe/Berlin", rate=1 / 30).parse(["time,x,y,z", *lines])
+    assert samples.time_s.tolist() == [moment.timestamp() for moment in truth]
+
+
 def test_numbers_beyond_single_precision_become_infinity():
-    [samples] = LineParser(("x",)).parse(["0,1e300", '{"time_s": 1, "values": [1e300]}'])
+    [samples] = parser_of(("x",)).parse(["0,1e300", '{"time_s": 1, "values": [1e300]}'])
     assert np.isinf(samples.values).all()
 
 

@@ -12,6 +12,7 @@ from sight.tables import (
     ResultSummary,
     TableRules,
     bout_rows,
+    count_bouts,
     daily_rows,
     headline,
     hour_columns,
@@ -181,7 +182,7 @@ def test_summary_has_means_over_valid_days_only():
     summary = week_summary()
     daily = daily_rows(summary)
     assert [row["valid"] for row in daily] == [False, True, True, True, True, True, False, False]
-    row = subject_row(daily, bout_rows(summary), summary.classes, FACTS)
+    row = subject_row(daily, count_bouts(bout_rows(summary)), summary.classes, FACTS)
     assert (row["days"], row["complete_days"], row["valid_days"], row["valid_weekend_days"]) == (8, 6, 5, 1)
     assert (row["first_date"], row["last_date"]) == ("2025-03-03", "2025-03-10")
     assert (row["wear_h"], row["sit_h"], row["walk_h"], row["weekday_walk_h"], row["weekend_walk_h"]) == (24, *[12] * 4)
@@ -192,7 +193,7 @@ def test_summary_has_means_over_valid_days_only():
 def test_without_a_valid_day_means_are_missing_and_a_warning_says_so():
     summary = week_summary(TableRules(valid_day_h=24.5))
     daily = daily_rows(summary)
-    row = subject_row(daily, bout_rows(summary), summary.classes, FACTS)
+    row = subject_row(daily, count_bouts(bout_rows(summary)), summary.classes, FACTS)
     assert row["valid_days"] == 0
     assert {row[name] for name in row if name.endswith(("_h", "_per_day"))} == {None}
     assert any("24.5 h" in warning for warning in warnings_of(summary, daily))

@@ -13,16 +13,12 @@ from sight import registry
 from sight.adaptation.adaptation import Adaptation
 from sight.adaptation.progress import Bar, progress_bar
 from sight.base import Adapter, Source
-from sight.card import ModelCard, require_card
+from sight.card import require_card
 from sight.models import resolve
-from sight.reading import ReadOptions, RecordingRef, find_recording, read_windows
+from sight.reading import ReadOptions, RecordingRef, describe_run, find_recording, read_windows
 from sight.tables import TableRules
-from sight.types import Windows
 
-__all__ = ["Adaptation", "adapt", "adapt_recording", "describe_run"]
-
-#: Fields of the card that `info.json` contains.
-CARD_FIELDS = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
+__all__ = ["Adaptation", "adapt", "adapt_recording"]
 
 
 def adapt(
@@ -42,8 +38,8 @@ def adapt(
     Parameters
     ----------
     recording
-        A file, a subject of a dataset such as "synthetic:W12", or a pandas DataFrame with one sample per row and its
-        time as a column or as the index.
+        A file, a list of files of one wearer, a subject of a dataset such as "synthetic:W12", or a pandas DataFrame
+        with one sample per row and its time as a column or as the index.
     model
         Name of a bundled model, path of a model file, or a loaded source model.
     method
@@ -116,16 +112,6 @@ def adapt_recording(
     return Adaptation(result=result, info=describe_run(ref, card, model, windows), rules=rules)
 
 
-def describe_run(ref: RecordingRef, card: ModelCard, model: str | Path, windows: Windows) -> dict[str, Any]:
-    """Return what `info.json` contains about the input and the model."""
-    file = ref.path.name if ref.path else ""
-    return {
-        "subject": ref.subject or ref.name,
-        "input": {"name": ref.name, "file": file, "dataset": ref.dataset, **windows.facts},
-        "model": {"file": Path(model).name, **{name: getattr(card, name) for name in CARD_FIELDS}},
-    }
-
-
 def _load(model: str | Path) -> Source:
     from sight.sources import load
 
@@ -135,7 +121,7 @@ def _load(model: str | Path) -> Source:
 @contextmanager
 def _reference(recording: Any) -> Iterator[RecordingRef]:
     """Yield a reference to a recording; that of a DataFrame is a file that is removed afterwards."""
-    if isinstance(recording, str | Path):
+    if isinstance(recording, str | Path | list | tuple):
         yield find_recording(recording)
     elif hasattr(recording, "to_parquet"):
         with TemporaryDirectory() as folder:

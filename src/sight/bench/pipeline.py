@@ -17,13 +17,13 @@ import numpy as np
 
 from sight import registry
 from sight._version import __version__
-from sight.adaptation import Adaptation, describe_run
+from sight.adaptation import Adaptation
 from sight.atomic import write_atomic
 from sight.bench import timing
 from sight.bench.table_format import Cell, Table
 from sight.card import require_card
 from sight.evaluate import ENCODE_AT_ONCE, run
-from sight.reading import ReadOptions, find_recording, read_samples
+from sight.reading import ReadOptions, describe_run, find_recording, read_samples
 from sight.signal import prepare
 from sight.signal.quality import warnings_for
 from sight.sources import load

@@ -90,6 +90,8 @@ class Setting:
         Network; a setting with another one than "cnn" ignores the networks of an experiment.
     epochs, batch
         Source training; batch None is 64, or 256 above 8,000 windows.
+    model
+        File of a trained model that replaces source training; the sources of `pairs` are then its name.
     use_gaps
         Whether methods are informed of gaps; otherwise recordings are joined, as in the paper.
     sedentary, standing
@@ -108,6 +110,7 @@ class Setting:
     encoder: str = "cnn"
     epochs: int = 100
     batch: int | None = None
+    model: str = ""
     use_gaps: bool = False
     sedentary: tuple[str, ...] = ()
     standing: str = ""
@@ -133,11 +136,14 @@ class Trial:
 def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
     """Expand an experiment on a setting; trials that share a source model, and among them a target, are adjacent."""
     encoders = experiment.encoders if experiment.encoders and setting.encoder == "cnn" else (setting.encoder,)
+    seeds = experiment.seeds
+    if setting.model:  # nothing is trained
+        encoders, seeds = ("own",), seeds[:1]
     targets: dict[tuple[str, ...], list[str]] = {}
     for source, target in setting.pairs:
         targets.setdefault(source, []).append(target)
     orders = dict.fromkeys(name for order in experiment.orders for name in expand_order(order, setting))
-    for encoder, seed, source in itertools.product(encoders, experiment.seeds, targets):
+    for encoder, seed, source in itertools.product(encoders, seeds, targets):
         for target, order in itertools.product(targets[source], orders):
             yield Trial(sources=source, target=target, seed=seed, encoder=encoder, order=order)
 

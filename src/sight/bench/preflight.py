@@ -75,7 +75,7 @@ def _check_subjects(setting: Setting) -> None:
     dataset: Any = make_dataset(setting.dataset, setting.options, f"Setting {setting.name}")
     available = subjects_of(dataset)
     for sources, target in setting.pairs:
-        for subject in (*sources, target):
+        for subject in (*(() if setting.model else sources), target):
             check_name(subject, available, f"subject of {setting.dataset}")
     for name in (*setting.sedentary, *filter(None, [setting.standing])):
         check_name(name, tuple(dataset.classes), f"class of {setting.dataset}")

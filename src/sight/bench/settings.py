@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 from sight import registry
 from sight.bench import toml_files
 from sight.bench.plan import Pair, Setting, check_keys, check_name
+from sight.card import require_card
+from sight.sources import load
 
 #: Group of settings that tables over several settings report.
 MAIN_GROUP = "nine"
 KEYS = (
     *("short_name", "group", "dataset", "options", "windowing", "pairs", "detailed", "sources", "encoder"),
-    *("epochs", "batch", "use_gaps", "sedentary", "standing", "free_living", "paper", "paper_subject"),
+    *("model", "epochs", "batch", "use_gaps", "sedentary", "standing", "free_living", "paper", "paper_subject"),
 )
 
 
@@ -47,7 +49,9 @@ def short_name(name: str) -> str:
     return str(_tables().get(name, {}).get("short_name", name))
 
 
-def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) -> Setting:
+def load_setting(
+    name: str, *, pairs: str = "main", limit: int | None = None, model: str | Path | None = None
+) -> Setting:
     """Read a setting by name, or from a user's TOML file.
 
     Parameters
@@ -58,6 +62,9 @@ def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) ->
         "detailed" selects the `detailed` pairs of a setting that has them.
     limit
         Keep so many pairs.
+    model
+        File of a trained model to use instead of training one; replaces the key ``model`` of a TOML file. Targets are
+        those of the pairs that the model was not trained on, as far as its card says so.
 
     Notes
     -----
@@ -84,12 +91,16 @@ def load_setting(name: str, *, pairs: str = "main", limit: int | None = None) ->
     if not listed and not sources:
         raise ValueError(f'{where}: no subjects; add pairs = ["1->2"] or sources = ["1"].')
     found = [_pair(text, where) for text in listed] or list(_all_pairs(sources, subjects_of(made)))
+    own = str(model or (path.parent / table["model"] if table.get("model") else ""))
+    if own:
+        found = list(_own_pairs(own, dataset, dict.fromkeys(target for _, target in found)))
     kept = ("windowing", "encoder", "epochs", "batch", "use_gaps", "standing", "free_living", "paper", "paper_subject")
     return Setting(
         name=name,
         dataset=dataset,
         options=options,
         pairs=tuple(found[:limit]),
+        model=str(Path(own).resolve()) if own else "",
         sedentary=tuple(toml_files.get_list(table, "sedentary", where)),
         **{key: table[key] for key in kept if key in table},
     )
@@ -176,6 +187,16 @@ def _all_pairs(sources: Sequence[str], subjects: Sequence[str]) -> Iterator[Pair
     for text in sources:
         group = select_subjects(text, subjects)
         yield from ((group, target) for target in subjects if target not in group)
+
+
+def _own_pairs(model: str, dataset: str, targets: Iterable[str]) -> Iterator[Pair]:
+    """Yield a pair for each target that a model was not trained on; raise ValueError if there is none."""
+    card = require_card(load(model), model)
+    trained_on = card.training.get("subjects", ()) if card.dataset == dataset else ()
+    found = [((Path(model).stem,), target) for target in targets if target not in trained_on]
+    if not found:
+        raise ValueError(f"{model}: was trained on every target of the setting; train it on other subjects.")
+    yield from found
 
 
 def select_subjects(text: str, subjects: Sequence[str]) -> tuple[str, ...]:

@@ -14,7 +14,9 @@ import numpy as np
 from sight import registry
 from sight._version import __version__
 from sight.bench.plan import hash_key
+from sight.card import require_card
 from sight.code_fingerprint import class_fingerprint, module_fingerprint
+from sight.sources import load
 from sight.types import Windows
 
 #: Number of windows above which batches have 256 windows instead of 64: a quarter of the steps.
@@ -74,6 +76,18 @@ def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folde
         return TorchSource.load(path)
     _train(recipe, windows, dataset).save(path)
     return TorchSource.load(path)
+
+
+def own_model(path: str, classes: Sequence[str]) -> Any:
+    """Load a user's trained model; raise ValueError if its classes are not those of the dataset."""
+    source = load(path)
+    if tuple(source.classes) != tuple(classes):
+        raise ValueError(
+            f"{path}: expected the classes of the dataset in their order, {', '.join(classes)}, got "
+            f"{', '.join(source.classes)}; train the model on them, or write a setting of your own."
+        )
+    require_card(source, path)
+    return source
 
 
 def _train(recipe: Recipe, windows: Sequence[Windows], dataset: Any) -> Any:

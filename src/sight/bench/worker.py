@@ -27,7 +27,7 @@ from sight.atomic import write_atomic
 from sight.base import Adapter
 from sight.bench.analyses import ANALYSES
 from sight.bench.plan import Experiment, Setting, Trial, Variant, canonical_json, hash_key
-from sight.bench.source_models import Recipe, batch_size, data_hash, source_model
+from sight.bench.source_models import Recipe, batch_size, data_hash, own_model, source_model
 from sight.bench.stream_orders import reorder, stream_index
 from sight.bench.timing import package_versions
 from sight.card import filled
@@ -118,6 +118,8 @@ class TrialData:
     @cached_property
     def model_name(self) -> str:
         """Name of the source model, which depends on everything that determines it."""
+        if self.job.setting.model:
+            return hashlib.blake2b(Path(self.job.setting.model).read_bytes(), digest_size=12).hexdigest()
         return self.recipe.model_name(self.source_hash)
 
     def row_path(self, variant: Variant) -> Path:
@@ -135,6 +137,8 @@ class TrialData:
 
     def source(self) -> Any:
         """Return the trained source model."""
+        if self.job.setting.model:
+            return own_model(self.job.setting.model, self.recipe.classes)
         return source_model(self.recipe, self.sources, self.dataset, self.job.out / "models")
 
     def stream(self, source: Any, index: Array) -> tuple[Windows, tuple[Array, Array]]:
@@ -164,11 +168,11 @@ def _load(trial: Trial, job: Job) -> TrialData:
     setting = job.setting
     dataset = load(setting.dataset, **setting.options)
     data = (setting.dataset, canonical_json(setting.options), canonical_json(setting.windowing))
-    sources = [_subject_windows(*data, subject) for subject in trial.sources]
+    sources = [] if setting.model else [_subject_windows(*data, subject) for subject in trial.sources]
     recipe = Recipe(
         classes=tuple(dataset.classes),
         encoder=trial.encoder,
-        epochs=setting.epochs,
+        epochs=0 if setting.model else setting.epochs,
         batch=batch_size(setting.batch, sources),
         seed=trial.seed,
         device=job.device,
@@ -262,7 +266,7 @@ def _result_columns(
         "code": class_fingerprint(type(adapter)),
         "scores": scores,
         "state_bytes": adapter.state_bytes(),
-        "training": dataclasses.asdict(data.recipe) | {"windows": source.card.training["windows"]},
+        "training": dataclasses.asdict(data.recipe) | {"windows": source.card.training.get("windows", 0)},
         "source_data": data.source_hash,
         "target_data": data.target_hash,
         "computed_at": datetime.now(UTC).isoformat(timespec="seconds"),

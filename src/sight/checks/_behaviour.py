@@ -19,7 +19,14 @@ from sight.checks._case import (
     source_digest,
     states_equal,
 )
-from sight.checks._declarations import bad_input, declaration, half_life, params_as_text, unbound
+from sight.checks._declarations import (
+    bad_input,
+    declaration,
+    half_life,
+    params_as_text,
+    unbound,
+    unused_features,
+)
 from sight.methods._backend import numpy_backend
 from sight.methods._compiled_adapter import CompiledAdapter
 
@@ -231,6 +238,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
         one_class,
         gap,
         half_life,
+        unused_features,
         unbound,
         bad_input,
         params_as_text,

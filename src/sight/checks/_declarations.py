@@ -12,6 +12,7 @@ import numpy as np
 from sight.base import Adapter, Needs, OutputAdapter
 from sight.checks._case import Case, CheckFailed, chunk_size, parts, predict
 from sight.params import parse
+from sight.sources.features import FeatureSource
 
 
 def unbound(case: Case) -> None:
@@ -62,6 +63,21 @@ def bad_input(case: Case) -> None:
         case.require_refusal(adapter, what, attempt)
 
 
+def unused_features(case: Case) -> None:
+    """Check that a method that does not require features predicts the same without them."""
+    adapter = case.unbound()
+    if not isinstance(adapter, OutputAdapter) or adapter.needs.features == "required":
+        return
+    adapter.bind(FeatureSource(case.source.weight, case.source.bias, case.source.classes))
+    z, p = case.source.encode(case.x)
+    case.require_same(
+        adapter.refine(z, p),
+        adapter.reset().refine(np.zeros_like(z), p),
+        "with other features",
+        f"its needs declare features={adapter.needs.features!r}",
+    )
+
+
 def half_life(case: Case) -> None:
     """Check that an invalid `gap_half_life_s` is refused, and that a valid one leads to valid predictions."""
     if "gap_half_life_s" not in case.adapter.params():
@@ -110,6 +126,10 @@ def declaration(case: Case) -> None:
     case.require(
         needs.source_stats in ("no", "optional", "required"),
         f"declares source_stats={needs.source_stats!r}; use 'no', 'optional' or 'required'.",
+    )
+    case.require(
+        needs.features in ("no", "optional", "required"),
+        f"declares features={needs.features!r}; use 'no', 'optional' or 'required'.",
     )
     # A dataclass without a docstring has its signature as docstring.
     own = kind.__doc__ or ""

@@ -13,6 +13,7 @@ from sight.cli.evaluate import evaluate
 from sight.cli.export import export
 from sight.cli.fleet import fleet
 from sight.cli.inspect import inspect
+from sight.cli.send import send
 from sight.cli.stream import stream
 from sight.cli.train import train
 
@@ -47,6 +48,7 @@ app.command()(evaluate)
 app.command()(inspect)
 app.command()(export)
 app.command()(stream)
+app.command()(send)
 app.command()(fleet)
 app.command()(listing.methods)
 app.command()(listing.datasets)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from sight.annotations import read_label_map
 from sight.cli._shared import parse_pairs
 from sight.models import resolve
 from sight.reading import ReadOptions
@@ -14,6 +18,11 @@ from sight.reading import ReadOptions
 Target = Annotated[
     str, typer.Argument(help="Recording, folder of recordings, or dataset:subject such as synthetic:W12.")
 ]
+Targets = Annotated[
+    list[str], typer.Argument(help="Recordings, folders of recordings, or dataset:subject such as synthetic:W12.")
+]
+Subject = Annotated[str, typer.Option(help="Join all files into one recording of this subject.")]
+Separate = Annotated[bool, typer.Option("--separate", help="Do not join the files of a folder below the folder.")]
 Model = Annotated[
     Path,
     typer.Option(
@@ -30,14 +39,84 @@ DatasetOptions = Annotated[
     list[str] | None, typer.Option("--option", help="Option KEY=VALUE of a dataset; repeatable.")
 ]
 
-Columns = Annotated[str | None, typer.Option(help="Columns of a CSV or Parquet file: time=t,x=ax,y=ay,z=az.")]
-Unit = Annotated[str, typer.Option(help="Unit of acceleration in the file: g, mg or m/s^2.")]
-GyroUnit = Annotated[str | None, typer.Option(help="Unit of rotation: deg/s or rad/s; the model's by default.")]
-TimeZone = Annotated[str | None, typer.Option("--tz", help="Time zone of the wearer's days, such as Europe/Vienna.")]
-TimeUnit = Annotated[str | None, typer.Option(help="Unit of numeric times: s, ms, us or ns; detected by default.")]
-Rate = Annotated[float | None, typer.Option(help="Sampling rate (Hz) of a file without timestamps.")]
-MaxGap = Annotated[float, typer.Option("--max-gap", min=0, help="A longer pause (s) counts as a gap.")]
-Calibrate = Annotated[bool, typer.Option("--calibrate", help="Estimate the gravity calibration from the recording.")]
+# --- reading options, the fields of `sight.reading.ReadOptions` -------------------------------------------------------
+
+PANEL = "Reading options"
+Columns = Annotated[
+    str | None, typer.Option(help="Columns that are not recognised: time=t,x=ax,y=ay,z=az.", rich_help_panel=PANEL)
+]
+Unit = Annotated[
+    str | None, typer.Option(help="Unit of acceleration: g (default), mg or m/s^2.", rich_help_panel=PANEL)
+]
+GyroUnit = Annotated[
+    str | None, typer.Option(help="Unit of rotation: deg/s or rad/s; the model's by default.", rich_help_panel=PANEL)
+]
+TimeZone = Annotated[
+    str | None,
+    typer.Option("--tz", help="Time zone of the wearer's days, such as Europe/Vienna.", rich_help_panel=PANEL),
+]
+TimeUnit = Annotated[
+    str | None, typer.Option(help="Unit of numeric times: s, ms, us or ns; detected by default.", rich_help_panel=PANEL)
+]
+TimeFormat = Annotated[
+    str | None, typer.Option(help="Format of times as text, such as '%d.%m.%Y %H:%M:%S.%f'.", rich_help_panel=PANEL)
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(help="Sampling rate (Hz) without times, or if far from the model's.", rich_help_panel=PANEL),
+]
+MaxGap = Annotated[
+    float | None, typer.Option(min=0, help="A longer pause (s) counts as a gap; 0.5 by default.", rich_help_panel=PANEL)
+]
+Calibrate = Annotated[
+    bool,
+    typer.Option("--calibrate", help="Estimate the gravity calibration from the recording.", rich_help_panel=PANEL),
+]
+LabelColumn = Annotated[str | None, typer.Option(help="Column with labels.", rich_help_panel=PANEL)]
+Names = Annotated[Path | None, typer.Option(help="TOML file that maps labels to classes.", rich_help_panel=PANEL)]
+
+#: Option and default of each field; those of labels last.
+READING: dict[str, tuple[Any, Any]] = {
+    "columns": (Columns, None),
+    "unit": (Unit, None),
+    "gyro_unit": (GyroUnit, None),
+    "tz": (TimeZone, None),
+    "time_unit": (TimeUnit, None),
+    "time_format": (TimeFormat, None),
+    "rate": (Rate, None),
+    "max_gap": (MaxGap, None),
+    "calibrate": (Calibrate, False),
+    "option": (DatasetOptions, None),
+    "label_column": (LabelColumn, None),
+    "names": (Names, None),
+}
+LABELS = ("label_column", "names")
+
+
+def takes_reading_options(*, labels: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds the reading options to a command, which gets them as its argument `reading`.
+
+    `labels` is whether the command takes those of labels too.
+    """
+    options = {name: value for name, value in READING.items() if labels or name not in LABELS}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_options(**values: Any) -> None:
+            reading = read_options(**{name: values.pop(name) for name in options})
+            command(**values, reading=reading)
+
+        signature = inspect.signature(command, eval_str=True)
+        own = [each for each in signature.parameters.values() if each.name != "reading"]
+        shared = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in options.items()
+        ]
+        with_options.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
+        return with_options
+
+    return decorate
+
 
 ValidDay = Annotated[str, typer.Option("--valid-day", help="Wear that makes a day valid, such as 16h.")]
 MinBout = Annotated[
@@ -48,15 +127,17 @@ MinBout = Annotated[
 
 def read_options(
     columns: str | None = None,
-    unit: str = "g",
+    unit: str | None = None,
     gyro_unit: str | None = None,
     tz: str | None = None,
     time_unit: str | None = None,
     rate: float | None = None,
-    max_gap: float = 0.5,
+    max_gap: float | None = None,
     calibrate: bool = False,
     option: list[str] | None = None,
     label_column: str | None = None,
+    time_format: str | None = None,
+    names: Path | None = None,
 ) -> ReadOptions:
     """Return the reading options of a command."""
     return ReadOptions(
@@ -65,9 +146,11 @@ def read_options(
         gyro_unit=gyro_unit,
         tz=tz,
         time_unit=time_unit,
-        rate_hz=rate,
-        max_gap_s=max_gap,
+        time_format=time_format,
+        rate=rate,
+        max_gap=max_gap,
         calibrate=calibrate,
         label_column=label_column,
+        names=None if names is None else read_label_map(names),
         dataset_options=parse_pairs(option or (), "--option KEY=VALUE"),
     )

@@ -39,10 +39,11 @@ errors = PlainConsole(stderr=True)
 EXTRAS = {
     **dict.fromkeys(("torch", "onnx", "onnxscript"), "train"),
     "numba": "fast",
-    **dict.fromkeys(("scipy", "pandas", "pyarrow", "pooch", "actfast"), "data"),
-    **dict.fromkeys(("joblib", "matplotlib", "duckdb"), "bench"),
+    **dict.fromkeys(("scipy", "pandas", "pyarrow", "pooch", "actfast", "openpyxl"), "data"),
+    **dict.fromkeys(("joblib", "duckdb"), "cohort"),
+    "matplotlib": "bench",
     "distributed": "dask",
-    **dict.fromkeys(("paho", "serial"), "stream"),
+    **dict.fromkeys(("paho", "serial"), "live"),
     **dict.fromkeys(("fastapi", "uvicorn", "websockets", "redis", "prometheus_client", "pydantic"), "serve"),
 }
 

@@ -9,44 +9,42 @@ import typer
 from rich.markup import escape
 
 from sight import registry
-from sight.adaptation import describe_run
 from sight.cli import _options as opt
 from sight.cli._shared import console, error_message, errors, make_adapter, print_warnings, progress
-from sight.reading import RecordingRef, find_recordings, read_windows
+from sight.reading import ReadOptions, RecordingRef, describe_run, find_recordings, read_windows
 from sight.types import Result, Windows
 
 __all__ = ["adapt", "describe_run", "read_recording", "run_with_progress"]
 
 
+@opt.takes_reading_options()
 def adapt(
-    target: opt.Target,
+    target: opt.Targets,
     model: opt.Model,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
     method: opt.Method = registry.RECOMMENDED,
     params: opt.Params = None,
     preset: opt.Preset = None,
     lag: opt.Lag = 0.0,
-    columns: opt.Columns = None,
-    unit: opt.Unit = "g",
-    gyro_unit: opt.GyroUnit = None,
-    tz: opt.TimeZone = None,
-    time_unit: opt.TimeUnit = None,
-    rate: opt.Rate = None,
-    max_gap: opt.MaxGap = 0.5,
-    calibrate: opt.Calibrate = False,
-    option: opt.DatasetOptions = None,
+    subject: opt.Subject = "",
+    separate: opt.Separate = False,
     valid_day: opt.ValidDay = "16h",
     min_bout: opt.MinBout = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write windows.csv as well.")] = False,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Recognise activities in a recording while adapting to its wearer.
 
     Writes report.html, the tables windows.parquet, segments.csv, daily.csv, bouts.csv, nonwear.csv and summary.csv,
-    and info.json. A folder of recordings gives one folder of results for each.
+    and info.json. Several recordings, or a folder of them, give one folder of results for each. Files of one subject
+    are joined with --subject, or in a folder of their own below the folder; the time between them is a gap.
 
     [bold]Examples[/]
 
-      sight adapt walk.csv -m model.onnx -o results/ --columns time=t,x=ax,y=ay,z=az --unit m/s^2
+      sight adapt day.csv -m model.onnx -o results/ --columns z=up --unit mg --tz Europe/Vienna
+
+      sight adapt monday.cwa tuesday.cwa -m model.onnx --subject S01 --tz Europe/Vienna
 
       sight adapt week.cwa -m model.safetensors --method sight --set tau=0.1
 
@@ -58,13 +56,12 @@ def adapt(
 
     source: Any = load(model, threads=None)
     adapter = make_adapter(method, params, preset)
-    refs = find_recordings(target)
-    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option)
+    refs = find_recordings(target, subject=subject, separate=separate)
     rules = TableRules.parse(valid_day, min_bout)
     failed = 0
     for ref in refs:
         try:
-            week = adapt_recording(ref, source, adapter, model, options, rules, lag=lag, progress=progress)
+            week = adapt_recording(ref, source, adapter, model, reading, rules, lag=lag, progress=progress)
             written = week.save(out if len(refs) == 1 else out / ref.name, csv=csv)
         except (ValueError, OSError) as error:
             if len(refs) == 1:

@@ -33,6 +33,9 @@ def run(
     engine: Annotated[str, typer.Option(help="loky, serial, dask:local:N or dask:ADDRESS.")] = "loky",
     jobs: Annotated[int | None, typer.Option(help="Processes of loky; all cores by default.", min=1)] = None,
     device: Annotated[str, typer.Option(help="Where source models are trained: cpu or cuda.")] = "cpu",
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="Trained model (.safetensors, .onnx) instead of training one.")
+    ] = None,
     methods: Annotated[
         str | None,
         typer.Option(help="Only these methods or labels of the experiment, such as none,sight; others are added."),
@@ -48,6 +51,8 @@ def run(
       sight bench run table-main --dataset hapt --methods none,sight --seeds 0 --limit 1
 
       sight bench run table-main --dataset hapt
+
+      sight bench run table-main --dataset hapt-total-pooled --model own.onnx --methods none,keel
     """
     from sight.bench import preflight
     from sight.bench.experiments import load_experiment, narrow
@@ -62,7 +67,7 @@ def run(
         return
     names = None if methods is None else [name.strip() for name in methods.split(",")]
     plan = narrow(plan, names, None if seeds is None else _parse_seeds(seeds))
-    setting = load_setting(dataset, pairs=plan.pairs, limit=limit)
+    setting = load_setting(dataset, pairs=plan.pairs, limit=limit, model=model)
     preflight.check(plan, setting)
     if not gather:
         preflight.check_output(out, device, engine)
@@ -82,7 +87,7 @@ def run(
             )
     except KeyboardInterrupt:
         _exit_interrupted(out)
-    partial = (methods, seeds, limit) != (None, None, None)
+    partial = (methods, seeds, limit, model) != (None, None, None, None)
     _write_rows(plan, setting, out, rows, failures, partial=partial, gathered=gather, absent=len(absent))
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from sight import registry
 from sight.cli import _options as opt
 from sight.cli._shared import console, errors, make_adapter, progress
-from sight.reading import RecordingRef, dataset_recordings, find_recordings
+from sight.reading import ReadOptions, RecordingRef, dataset_recordings, find_recordings
 
 app = typer.Typer(no_args_is_help=True, help="Run a folder of recordings and query the results.")
 
@@ -19,6 +19,7 @@ Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder written by s
 
 
 @app.command()
+@opt.takes_reading_options()
 def run(
     target: Annotated[
         str,
@@ -39,17 +40,21 @@ def run(
             help="Memory that all recordings together may use, such as 16GB; most of what is free by default."
         ),
     ] = None,
-    columns: opt.Columns = None,
-    unit: opt.Unit = "g",
-    gyro_unit: opt.GyroUnit = None,
-    tz: opt.TimeZone = None,
-    time_unit: opt.TimeUnit = None,
-    rate: opt.Rate = None,
-    max_gap: opt.MaxGap = 0.5,
-    calibrate: opt.Calibrate = False,
-    option: opt.DatasetOptions = None,
+    separate: opt.Separate = False,
+    valid_day: opt.ValidDay = "16h",
+    min_bout: opt.MinBout = None,
+    participants: Annotated[
+        Path | None, typer.Option(help="CSV with one row per participant, joined with the tables.")
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column of --participants with names of recordings; found by default.")
+    ] = None,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Recognise activities in every recording of a folder; finished recordings are not run again.
+
+    Files in a folder below the folder are joined as one subject.
 
     Writes windows/NAME.parquet and facts/NAME.json for each recording, tables over all of them in summary/, and
     overview.html. A file that cannot be read is listed in failures.csv, and the exit code is 1.
@@ -58,13 +63,18 @@ def run(
 
       sight cohort run recordings/ -m model.onnx -o results/
 
+      sight cohort run recordings/ -m wrist -o results/ --participants people.csv --valid-day 10h
+
       sight cohort run recordings/ -m model.onnx -o results/ --engine dask:local:8 --memory 48GB
     """
     from sight.cohort.memory_budget import parse_bytes
     from sight.cohort.run import run as run_cohort
+    from sight.tables import TableRules
 
-    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option)
-    recordings = _recordings(target, options.dataset_options)
+    if participants is not None and not participants.is_file():
+        raise ValueError(f"There is no file {participants}; check the path of --participants.")
+    rules = TableRules.parse(valid_day, min_bout)
+    recordings = _recordings(target, reading.dataset_options, separate)
     try:
         with progress("recordings", len(recordings)) as show:
             outcome = run_cohort(
@@ -72,11 +82,14 @@ def run(
                 model,
                 make_adapter(method, params, preset),
                 out,
-                options=options,
+                options=reading,
                 engine=engine,
                 jobs=jobs,
                 budget=None if memory is None else parse_bytes(memory),
                 on_done=show,
+                rules=rules,
+                participants=participants,
+                id_column=id_column,
             )
     except KeyboardInterrupt:
         errors.print("Interrupted; finished recordings are kept, and the same command runs the remaining ones.")
@@ -87,10 +100,10 @@ def run(
         _report_failures(outcome, out)
 
 
-def _recordings(target: str, options: Any) -> list[RecordingRef]:
-    """List the files of a folder, or the subjects of a dataset."""
+def _recordings(target: str, options: Any, separate: bool) -> list[RecordingRef]:
+    """List the recordings of a folder, or the subjects of a dataset."""
     is_dataset = not Path(target).exists() and target.lower() in registry.names("datasets")
-    return dataset_recordings(target, options) if is_dataset else find_recordings(target)
+    return dataset_recordings(target, options) if is_dataset else find_recordings(target, separate=separate)
 
 
 def _report_results(outcome: Any, out: Path) -> None:
@@ -104,6 +117,7 @@ def _report_results(outcome: Any, out: Path) -> None:
         notes.append(f"{outcome.replaced} of them replaced ({reason})")
     found = ", ".join([f"{_recordings_text(len(outcome.finished))} in {out}", *notes])
     console.print(f"{found}; open {out / 'overview.html'}", soft_wrap=True)
+    _report_participants(outcome.participants)
     folder = ResultsFolder(out)
     _, rows = run_query(folder, "SELECT recording FROM recordings WHERE warnings > 0 ORDER BY recording")
     if rows:
@@ -111,6 +125,20 @@ def _report_results(outcome: Any, out: Path) -> None:
         warning = (folder.read_facts(first) or {})["stream"]["facts"]["warnings"][0]
         text = f"{_recordings_text(len(rows))} with warnings, first: {first}: {warning}"
         errors.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _report_participants(participants: Any) -> None:
+    """Print which recordings and participants have no counterpart."""
+    if participants is None:
+        return
+    console.print(f"Participants are matched by their column {participants.id_column!r}.", markup=False)
+    for names, what in (
+        (participants.without_row, "recordings without a participant"),
+        (participants.without_recording, "participants without a recording"),
+    ):
+        if names:
+            some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            errors.print(f"{len(names)} {what}: {some}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _recordings_text(count: int) -> str:
@@ -162,9 +190,7 @@ def page(
 @app.command()
 def query(
     out: Folder,
-    sql: Annotated[
-        str, typer.Argument(metavar="SQL", help="Query over windows, days, recordings, transitions and time_use.")
-    ],
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="Query over windows, summary, daily, bouts, nonwear ...")],
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the rows to this file instead.")] = None,
     limit: Annotated[int, typer.Option(help="Rows to print.", min=1)] = 40,
 ) -> None:

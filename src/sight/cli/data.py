@@ -47,9 +47,7 @@ def fetch(
     name: Name,
     folder: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder to download to; SIGHT_DATA, or ../shared/data seen from the current folder, by default."
-        ),
+        typer.Option(help="Folder to download to; SIGHT_DATA, or the user's data folder, by default."),
     ] = None,
 ) -> None:
     """Download a dataset from its official site; an interrupted download is resumed.

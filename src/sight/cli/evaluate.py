@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from sight import registry
+from sight.card import ModelCard, require_card
 from sight.cli import _options as opt
-from sight.cli._shared import console, make_adapter
-from sight.cli.adapt import describe_run, read_recording, run_with_progress
-from sight.reading import find_recording
+from sight.cli._shared import console, error_message, errors, make_adapter, print_warnings
+from sight.cli.adapt import describe_run, run_with_progress
+from sight.reading import ReadOptions, RecordingRef, read_windows
+from sight.types import Result, Windows
+
+if TYPE_CHECKING:
+    from sight.outputs.scores import RecordingScores
 
 #: Metrics in the printed table: key, heading, scale. Higher is better for the first three, lower for the others.
 METRICS = (
@@ -32,14 +37,20 @@ CAPTION = (
 )
 
 
+@opt.takes_reading_options()
 def evaluate(
-    target: Annotated[str, typer.Argument(help="A recording, or a subject of a dataset such as synthetic:W12.")],
+    target: Annotated[
+        str,
+        typer.Argument(help="Recording, folder of recordings, subjects such as synthetic:W11,W12, or a whole dataset."),
+    ],
     model: opt.Model,
-    labels: Annotated[Path | None, typer.Option(help="Diary: CSV with start, end, label, or time, label.")] = None,
-    names: Annotated[
-        Path | None, typer.Option(help="TOML that maps the diary's labels to the model's classes.")
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="Diary: CSV with start, end, label, or time, label. For several recordings a folder of diaries, a "
+            "pattern such as diaries/{recording}.csv, or one diary with a column subject."
+        ),
     ] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of the file with the model's classes.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; earlier ones are replaced.")] = Path(
         "out"
     ),
@@ -48,66 +59,126 @@ def evaluate(
     preset: opt.Preset = None,
     lag: opt.Lag = 0.0,
     compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
-    columns: opt.Columns = None,
-    unit: opt.Unit = "g",
-    gyro_unit: opt.GyroUnit = None,
-    tz: opt.TimeZone = None,
-    time_unit: opt.TimeUnit = None,
-    rate: opt.Rate = None,
-    max_gap: opt.MaxGap = 0.5,
-    calibrate: opt.Calibrate = False,
-    option: opt.DatasetOptions = None,
+    *,
+    reading: ReadOptions,
 ) -> None:
-    """Compare the model alone with adaptation methods on a labelled recording.
+    """Compare the model alone with adaptation methods on labelled recordings.
 
-    Writes the files of sight adapt, and scores.json.
+    Writes the files of sight adapt, scores.csv and scores.json. Several recordings give one folder of results each, and
+    the scores of all of them and their mean. A warning is given if a subject was in the training of the model.
 
     [bold]Examples[/]
 
       sight evaluate day.csv -m model.onnx --labels diary.csv -o results/
 
-      sight evaluate hapt:5 -m hapt.safetensors --compare ema,sticky,sticky-learned
+      sight evaluate recordings/ -m model.onnx --labels diaries/ -o results/
+
+      sight evaluate hapt:5,6,7 -m hapt.safetensors --compare ema,sticky,sticky-learned
     """
+    from sight.labelled_recordings import diaries_of, find_labelled, is_in_training
     from sight.smoothing import require_smoothable
     from sight.sources import load
 
     source: Any = load(model)
+    card = require_card(source, model)
     # Check all arguments before anything runs.
     require_smoothable(method, lag)
     adapter = make_adapter(method, params, preset).bind(source)
     compared = [name for name in map(str.strip, compare.split(",")) if name and (name != method or lag)]
     others = [make_adapter(name).bind(source) for name in compared]
-    ref = find_recording(target)
-    options = opt.read_options(columns, unit, gyro_unit, tz, time_unit, rate, max_gap, calibrate, option, label_column)
-    windows = read_recording(ref, source, options)
-    if labels is not None:
-        from sight.annotations import label_windows, read_label_map
+    refs, reading = find_labelled(target, card, reading, labels)
+    diaries = {} if labels is None else diaries_of(refs, labels)
+    rows, labels_of = [], {}
+    for ref, windows in _labelled_windows(refs, card, reading, diaries):
+        prefix = f"{ref.name}, " if len(refs) > 1 else ""
+        compared_results = [run_with_progress(other.reset(), windows, prefix + other.name) for other in others]
+        result = run_with_progress(adapter.reset(), windows, prefix + method, lag)
+        info = describe_run(ref, card, model, windows) | {"title": f"{ref.name}: raw against refined"}
+        folder = out / ref.name if len(refs) > 1 else out
+        rows.append(_write_recording(result, compared_results, folder, info, in_training=is_in_training(ref, card)))
+        labels_of = {each.name: each.label for each in (*compared_results, result)}
+    if len(refs) > 1 and rows:
+        _print_recordings(rows, result.name, result.label)
+    if rows:
+        title = f"{rows[0].recording}: raw against refined" if len(refs) == 1 else f"Mean of {len(rows)} recordings"
+        _print_and_write(rows, out, title, labels_of, result.lag)
+    if len(rows) < len(refs):
+        raise ValueError(f"{len(refs) - len(rows)} of {len(refs)} recordings could not be scored; each is named above.")
 
-        classes = read_label_map(names) if names else None
-        windows = replace(windows, label=label_windows(labels, windows, source.classes, classes))
-    if not (windows.label >= 0).any():
-        raise ValueError(f"{ref.name} has no labels; give them with --labels diary.csv or --label-column NAME.")
-    results = [run_with_progress(other, windows, other.name) for other in others]
-    result = run_with_progress(adapter, windows, method, lag)
-    info = describe_run(ref, source.card, model, windows)
-    write_scores(result, results, out, info, title=f"{ref.name}: raw against refined")
+
+def write_scores(result: Result, others: list[Result], out: Path, facts: dict[str, Any], title: str) -> None:
+    """Print the table of scores of one recording, and write the result files, scores.csv and scores.json."""
+    row = _write_recording(result, others, out, facts | {"title": title})
+    _print_and_write([row], out, title, {each.name: each.label for each in (*others, result)}, result.lag)
 
 
-def write_scores(result: Any, others: list[Any], out: Path, facts: dict[str, Any], title: str) -> None:
-    """Print the table of scores, and write the result files and scores.json."""
-    from sight.atomic import write_json
+def _labelled_windows(
+    refs: list[RecordingRef],
+    card: ModelCard,
+    options: ReadOptions,
+    diaries: dict[str, Path],
+) -> Iterator[tuple[RecordingRef, Windows]]:
+    """Yield each recording with its windows and labels; one of several that cannot be read is named and skipped."""
+    from sight.labelled_recordings import labelled
+
+    for ref in refs:
+        try:
+            windows = read_windows(ref, card, options)
+            windows = labelled(
+                windows, ref, card, diary=diaries.get(ref.name), names=options.names, shared=len(refs) > 1
+            )
+        except (ValueError, OSError) as error:
+            if len(refs) == 1:
+                raise
+            errors.print(f"[yellow]{escape(ref.name)} was skipped:[/] {escape(error_message(error))}", highlight=False)
+            continue
+        print_warnings(ref.name, windows.facts)
+        yield ref, windows
+
+
+def _write_recording(
+    result: Result, others: list[Result], folder: Path, info: dict[str, Any], *, in_training: bool = False
+) -> RecordingScores:
+    """Write the result files of a recording and return its scores."""
     from sight.metrics import score_result
     from sight.outputs import write_outputs
-    from sight.report.score_table import LAG_NOTE
+    from sight.outputs.scores import RecordingScores
 
     scored = {each.name: score_result(each) for each in (*others, result)}
-    rows = {"none": scored[result.name]["raw"]} | {name: scores["refined"] for name, scores in scored.items()}
-    print_scores(rows, title, {each.name: each.label for each in (*others, result)})
-    if result.lag:
+    write_outputs(result, folder, info=info, others=others)
+    return RecordingScores(
+        recording=info.get("input", {}).get("name") or info["subject"],
+        subject=info["subject"],
+        in_training=in_training,
+        warnings=result.windows.facts.get("warnings", ()),
+        scores={"none": scored[result.name]["raw"]} | {name: scores["refined"] for name, scores in scored.items()},
+    )
+
+
+def _print_and_write(rows: list[RecordingScores], out: Path, title: str, labels: dict[str, str], lag: float) -> None:
+    from sight.outputs.scores import mean_scores, write_score_files
+    from sight.report.score_table import LAG_NOTE
+
+    print_scores(mean_scores(rows), title, labels)
+    if lag:
         console.print(LAG_NOTE, style="dim", highlight=False)
-    written = write_outputs(result, out, info=facts | {"title": title}, others=others)
-    scores = write_json(out / "scores.json", rows)
-    console.print(f"Report: [bold]{written['report.html']}[/]  scores: {scores}", soft_wrap=True)
+    written = write_score_files(out, rows)
+    reports = f"Report: [bold]{out / 'report.html'}[/]" if len(rows) == 1 else f"Reports: [bold]{out}/*/report.html[/]"
+    console.print(f"{reports}  scores: {written['scores.csv']}, {written['scores.json']}", soft_wrap=True)
+
+
+def _print_recordings(rows: list[RecordingScores], method: str, label: str) -> None:
+    """Print one line for each recording: raw and adapted macro-F1 and accuracy."""
+    table = Table(title="Scores of each recording", caption="raw: the model alone. *: the subject was in training.")
+    table.add_column("recording")
+    for heading in ("windows", "raw macro-F1", f"{label} macro-F1", "raw accuracy", f"{label} accuracy"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        pair = (row.scores["none"], row.scores[method])
+        cells = [f"{100 * scores[key]:.1f}" for key in ("macro_f1_union", "accuracy") for scores in pair]
+        mark = " *" if row.in_training else ""
+        table.add_row(escape(row.recording) + mark, str(pair[0]["windows"]), *cells)
+    console.print(table)
 
 
 def print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str, str]) -> None:

@@ -30,7 +30,7 @@ def fleet(
     files: Annotated[int | None, typer.Option(min=1, help="Most files in one trigger.")] = None,
     shards: Annotated[int, typer.Option(min=1, help="Groups of wearers; fixed for a checkpoint.")] = 64,
     partitions: Annotated[int, typer.Option(min=1, help="Tasks in a trigger; fixed for a checkpoint.")] = 4,
-    max_gap: opt.MaxGap = 0.5,
+    max_gap: opt.MaxGap = None,
     rate: Annotated[float | None, typer.Option(help="Sampling rate (Hz) of samples; the model's by default.")] = None,
     conf: Annotated[
         list[str] | None,
@@ -62,7 +62,7 @@ def fleet(
         params=tuple(params or ()),
         shards=shards,
         carry=carry,  # type: ignore[arg-type]
-        max_gap_s=max_gap,
+        **({} if max_gap is None else {"max_gap_s": max_gap}),
         rate_in_hz=rate,
     )
     config = JobConfig(

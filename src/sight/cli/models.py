@@ -20,20 +20,14 @@ def list_() -> None:
     from sight.sources import inspect
 
     table = Table(title="Bundled models")
-    for column in ("name", "for", "classes", "macro-F1", "licence of the data"):
+    for column in ("name", "for", "classes", "macro-F1", "licence"):
         table.add_column(column, overflow="fold", no_wrap=column == "name")
     for name in names():
         facts = inspect(name)
         about = facts["about"]
-        score = about.get("scores", {}).get("keel", {}).get("macro_f1_mean")
-        table.add_row(
-            f"[bold]{name}[/]",
-            about.get("title", ""),
-            ", ".join(facts["classes"]),
-            "" if score is None else f"{score:.1f}",
-            about.get("licence", ""),
-        )
-    table.caption = "macro-F1: with adaptation by Keel, mean over subjects who were not in training."
+        scores = "\n".join(f"{method} {own['macro_f1_mean']:.1f}" for method, own in about["scores"].items())
+        table.add_row(f"[bold]{name}[/]", about["title"], ", ".join(facts["classes"]), scores, about["licence"])
+    table.caption = "macro-F1: mean over subjects who were left out of training, with each method; none: model alone."
     console.print(table)
 
 
@@ -54,7 +48,16 @@ def info(
     if as_json:
         typer.echo(json.dumps(facts, indent=2, default=str))
         return
-    print_facts(name, facts.get("about", {}) | _shown(facts))
+    about = facts.get("about", {})
+    scores = (
+        {"scores": {method: _score_text(own) for method, own in about["scores"].items()}} if "scores" in about else {}
+    )
+    print_facts(name, about | scores | _shown(facts))
+
+
+def _score_text(own: dict[str, float]) -> str:
+    names = {"macro-F1": "macro_f1", "accuracy": "accuracy"}
+    return ", ".join(f"{text} {own[f'{key}_mean']} (sd {own[f'{key}_sd']})" for text, key in names.items())
 
 
 def _shown(facts: dict[str, Any]) -> dict[str, Any]:

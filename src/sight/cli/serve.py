@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Space that is held back for deletions on a full disk: more than the write-ahead log of the store.
 RESERVE_BYTES = 24 << 20
 
-Data = Annotated[Path, typer.Option("--data", help="Folder of the service: store, tokens, demo model.")]
+Data = Annotated[Path, typer.Option("--data", help="Folder of the service: store and tokens.")]
 
 app = typer.Typer(no_args_is_help=False, help="Serve models to many wearers live: WebSocket, HTTP and a live web page.")
 token = typer.Typer(no_args_is_help=True, help="Add, list, rotate and remove access tokens.")
@@ -79,6 +79,7 @@ def serve(
         return
     _set_kernel_cache(data)
     from sight import params
+    from sight.demo import MODEL
     from sight.serve.backup import DATABASE
     from sight.serve.limits import Limits
     from sight.serve.model_catalog import ModelCatalog
@@ -98,7 +99,7 @@ def serve(
         raise ValueError("Expected a model, got none; give a file or folder of models with -m, or use --demo.")
     listener = _listen(host, port)
     with _private_files(data):
-        paths = list(model or []) + ([_demo_model(data)] if demo else [])
+        paths = list(model or []) + ([MODEL] if demo else [])
         manager = SessionManager(
             ModelCatalog.load(paths),
             open_store(store or str(data / DATABASE), fsync=fsync, reserve_bytes=RESERVE_BYTES),
@@ -136,8 +137,9 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
     """Serve until stopped; then finish what is pending, save, close, and exit with 0."""
     import uvicorn
 
+    from sight.demo import MODEL, recordings
     from sight.serve.app import create_app
-    from sight.serve.demo import demo_recordings, replay
+    from sight.serve.demo import replay
     from sight.serve.protocols import server_config
 
     class Server(uvicorn.Server):
@@ -148,7 +150,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if demo and self.started:
-                self.replay = asyncio.create_task(replay(service, recordings))
+                self.replay = asyncio.create_task(replay(service, demo_recordings, MODEL.stem))
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             if self.replay is not None:
@@ -156,7 +158,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
             await service.drain()
             await super().shutdown(sockets)
 
-    recordings = demo_recordings() if demo else {}
+    demo_recordings = recordings() if demo else {}
     config = server_config(create_app(service), service.limits, **tls)
     _raise_file_limit(service.limits.open_connections)
     # The manager's thread must not hold the interpreter for the usual 5 ms each time the event loop needs it.
@@ -183,15 +185,6 @@ def _raise_file_limit(connections: int) -> None:
         if soft != resource.RLIM_INFINITY and soft < wanted:
             wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def _demo_model(data: Path) -> Path:
-    from sight.serve.demo import demo_model
-
-    folder = data / "models"
-    if not (folder / "demo.onnx").exists():
-        console.print("Training a small model for the demo, once ...", highlight=False)
-    return demo_model(folder)
 
 
 def _is_loopback(host: str) -> bool:

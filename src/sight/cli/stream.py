@@ -7,7 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,17 +19,17 @@ from sight import registry
 from sight.card import require_card
 from sight.cli import _options as opt
 from sight.cli._shared import close_stdout, console, errors, make_adapter, plural, print_warnings
+from sight.reading import ReadOptions
 from sight.types import Event, Recording
 
 if TYPE_CHECKING:
-    from sight.stream.line_parser import LineParser, Samples
+    from sight.stream.line_parser import LineParser
     from sight.stream.session import Session
+    from sight.stream.table_lines import Samples
 
 #: Words of the summary for the counters of dropped samples.
 DROPPED = {"duplicate_samples": "repeated", "backward_samples": "late", "nan_samples": "with a missing value"}
 
-Rate = Annotated[float | None, typer.Option(help="Nominal rate (Hz) of the sensor; the model's by default.")]
-Unit = Annotated[str | None, typer.Option(help="Unit of acceleration: g, mg or m/s^2; the model's by default.")]
 Serial = Annotated[str | None, typer.Option(help="Read lines from this serial port.")]
 Baud = Annotated[int, typer.Option(min=1, help="Speed of the serial port.")]
 Mqtt = Annotated[str | None, typer.Option(help="Read messages of a topic: mqtt://host:port/topic.")]
@@ -40,6 +40,7 @@ SaveEvery = Annotated[int, typer.Option(min=1, help="Windows between two saves o
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines in a terminal too; a pipe always gets them.")]
 
 
+@opt.takes_reading_options(labels=False)
 def stream(
     model: opt.Model,
     method: opt.Method = registry.RECOMMENDED,
@@ -50,26 +51,21 @@ def stream(
     mqtt: Mqtt = None,
     replay: Replay = None,
     speed: Speed = 1.0,
-    rate: Rate = None,
-    unit: Unit = None,
-    gyro_unit: opt.GyroUnit = None,
-    max_gap: opt.MaxGap = 0.5,
     state: State = None,
     save_every: SaveEvery = 60,
     as_json: AsJson = False,
-    columns: opt.Columns = None,
-    tz: opt.TimeZone = None,
-    time_unit: opt.TimeUnit = None,
-    option: opt.DatasetOptions = None,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Recognise activities live while adapting to the wearer: samples in, one prediction per window out.
 
     Reads samples from standard input, a serial port or MQTT, as JSON lines with values and an optional time_s, or as
-    CSV. Ctrl-C ends the stream and prints a summary. --columns, --tz, --time-unit and --option apply to --replay only.
+    CSV. CSV with a header is read as a file is, with the same options; without a header, values are in the units of
+    the model unless --unit or --gyro-unit is set. Ctrl-C ends the stream and prints a summary.
 
     [bold]Examples[/]
 
-      cat samples.csv | sight stream -m model.onnx
+      cat day.csv | sight stream -m model.onnx --unit mg
 
       sight stream -m model.onnx --serial /dev/ttyUSB0 --state wearer.state
 
@@ -86,19 +82,25 @@ def stream(
     if sum(value is not None for value in (serial, mqtt, replay)) > 1:
         raise ValueError("Expected one of --serial, --mqtt and --replay, got several; choose one.")
     source: Any = load(model)
-    parser, recordings = LineParser(require_card(source).channels), None
+    parser, recordings = LineParser(require_card(source), reading), None
+    rate = reading.rate
     if replay is not None:
-        options = opt.read_options(columns, unit or "g", gyro_unit, tz, time_unit, rate, option=option)
-        rate, recordings = _open_recording(replay, source.card, options)
-        unit = gyro_unit = None
-    session = _make_session(source, make_adapter(method, params, preset), rate, (unit, gyro_unit), max_gap, state)
-    before = dict(session.facts)
-    printer = EventPrinter(source.classes, as_json or not console.is_terminal)
+        rate, recordings = _open_recording(replay, source.card, reading)
+    if rate is None and state is not None and state.exists():
+        rate = state_file.sensor_rate(state)
+    adapter = make_adapter(method, params, preset)
+    session = _make_session(source, adapter, rate, reading.max_gap, state)
     with _log_to_stderr(), StopOnSignal() as stop:
         samples = _parsed(parser, serial, baud, mqtt) if recordings is None else _replayed(recordings, session, speed)
+        chunks = stop.iterate(samples)
+        first = list(islice(chunks, 1))  # its times give the rate of a table
+        if rate is None and parser.rate_hz not in (None, session.rate_in_hz):
+            session = _make_session(source, adapter, parser.rate_hz, reading.max_gap, state)
+        before = dict(session.facts)
+        printer = EventPrinter(source.classes, as_json or not console.is_terminal, session)
         save = None if state is None else lambda: state_file.save(state, session)
         try:
-            run_loop(session, stop.iterate(samples), printer, save=save, save_every=save_every)
+            run_loop(session, chain(first, chunks), printer, save=save, save_every=save_every)
         except BrokenPipeError:  # the reader of our output has closed it
             close_stdout()
     counts = {name: count - before[name] for name, count in session.facts.items()}  # of this run alone
@@ -110,18 +112,27 @@ def stream(
     if state is not None:
         parts.append(f"saved to {state}")
     _print_message("; ".join(parts) + ".")
+    if recordings is None and parser.number and not (printer.windows or state or stop.requested):
+        raise ValueError(
+            f"The input has no window of {session.windower.window_s:g} s without a gap, so nothing was predicted; send "
+            f"more samples, or set how they are read (--columns, --time-unit, --rate, --max-gap)."
+        )
 
 
 class EventPrinter:
-    """Prints each event, as JSON or for the eye, and counts windows, gaps and changed predictions."""
+    """Prints each event, as JSON or for the eye, and counts windows, gaps and changed predictions.
 
-    def __init__(self, classes: tuple[str, ...], as_json: bool) -> None:
-        self.classes, self.as_json = classes, as_json
+    Warnings of the session are printed once, after its first windows.
+    """
+
+    def __init__(self, classes: tuple[str, ...], as_json: bool, session: Session | None = None) -> None:
+        self.classes, self.as_json, self.session = classes, as_json, session
         self.windows = self.gaps = self.changed = 0
 
     def __call__(self, event: Event, latency_ms: float) -> None:
         """Print and count one event."""
         from sight.stream.event_json import as_json
+        from sight.stream.session import EXAMINED
 
         self.windows += 1
         self.gaps += event.gap_s > 0
@@ -130,6 +141,10 @@ class EventPrinter:
             print(json.dumps(as_json(event, self.classes, round(latency_ms, 3)), allow_nan=False), flush=True)
         else:
             console.print(self._line(event), highlight=False)
+        if self.session is not None and event.window + 1 >= EXAMINED:
+            for warning in self.session.warnings:
+                _print_message(warning)
+            self.session = None
 
     def summary(self) -> str:
         """Return the counts as text."""
@@ -150,22 +165,12 @@ class EventPrinter:
         return line + (f"  [cyan]after a gap of {event.gap_s:.1f} s[/]" if event.gap_s else "")
 
 
-def _make_session(
-    source: Any,
-    adapter: Any,
-    rate: float | None,
-    units: tuple[str | None, str | None],
-    max_gap: float,
-    state: Path | None,
-) -> Session:
-    from sight.signal.units import ACCELERATION
+def _make_session(source: Any, adapter: Any, rate: float | None, max_gap: float | None, state: Path | None) -> Session:
+    from sight.signal.clock import MAX_GAP_S
     from sight.stream import state_file
     from sight.stream.session import Session
 
-    acceleration, rotation = units
-    own = source.card.units
-    sensor = [((acceleration if unit in ACCELERATION else rotation) or unit) for unit in own] if any(units) else None
-    session = Session(source, adapter, rate_in_hz=rate, units=sensor, max_gap_s=max_gap)
+    session = Session(source, adapter, rate_in_hz=rate, max_gap_s=MAX_GAP_S if max_gap is None else max_gap)
     if state is not None and state.exists():
         state_file.load(state, session)
         _print_message(f"resumed from {state}, after {plural(session.count, 'window')}.")
@@ -184,7 +189,9 @@ def _parsed(parser: LineParser, serial: str | None, baud: int, mqtt: str | None)
         if sys.stdin.isatty():
             _print_message("reading JSON lines or CSV from the keyboard; pipe a sensor into it, or see --help.")
         blocks = readers.from_file(sys.stdin.buffer)
-    return (samples for lines in split_lines(blocks) for samples in parser.parse(lines))
+    for lines in split_lines(blocks):
+        yield from parser.parse(lines)
+    yield from parser.parse([], end=True)
 
 
 def _open_recording(target: str, card: Any, options: Any) -> tuple[float, Iterator[Recording]]:

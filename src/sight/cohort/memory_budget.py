@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 #: Bytes of a process without a recording: packages, model, heap left by the previous recording.
 PROCESS_BYTES = 350 << 20
 #: Peak bytes for each byte of a file, measured on recordings of a day and longer and rounded up.
-FILE_FACTORS = {".csv": 3.0, ".cwa": 14.0, ".gt3x": 30.0, ".bin": 8.0}
+FILE_FACTORS = {".csv": 3.0, ".tsv": 3.0, ".xlsx": 40.0, ".cwa": 14.0, ".gt3x": 30.0, ".bin": 8.0}
 #: Peak bytes for each unpacked byte of an .npz file, and for each cell of a Parquet file.
 NPZ_FACTOR, CELL_BYTES = 4.2, 32
 #: Usual compression ratio of gzipped files.
-GZIP_RATIOS = {".csv": 5.0, ".cwa": 3.0, ".gt3x": 1.0, ".bin": 4.0}
+GZIP_RATIOS = {".csv": 5.0, ".tsv": 5.0, ".cwa": 3.0, ".gt3x": 1.0, ".bin": 4.0}
 #: Share of the peak that is due to windows, if they do not overlap.
 WINDOWS_SHARE = 0.25
 #: Estimate for a subject of a dataset, whose files are not examined.
@@ -23,25 +24,26 @@ SUBJECT_BYTES = 1 << 30
 FREE_SHARE = 0.8
 
 
-def estimate_bytes(path: Path | None, overlap: float = 1.0) -> int:
+def estimate_bytes(files: Sequence[Path], overlap: float = 1.0) -> int:
     """Return the estimated peak memory of a process that runs a recording.
 
     Parameters
     ----------
-    path
-        File of the recording; None for a subject of a dataset.
+    files
+        Files of the recording; none for a subject of a dataset.
     overlap
         Number of windows that contain each sample.
 
     Examples
     --------
-    >>> estimate_bytes(None) == SUBJECT_BYTES
+    >>> estimate_bytes(()) == SUBJECT_BYTES
     True
     """
-    if path is None:
+    if not files:
         return SUBJECT_BYTES
     try:
-        return PROCESS_BYTES + int(_file_bytes(path, 1 + WINDOWS_SHARE * (max(overlap, 1.0) - 1)))
+        windows_factor = 1 + WINDOWS_SHARE * (max(overlap, 1.0) - 1)
+        return PROCESS_BYTES + int(sum(_file_bytes(path, windows_factor) for path in files))
     except (OSError, ValueError, zipfile.BadZipFile):
         return PROCESS_BYTES  # reading the file will raise the error
 

@@ -6,7 +6,7 @@ import json
 import platform
 import time
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from sight._version import __version__
 from sight.base import Adapter, Source
 from sight.card import require_card
+from sight.cohort.activity_tables import tables_of, write_table
 from sight.cohort.results_folder import ResultsFolder, file_stamp
 from sight.cohort.thumbnail import thumbnail
 from sight.cohort.window_table import LAYOUT, write_windows
@@ -59,7 +60,7 @@ def process_recording(ref: RecordingRef, config: RunConfig) -> dict[str, Any]:
     began, cpu, now_ns = time.perf_counter(), time.process_time(), time.time_ns()
     entry = {"recording": ref.name, **LOG_FIELDS}
     try:
-        entry["stamp"] = file_stamp(ref.path, now_ns)
+        entry["stamp"] = file_stamp(ref.files, now_ns)
         entry["content"], entry["reused"], entry["replaced"] = _run(ref, config)
     except Exception as exception:  # a broken file may raise anything; the other recordings continue
         ResultsFolder(config.out).remove(ref.name)
@@ -79,8 +80,8 @@ def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool, bool]:
 
     folder, source = ResultsFolder(config.out), _load_source(config.model, config.model_hash)
     card = require_card(source)
-    windows = None if ref.path else read_windows(ref, card, config.options)
-    content = file_hash(ref.path) if ref.path else _windows_hash(windows)
+    windows = None if ref.files else read_windows(ref, card, config.options)
+    content = " ".join(map(file_hash, ref.files)) or _windows_hash(windows)
     key = config.key(content)
     earlier = folder.read_facts(ref.name)
     if earlier is not None and earlier["key"] == key:
@@ -90,6 +91,8 @@ def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool, bool]:
         windows = read_windows(ref, card, config.options)
     summary = ResultSummary(run(config.adapter.clone().bind(source), windows))
     folder.write(folder.windows(ref.name), lambda draft: write_windows(draft, summary, ref.name))
+    for kind, table in tables_of(summary, ref.name).items():
+        folder.write(folder.table(kind, ref.name), partial(write_table, table=table))
     folder.write_json(folder.facts(ref.name), _facts(summary, ref, key=key, content=content))
     return content, False, earlier is not None
 
@@ -99,7 +102,7 @@ def _facts(summary: ResultSummary, ref: RecordingRef, **hashes: str) -> dict[str
     info = {
         "recording": ref.name,
         "subject": ref.subject or ref.name,
-        "file": ref.path.name if ref.path else "",
+        "file": ref.file_names,
         "dataset": ref.dataset,
         **hashes,
     }
@@ -108,7 +111,7 @@ def _facts(summary: ResultSummary, ref: RecordingRef, **hashes: str) -> dict[str
     facts["stream"]["zone"] = getattr(start.tzinfo, "key", None) if start else None
     facts["sight_version"] = __version__
     facts["thumbnail"] = thumbnail(summary)
-    return {key: value for key, value in facts.items() if key not in ("versions", "files")}
+    return {key: value for key, value in facts.items() if key not in ("versions", "files", "rules")}
 
 
 @lru_cache(maxsize=1)
@@ -130,8 +133,8 @@ def _windows_hash(windows: Any) -> str:
 def _error_text(exception: Exception, ref: RecordingRef) -> str:
     """Return the message of an exception without the folder of the file, which differs between machines."""
     text = " ".join(str(exception).split())
-    if ref.path is not None:
-        text = text.replace(str(ref.path), ref.path.name)
+    for path in ref.files:
+        text = text.replace(str(path), path.name)
     expected = isinstance(exception, ValueError | OSError) and text
     return text if expected else f"{type(exception).__name__}: {text}"
 

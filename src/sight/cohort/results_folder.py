@@ -20,6 +20,8 @@ from sight.atomic import sync, write_json
 from sight.datasets.window_cache import SETTLED_NS
 from sight.outputs.csv_cells import from_cell, to_cell
 
+#: Tables of a recording beside its windows, each in a folder of its own.
+TABLE_KINDS = ("daily", "bouts", "nonwear")
 #: Recording, file and error of a recording that could not be read.
 Failure = tuple[str, str, str]
 
@@ -58,6 +60,10 @@ class ResultsFolder:
         """Return the path of a recording's facts; they are written last, so they mark it as finished."""
         return self.root / "facts" / f"{name}.json"
 
+    def table(self, kind: str, name: str) -> Path:
+        """Return the path of a recording's table of days, bouts or non-wear."""
+        return self.root / kind / f"{name}.parquet"
+
     def page(self, name: str) -> Path:
         """Return the path of a recording's full report, which exists only after `sight cohort page`."""
         return self.root / "pages" / f"{name}.html"
@@ -76,7 +82,8 @@ class ResultsFolder:
 
     def remove(self, name: str) -> None:
         """Remove the results of a recording."""
-        for path in (self.facts(name), self.windows(name), self.page(name)):
+        tables = (self.table(kind, name) for kind in TABLE_KINDS)
+        for path in (self.facts(name), self.windows(name), *tables, self.page(name)):
             path.unlink(missing_ok=True)
 
     def write(self, path: Path, write: Callable[[Path], object]) -> None:
@@ -142,23 +149,25 @@ class ResultsFolder:
         return stamps
 
 
-def file_stamp(path: Path | None, now_ns: int) -> list[Any] | None:
-    """Return path, inode, size and times of a file, which change with its content; None if they may not show it.
+def file_stamp(files: Sequence[Path], now_ns: int) -> list[Any] | None:
+    """Return path, inode, size and times of files, which change with their content; None if they may not show it.
 
     A change of a file changes the time of its inode, which programs cannot set. A file changed a moment ago may change
     again within the resolution of that time.
     """
-    if path is None:
-        return None
-    state = path.stat()
-    stamp = [str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
-    return stamp if now_ns - max(state.st_mtime_ns, state.st_ctime_ns) > SETTLED_NS else None
+    stamp: list[Any] = []
+    for path in files:
+        state = path.stat()
+        stamp += [str(path.resolve()), state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
+        if now_ns - max(state.st_mtime_ns, state.st_ctime_ns) <= SETTLED_NS:
+            return None
+    return stamp or None
 
 
-def is_unchanged(path: Path | None, stamp: list[Any] | None) -> bool:
-    """Return whether a file still has this stamp."""
+def is_unchanged(files: Sequence[Path], stamp: list[Any] | None) -> bool:
+    """Return whether files still have this stamp."""
     try:
-        return path is not None and stamp is not None and file_stamp(path, 1 << 62) == stamp
+        return stamp is not None and file_stamp(files, 1 << 62) == stamp
     except OSError:
         return False
 

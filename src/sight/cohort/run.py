@@ -15,6 +15,7 @@ from sight.card import require_card
 from sight.code_fingerprint import class_fingerprint
 from sight.cohort.memory_budget import available_bytes, estimate_bytes
 from sight.cohort.overview_page import write_overview
+from sight.cohort.participants import Participants, read_participants
 from sight.cohort.recording_job import LOG_FIELDS, RunConfig, process_recording
 from sight.cohort.results_folder import Failure, ResultsFolder, append_log, is_unchanged
 from sight.cohort.summary_tables import write_summary
@@ -22,6 +23,7 @@ from sight.datasets.window_cache import file_hash
 from sight.models import resolve
 from sight.parallel import is_local, map_unordered
 from sight.reading import ReadOptions, RecordingRef
+from sight.tables import TableRules
 
 #: Called with the number of finished recordings and the estimated time left.
 OnDone = Callable[[int, str], None]
@@ -40,6 +42,7 @@ class CohortOutcome:
     replaced: int  # number of those whose earlier results were replaced
     changes: str  # what differs from the earlier run, such as "method changed from keel to sight"
     failures: list[Failure]  # sorted
+    participants: Participants | None = None  # what was joined, if a table of participants was given
 
 
 def run(
@@ -53,6 +56,9 @@ def run(
     jobs: int | None = None,
     budget: int | None = None,
     on_done: OnDone | None = None,
+    rules: TableRules | None = None,
+    participants: Path | None = None,
+    id_column: str | None = None,
 ) -> CohortOutcome:
     """Run every recording that has no results yet, and write tables and a page over all of them.
 
@@ -74,15 +80,23 @@ def run(
         Bytes that recordings may use together; most of the free memory by default.
     on_done
         Called after each recording.
+    rules
+        Which days are valid and how long bouts last at least; another rule needs no new run of the recordings.
+    participants, id_column
+        CSV file with one row per participant, joined with the tables, and its column of ids, detected if None.
     """
     folder = ResultsFolder(Path(out).resolve())
     wanted, failures = _check_names(recordings, folder)
+    rules = rules or TableRules()
+    if participants is not None:  # an unsuitable file raises here, not after all recordings
+        subjects = {ref.name: ref.subject or ref.name for ref in wanted}
+        id_column = read_participants(participants, subjects, id_column).id_column
     with folder.locked() as log:
         before = folder.read_metadata()
-        config = _prepare(resolve(model), adapter, folder, options or ReadOptions())
+        config = _prepare(resolve(model), adapter, folder, options or ReadOptions(), rules)
         changes = _changes(before, folder.read_metadata())
         todo = _unfinished(wanted, config, folder)
-        files = {ref.name: ref.path.name if ref.path else "" for ref in todo}
+        files = {ref.name: ref.file_names for ref in todo}
         reused, replaced, failed = len(wanted) - len(todo), 0, set()
         for entry in _process(todo, config, engine, jobs, budget, reused, on_done):
             append_log(log, entry)
@@ -95,9 +109,16 @@ def run(
         finished = sorted(ref.name for ref in wanted if ref.name not in failed)
         failures.sort()
         folder.write_failures(failures)
-        write_summary(folder, finished)
+        people = write_summary(folder, finished, rules, participants, id_column)
         write_overview(folder, finished, failures)
-    return CohortOutcome(finished=finished, reused=reused, replaced=replaced, changes=changes, failures=failures)
+    return CohortOutcome(
+        finished=finished,
+        reused=reused,
+        replaced=replaced,
+        changes=changes,
+        failures=failures,
+        participants=people,
+    )
 
 
 def _check_names(recordings: Iterable[RecordingRef], folder: ResultsFolder) -> tuple[list[RecordingRef], list[Failure]]:
@@ -105,11 +126,10 @@ def _check_names(recordings: Iterable[RecordingRef], folder: ResultsFolder) -> t
     wanted: dict[str, RecordingRef] = {}
     failures = []
     for ref in recordings:
-        if ref.path is not None and ref.path.resolve().is_relative_to(folder.root):
+        if any(path.resolve().is_relative_to(folder.root) for path in ref.files):
             continue
         if ref.name in wanted:
-            file = ref.path.name if ref.path else ""
-            failures.append((ref.name, file, "Another recording has the same name; rename one of them."))
+            failures.append((ref.name, ref.file_names, "Another recording has the same name; rename one of them."))
         else:
             wanted[ref.name] = ref
     if not wanted:
@@ -117,7 +137,9 @@ def _check_names(recordings: Iterable[RecordingRef], folder: ResultsFolder) -> t
     return list(wanted.values()), failures
 
 
-def _prepare(model: Path, adapter: Adapter, folder: ResultsFolder, options: ReadOptions) -> RunConfig:
+def _prepare(
+    model: Path, adapter: Adapter, folder: ResultsFolder, options: ReadOptions, rules: TableRules
+) -> RunConfig:
     """Copy or export the model into the folder, check that the method accepts it, and write the metadata."""
     content = file_hash(model)
     suffix = ".onnx" if isinstance(adapter, OutputAdapter) else model.suffix
@@ -134,6 +156,7 @@ def _prepare(model: Path, adapter: Adapter, folder: ResultsFolder, options: Read
 
     source: Any = load(stored)
     card = require_card(source, model)
+    rules.require_classes(tuple(source.classes))
     adapter.clone().bind(source)  # a method that does not fit raises here, once, and not for every recording
     fields = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units")
     metadata = {
@@ -142,6 +165,7 @@ def _prepare(model: Path, adapter: Adapter, folder: ResultsFolder, options: Read
         "params": adapter.params(),
         "classes": source.classes,
         "reading": asdict(options),
+        "rules": asdict(rules),
         "sight_version": __version__,
     }
     folder.write_json(folder.metadata, metadata)
@@ -185,7 +209,7 @@ def _unfinished(recordings: Sequence[RecordingRef], config: RunConfig, folder: R
 
     def is_finished(ref: RecordingRef) -> bool:
         stamp, content = stamps.get(ref.name, (None, ""))
-        facts = folder.read_facts(ref.name) if is_unchanged(ref.path, stamp) else None
+        facts = folder.read_facts(ref.name) if is_unchanged(ref.files, stamp) else None
         return facts is not None and facts["key"] == config.key(content)
 
     return [ref for ref in recordings if not is_finished(ref)]
@@ -202,7 +226,7 @@ def _process(
 ) -> Iterable[dict[str, Any]]:
     if not todo:
         return
-    sizes = [estimate_bytes(ref.path, config.overlap) for ref in todo]
+    sizes = [estimate_bytes(ref.files, config.overlap) for ref in todo]
     entries = map_unordered(
         process_recording,
         [(ref, config) for ref in todo],

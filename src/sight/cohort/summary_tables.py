@@ -12,8 +12,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from sight.cohort.results_folder import ResultsFolder
+from sight.cohort.activity_tables import create_tables
+from sight.cohort.participants import Participants, join_participants, read_participants
+from sight.cohort.results_folder import TABLE_KINDS, ResultsFolder
 from sight.outputs.csv_cells import FORMULA
+from sight.tables import TableRules
 
 #: Flags of a recording that should be inspected, each with the condition on its row in `recordings`.
 FLAGS = {
@@ -96,22 +99,48 @@ FROM used JOIN classes USING (class) GROUP BY class, place ORDER BY place
 """
 
 #: Table name to query; a query may use earlier tables.
-TABLES = {"days": DAYS, "transitions": TRANSITIONS, "recordings": RECORDINGS, "time_use": TIME_USE}
+QUERIES = {"days": DAYS, "transitions": TRANSITIONS, "recordings": RECORDINGS, "time_use": TIME_USE}
+#: Tables with one row per recording, day, bout or period of non-wear, to which participants are joined.
+JOINED = ("summary", *TABLE_KINDS)
+TABLES = (*QUERIES, *JOINED)
 
 _FACTS = {
     "recording": "VARCHAR",
     "subject": "VARCHAR",
     "file": "VARCHAR",
+    "method": "VARCHAR",
     "classes": "VARCHAR[]",
     "stream": "STRUCT(start VARCHAR, facts STRUCT(saturated_share DOUBLE, warnings VARCHAR[]))",
 }
 
 
-def write_summary(folder: ResultsFolder, names: Sequence[str]) -> None:
-    """Write every table over these recordings as Parquet and CSV; remove the tables if there are no recordings."""
+def write_summary(
+    folder: ResultsFolder,
+    names: Sequence[str],
+    rules: TableRules | None = None,
+    participants: Path | None = None,
+    id_column: str | None = None,
+) -> Participants | None:
+    """Write every table over these recordings as Parquet and CSV; remove the tables if there are no recordings.
+
+    Parameters
+    ----------
+    folder, names
+        Folder of results, and its finished recordings.
+    rules
+        Which days are valid and how long bouts last at least.
+    participants, id_column
+        CSV file with one row per participant and its column of ids, as in `read_participants`.
+
+    Returns
+    -------
+    Participants
+        What was joined, or None without participants.
+    """
     if not names:
         shutil.rmtree(folder.summary, ignore_errors=True)
-        return
+        return None
+    people = None
     with closing(_windows_view(folder, names)) as connection:
         connection.read_json([_literal(folder.facts(name)) for name in names], columns=_FACTS).create_view("facts")
         for statement in (
@@ -123,10 +152,19 @@ def write_summary(folder: ResultsFolder, names: Sequence[str]) -> None:
             "FROM (SELECT classes FROM facts LIMIT 1)",
         ):
             connection.execute(statement)
-        for table, query in TABLES.items():
+        for table, query in QUERIES.items():
             connection.execute(f"CREATE TABLE {table} AS {query}")
+        files = {kind: [_literal(folder.table(kind, name)) for name in names] for kind in TABLE_KINDS}
+        model = folder.read_metadata().get("model", {}).get("file", "")
+        create_tables(connection, files, rules or TableRules(), model)
+        if participants is not None:
+            subjects = dict(connection.sql("SELECT recording, subject FROM facts ORDER BY recording").fetchall())
+            people = read_participants(participants, subjects, id_column)
+            join_participants(connection, people, JOINED)
+        for table in TABLES:
             for form in ("parquet", "csv"):
                 folder.write(folder.summary / f"{table}.{form}", lambda draft, t=table: _copy(connection, t, draft))  # type: ignore[misc]
+    return people
 
 
 def run_query(folder: ResultsFolder, sql: str, csv: Path | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
+from sight.datasets._user_folders import user_folder
+
 #: Errors that reading a truncated or damaged file may raise.
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
 #: A file that unpacks to more than this many bytes and more than this multiple of its size is refused. Recordings
@@ -21,8 +23,8 @@ UNPACKED_BYTES, UNPACKED_RATIO = 1 << 28, 200
 
 
 def data_folder() -> Path:
-    """Return the folder of downloaded datasets: `SIGHT_DATA`, or ``../shared/data`` from the current folder."""
-    return Path(os.environ.get("SIGHT_DATA", Path("..") / "shared" / "data")).resolve()
+    """Return the folder of downloaded datasets: `SIGHT_DATA`, or ``sight`` in the user's data folder."""
+    return Path(os.environ.get("SIGHT_DATA") or user_folder("data")).resolve()
 
 
 def natural(name: str) -> list[Any]:

@@ -19,8 +19,10 @@ _NAMED = re.compile(
 DATES_S = (946_684_800, 4_102_444_800)
 #: Plausible sampling rates of a wearable sensor if the expected rate is unknown.
 RATES_HZ = (0.5, 500.0)
-#: A recording below this share of the expected rate, or above this rate, is refused.
-LOWEST_SHARE, HIGHEST_HZ = 0.25, 10_000.0
+#: A recording outside these shares of the expected rate, or above this rate, is refused.
+LOWEST_SHARE, HIGHEST_SHARE, HIGHEST_HZ = 0.25, 100.0, 10_000.0
+#: Longest plausible recording.
+LONGEST_DAYS = 400.0
 
 
 def detect_unit(column: str, numbers: Array, expected_hz: float | None = None) -> str:
@@ -54,15 +56,28 @@ def detect_unit(column: str, numbers: Array, expected_hz: float | None = None) -
 
 
 def check_plausible_rate(rate_hz: float, expected_hz: float | None, where: str) -> None:
-    """Raise ValueError if a rate estimated from timestamps is impossible, or far below the expected one."""
-    slow = expected_hz is not None and rate_hz < LOWEST_SHARE * expected_hz
-    if not slow and rate_hz <= HIGHEST_HZ:
+    """Raise ValueError if a rate estimated from timestamps is impossible, or far from the expected one."""
+    low = LOWEST_SHARE * expected_hz if expected_hz else 0.0
+    high = min(HIGHEST_SHARE * expected_hz, HIGHEST_HZ) if expected_hz else HIGHEST_HZ
+    if low <= rate_hz <= high:
         return
     expected = f"about {expected_hz:g} Hz" if expected_hz else f"at most {HIGHEST_HZ:g} Hz"
     raise ValueError(
         f"{where}: expected a sampling rate of {expected}, but the timestamps give {rate_hz:.3g} Hz; set their unit "
-        f"with time_unit (--time-unit s, ms, us or ns), or confirm the rate with rate_hz (--rate {rate_hz:.3g})."
+        f"with time_unit (--time-unit s, ms, us or ns), or confirm the rate with rate (--rate {rate_hz:.3g})."
     )
+
+
+def check_plausible_span(time_s: Array, where: str) -> None:
+    """Raise ValueError if most of the timestamps, in seconds, span an implausible time; single wrong ones may."""
+    sample = time_s[:: max(len(time_s) // 10_000, 1)]
+    sample = sample[np.isfinite(sample)]
+    days = float(np.ptp(np.quantile(sample, (0.05, 0.95), method="nearest"))) / 86_400 if len(sample) else 0.0
+    if days > LONGEST_DAYS:
+        raise ValueError(
+            f"{where}: expected at most {LONGEST_DAYS:g} days, but the timestamps span {days:.0f} days; set their unit "
+            f"with time_unit (--time-unit s, ms, us or ns), or remove rows with wrong times."
+        )
 
 
 def _date_unit(number: float) -> str | None:

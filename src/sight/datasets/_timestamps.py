@@ -21,6 +21,7 @@ from sight.types import Array
 
 #: A larger number of seconds is a date (after 1973), a smaller one a duration.
 EPOCH_S = 1e8
+HOUR_NS, MINUTE_NS = 3600 * 10**9, 60 * 10**9
 #: Nanoseconds of a missing timestamp.
 MISSING = np.iinfo(np.int64).min
 #: Values of the fact `time_zone` if neither the file nor the caller gives the zone of the wearer.
@@ -80,7 +81,7 @@ def number_format(column: str, numbers: Array, unit: str | None = None, expected
     (True, False)
     """
     if unit is not None and unit not in UNITS:
-        raise ValueError(f"Expected a time unit out of {', '.join(UNITS)}, got {unit!r}.")
+        raise ValueError(f"Expected time_unit (--time-unit) out of {', '.join(UNITS)}, got {unit!r}.")
     unit_ns = UNITS[unit or detect_unit(column, numbers, expected_hz)]
     first = numbers[np.isfinite(numbers)][:1]
     return TimeFormat(
@@ -108,6 +109,7 @@ def text_offset(text: str) -> tzinfo | None:
 def to_nanoseconds(values: Any, form: TimeFormat, where: str) -> Array:
     """Convert a pyarrow array of timestamps to nanoseconds; local times as if they were UTC."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     try:
         if form.kind == "number":
@@ -117,12 +119,14 @@ def to_nanoseconds(values: Any, form: TimeFormat, where: str) -> Array:
 
             parsed = pd.to_datetime(values.to_pandas(), format=form.layout, utc=form.zone is not None)
             return np.asarray(parsed.to_numpy("M8[ns]")).view(np.int64)
+        if form.kind == "iso" and pc.any(pc.match_substring(values, ",")).as_py():
+            values = pc.replace_substring(values, ",", ".")  # decimal commas, which ISO 8601 allows
         moments = values.cast(pa.timestamp("ns", tz="UTC" if form.zone else None))
     except (pa.ArrowInvalid, ValueError) as error:
         raise ValueError(
             f"{where}: a timestamp cannot be read ({first_words(error)}); expected numbers or "
             f"times such as 2024-05-01 12:00:00.25; set the unit of numbers with time_unit (--time-unit), or the "
-            f"layout of text with time_format."
+            f"layout of text with time_format (--time-format, such as '%d/%m/%Y %H:%M:%S.%f')."
         ) from None
     return np.asarray(moments.to_numpy(zero_copy_only=False)).astype("M8[ns]", copy=False).view(np.int64)
 
@@ -134,15 +138,16 @@ def to_seconds(moments: Array, form: TimeFormat, tz: str | None) -> tuple[Array,
     if not form.dated:
         return _seconds_since(moments, 0, missing), None, {}
     zone = time_zone(tz) if tz is not None else form.zone or UTC
-    if form.zone is None and tz is not None:
-        moments = local_to_utc(moments, tz)
+    facts: dict[str, Any] = {}
+    if form.zone is None:
+        moments, facts = _continued(moments) if tz is None else _unswitched(moments, local_to_utc(moments, tz))
     if missing.all():
         return np.full(len(moments), np.nan), None, {}
     first = int(moments[np.argmin(missing)])
     start = datetime.fromtimestamp(first // 10**9, UTC) + timedelta(microseconds=first % 10**9 // 1000)
     start = start.astimezone(zone)
     fact = tz if tz is not None else UNKNOWN_ZONE if form.zone is None else _zone_fact(start)
-    return _seconds_since(moments, first - first % 1000, missing), start, {"time_zone": fact}
+    return _seconds_since(moments, first - first % 1000, missing), start, {"time_zone": fact, **facts}
 
 
 def offset_warning(form: TimeFormat, last: Any) -> dict[str, list[str]]:
@@ -157,6 +162,56 @@ def offset_warning(form: TimeFormat, last: Any) -> dict[str, list[str]]:
     return {"warnings": [warning]}
 
 
+def repeated_hours(moments: Array) -> Array:
+    """Return the indices at which local times, in nanoseconds, go back by one hour at a whole hour.
+
+    Examples
+    --------
+    >>> local = np.array(["2023-10-29T02:59:59", "2023-10-29T02:00:00", "2023-10-29T01:00:00"], "M8[ns]")
+    >>> repeated_hours(local.view(np.int64)).tolist()
+    [1]
+    """
+    step, past = np.diff(moments), moments % HOUR_NS
+    an_hour = (step >= -HOUR_NS) & (step <= MINUTE_NS - HOUR_NS)
+    return np.asarray(np.flatnonzero(an_hour & (past[:-1] >= HOUR_NS - MINUTE_NS) & (past[1:] < MINUTE_NS)) + 1)
+
+
+def _continued(moments: Array) -> tuple[Array, dict[str, Any]]:
+    """Return local times of an unknown zone without the hour that repeats when summer time ends, and warnings."""
+    known = np.flatnonzero(moments != MISSING)
+    back = repeated_hours(moments[known])
+    if not len(back):
+        return moments, {}
+    moments = moments.copy()
+    for index in known[back].tolist():
+        later = moments[index:]
+        later[later != MISSING] += HOUR_NS
+    at = str(moments[known[back[0]]].astype("M8[ns]").astype("M8[m]")).replace("T", " ")
+    warning = (
+        f"Local times go back by an hour at {at}, as at the end of summer time; later times are an hour ahead of local "
+        f"ones. Set the time zone with tz (--tz)."
+    )
+    return moments, {"warnings": [warning]}
+
+
+def _unswitched(local: Array, moments: Array) -> tuple[Array, dict[str, Any]]:
+    """Return local times converted to UTC for a clock that may not have switched to or from summer time, and warnings.
+
+    Such a clock goes on without a step where the offset from UTC changes; the offset before it is then kept.
+    """
+    known = np.flatnonzero(local != MISSING)
+    offset, step = local[known] - moments[known], np.diff(local[known])
+    changes = np.flatnonzero((np.diff(offset) != 0) & (np.abs(step) < MINUTE_NS))
+    if not len(changes):
+        return moments, {}
+    later = known[changes[0] + 1 :]
+    moments = moments.copy()
+    moments[later] = local[later] - offset[changes[0]]
+    at = str(local[later[0]].astype("M8[ns]").astype("M8[m]")).replace("T", " ")
+    warning = f"The clock was not changed at {at}, when summer time began or ended; its offset from UTC is kept."
+    return moments, {"warnings": [warning]}
+
+
 def time_zone(tz: str) -> tzinfo:
     """Return a time zone by its name."""
     if tz.upper() == "UTC":
@@ -164,7 +219,7 @@ def time_zone(tz: str) -> tzinfo:
     try:
         return ZoneInfo(tz)
     except (KeyError, ValueError, OSError):
-        raise ValueError(f"There is no time zone {tz!r}; expected a name such as Europe/Berlin.") from None
+        raise ValueError(f"There is no time zone {tz!r}; expected tz (--tz) such as Europe/Berlin.") from None
 
 
 def local_to_utc(moments: Array, tz: str) -> Array:
@@ -198,7 +253,7 @@ def _first_pass(moments: Array, repeated: Array) -> Array:
     first = repeated.copy()
     edges = np.flatnonzero(np.diff(np.concatenate(([0], repeated.astype(np.int8), [0])))).reshape(-1, 2)
     for start, stop in edges:
-        back = np.flatnonzero(np.diff(moments[start:stop]) < 0)
+        back = np.flatnonzero(np.diff(moments[start:stop]) < -MINUTE_NS)  # a smaller step is a late sample
         if len(back):
             first[start + back[0] + 1 : stop] = False
     return first

@@ -1,4 +1,4 @@
-"""Users' CSV and Parquet files, read in blocks."""
+"""Users' CSV, Parquet and Excel files, read in blocks."""
 
 from __future__ import annotations
 
@@ -25,14 +25,19 @@ DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 
 class Table:
-    """A CSV, CSV.gz or Parquet file; `columns` are its column names, `first` is its first row by column."""
+    """A CSV, Parquet or Excel file; `columns` are its column names, `first` is its first row by column."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._parquet = path.name.lower().endswith(".parquet")
+        self._suffix = path.suffix.lower()
         if not path.is_file():
             raise ValueError(f"There is no file {path}; check the name.")
-        self.columns, self.first = self._open_parquet() if self._parquet else self._open_csv()
+        if self._suffix == ".xlsx":
+            from sight.datasets._excel_sheets import read_sheet
+
+            self._sheet = read_sheet(path)
+        typed = self._suffix in (".xlsx", ".parquet")
+        self.columns, self.first = self._open_typed() if typed else self._open_csv()
 
     def blocks(self, columns: Sequence[str], numeric: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield columns as pyarrow arrays, block by block; raise ValueError if a `numeric` column has other values."""
@@ -68,11 +73,8 @@ class Table:
     def _batches(self, columns: list[str], numeric: Sequence[str]) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
 
-        if self._parquet:
-            import pyarrow.parquet as pq
-
-            # With pre_buffer, the whole file would be in memory.
-            for batch in pq.ParquetFile(self.path, pre_buffer=False).iter_batches(BLOCK_ROWS, columns=columns):
+        if self._suffix in (".xlsx", ".parquet"):
+            for batch in self._typed_batches(BLOCK_ROWS, columns):
                 block = {name: batch.column(name) for name in columns}
                 others = [name for name in numeric if block[name].type not in (pa.float32(), pa.float64())]
                 yield block | {name: block[name].cast(pa.float64(), safe=False) for name in others}
@@ -116,12 +118,22 @@ class Table:
         row = [cell.replace(",", ".") if comma and DECIMAL_COMMA.fullmatch(cell) else cell for cell in row]
         return tuple(header), dict(zip(header, row, strict=False))
 
-    def _open_parquet(self) -> tuple[tuple[str, ...], dict[str, Any]]:
-        import pyarrow as pa
+    def _typed_batches(self, rows: int, columns: list[str] | None = None) -> Iterator[Any]:
+        """Yield batches of a file whose columns have types."""
+        if self._suffix == ".xlsx":
+            table = self._sheet if columns is None else self._sheet.select(columns)
+            yield from table.to_batches(max_chunksize=rows)
+            return
         import pyarrow.parquet as pq
 
+        # With pre_buffer, the whole file would be in memory.
+        yield from pq.ParquetFile(self.path, pre_buffer=False).iter_batches(rows, columns=columns)
+
+    def _open_typed(self) -> tuple[tuple[str, ...], dict[str, Any]]:
+        import pyarrow as pa
+
         try:
-            head = next(pq.ParquetFile(self.path).iter_batches(1), None)
+            head = next(self._typed_batches(1), None)
         except (pa.ArrowException, OSError, MemoryError) as error:
             raise self._broken(error) from None
         if head is None or not head.num_rows:
@@ -144,7 +156,7 @@ class Table:
 
     def _first_bad_line(self, numeric: Sequence[str]) -> str:
         """Describe the first line of a CSV that cannot be read; slow, for error messages only."""
-        if self._parquet:
+        if self._suffix in (".xlsx", ".parquet"):
             return ""
         try:
             return self._search_bad_line(numeric)

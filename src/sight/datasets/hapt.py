@@ -35,11 +35,14 @@ class HAPT(Dataset):
         Acceleration of the "ucihar" protocol: "total_acc" with gravity, or "body_acc", high-passed at 0.3 Hz.
     transitions
         Whether the six postural transitions are classes too; otherwise they are unlabelled.
+    gyro
+        Whether to read the gyroscope; without it, windows have the three channels of acceleration.
     """
 
     protocol: Literal["stream", "ucihar"] = "stream"
     acc: Literal["total_acc", "body_acc"] = "total_acc"
     transitions: bool = False
+    gyro: bool = True
 
     name = "hapt"
     title = "HAPT: scripted activities and transitions, waist phone"
@@ -74,9 +77,12 @@ class HAPT(Dataset):
             self._override(classes=names, label_map=dict(enumerate(names, start=1)))
         if self.protocol == "ucihar":
             self._override(label_rule="whole")
+        if not self.gyro:
+            self._override(channels=self.channels[:3], units=self.units[:3])
 
     def _read_file(self, subject: str, file: str) -> Recording:
-        acc, gyro = self._read_sensor(file), self._read_sensor(_gyro_file(file))
+        acc = self._read_sensor(file)
+        gyro = self._read_sensor(_gyro_file(file)) if self.gyro else acc[:, :0]
         n = min(len(acc), len(gyro))
         labels = np.full(n, UNLABELLED, dtype=np.int16)
         for label, first, end in self._labelled_stretches(file):
@@ -85,7 +91,7 @@ class HAPT(Dataset):
         return self._recording(subject, file, np.hstack([acc[:n], gyro[:n]]), labels=labels, facts=facts)
 
     def _input_files(self, files: Sequence[str]) -> Sequence[str]:
-        return [*files, *map(_gyro_file, files), self.store.require(LABELS)]
+        return [*files, *(map(_gyro_file, files) if self.gyro else ()), self.store.require(LABELS)]
 
     def _read_sensor(self, file: str) -> Array:
         table = read_columns(self.store, file, ("x", "y", "z"), header=None, sep=" ", dtype=np.float32)

@@ -131,11 +131,11 @@ def read_npz(path: Path | str, classes: Sequence[str] | None = None) -> tuple[Wi
     names = content["y"].astype(str).tolist()
     if classes is None:
         classes = content["classes"].tolist() if "classes" in content else sorted(set(names) - {""})
-    unknown = sorted(set(names) - {"", *classes})
+    position = {name.casefold(): k for k, name in enumerate(classes)} | {"": UNLABELLED}
+    unknown = sorted({name for name in names if name.casefold() not in position})
     if unknown:
         raise ValueError(f"{path}: label {unknown[0]!r} is not in the map; expected {', '.join(classes)}.")
-    position = {name: k for k, name in enumerate(classes)} | {"": UNLABELLED}
-    label = np.array([position[name] for name in names], dtype=np.int64)
+    label = np.array([position[name.casefold()] for name in names], dtype=np.int64)
     length = float(content["x"].shape[2])
     return _windows(content, label, {"window_s": length, "stride_s": length}), tuple(classes)
 

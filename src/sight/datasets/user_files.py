@@ -1,8 +1,7 @@
-"""Users' own recordings: tables (CSV, Parquet) and device files."""
+"""Users' own recordings: tables (CSV, Parquet, Excel) and device files."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,12 +11,13 @@ import numpy as np
 from sight.datasets._column_names import (
     check_columns,
     check_label_column,
-    guess_columns,
+    find_columns,
     is_rotation,
-    stated_rotation_unit,
+    stated_unit,
 )
 from sight.datasets._growing_array import GrowingArray
-from sight.datasets._time_units import check_plausible_rate
+from sight.datasets._label_columns import class_indices, label_codes
+from sight.datasets._time_units import check_plausible_rate, check_plausible_span
 from sight.datasets._timestamps import (
     TimeFormat,
     number_format,
@@ -27,15 +27,13 @@ from sight.datasets._timestamps import (
     to_seconds,
 )
 from sight.datasets._user_tables import Table
-from sight.signal.units import ROTATION
-from sight.types import UNLABELLED, Array, Recording
+from sight.signal.units import ACCELERATION, ROTATION, check_unit, unit_name
+from sight.types import Array, Recording
 
-TABLES = (".csv", ".csv.gz", ".parquet")
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".xlsx")
 DEVICES = (".cwa", ".gt3x", ".bin", ".cwa.gz", ".gt3x.gz", ".bin.gz")
 #: Endings of the files that `read` accepts, in lower case.
 READABLE = TABLES + DEVICES
-#: A label such as 1.0, which is the same as 1.
-WHOLE_NUMBER = re.compile(r"-?\d+\.0+")
 
 
 def read(path: Path | str, *, tz: str | None = None, **options: Any) -> Recording:
@@ -57,7 +55,7 @@ def read_table(
     path: Path | str,
     *,
     columns: Mapping[str, str] | None = None,
-    unit: str | Sequence[str] = "g",
+    unit: str | Sequence[str] | None = None,
     gyro_unit: str | None = None,
     tz: str | None = None,
     rate_hz: float | None = None,
@@ -68,22 +66,24 @@ def read_table(
     subject: str | None = None,
     expected_hz: float | None = None,
     expected_gyro_unit: str = "deg/s",
+    expected_channels: Sequence[str] = (),
 ) -> Recording:
-    """Read a table with one sample per row: CSV, CSV.gz or Parquet.
+    """Read a table with one sample per row: CSV, TSV (both also gzipped), Parquet or Excel.
 
     Parameters
     ----------
     path
         The file.
     columns
-        Column of ``time`` and of each channel, in the order of the channels. None recognises usual names. Without a
-        time column, rows follow each other at `rate_hz`.
+        Column of ``time`` and of each channel. Columns with usual names are recognised, so only others are needed;
+        an empty name of ``time`` means that the file has none, and rows follow each other at `rate_hz`.
     unit, gyro_unit
-        Unit of the channels, or one unit for each; and unit of rotation ("deg/s", "rad/s"). None uses the unit that
-        the column names state in brackets, else `expected_gyro_unit`.
+        Unit of acceleration ("g", "mg", "m/s^2"), or one unit for each channel; and unit of rotation ("deg/s",
+        "rad/s"). None uses the unit that the column names state in brackets, else g and `expected_gyro_unit`.
     tz
         Time zone of the wearer: that of local times, summer time included, and of the days. None uses the offset or
         zone in the file; local times and numbers are taken as UTC, and the fact `time_zone` contains that.
+        Without it, an hour that repeats at the end of summer time is recognised by the step back.
     rate_hz
         Nominal sampling rate; None estimates it.
     time_unit, time_format
@@ -91,23 +91,22 @@ def read_table(
         Numbers may count from the start or from 1970.
     label_column, classes
         Column with labels, and their classes: class names in order, or a mapping from label to class, empty for
-        labels that are not used. None uses the labels of the file, sorted. An empty cell is no label.
+        labels that are not used, both compared without case. None uses the labels of the file, sorted. An empty
+        cell is no label.
     subject
         Name of the subject; None is the name of the file.
-    expected_hz, expected_gyro_unit
-        What the model expects: helps to detect the unit of times, and is the unit of rotation if the file states none.
+    expected_hz, expected_gyro_unit, expected_channels
+        What the model expects: helps to detect the unit of times and the columns, and is the unit of rotation if the
+        file states none.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, or if its timestamps give less than a quarter of the expected rate and `rate_hz`
-        does not confirm it.
+        If the file cannot be read, if its timestamps span more than a year, or if they give a rate far from the
+        expected one and `rate_hz` does not confirm it.
     """
     table = Table(Path(path))
-    usual = guess_columns(table.columns)
-    mapping = dict(usual if columns is None else columns)
-    if "time" in usual and rate_hz is None:
-        mapping = {"time": usual["time"], **mapping}
+    mapping = find_columns(table.columns, columns, expected_channels)
     check_columns(table.path, mapping, table.columns)
     time_column = mapping.pop("time", None)
     if label_column is not None:
@@ -119,7 +118,7 @@ def read_table(
     elif rate_hz is None:
         raise ValueError(
             f"{table.path}: no column looks like time among {', '.join(table.columns)}; "
-            f"map one, as in time={table.columns[0]}, or give rate_hz."
+            f"map one with columns (--columns time=...), or set the sampling rate with rate (--rate)."
         )
     content = _read_content(table, list(mapping.values()), time_column, form, label_column)
     values, labels = content.values, content.labels
@@ -130,8 +129,9 @@ def read_table(
         facts |= offset_warning(form, content.last_time)
     if form is not None and form.kind == "number":
         facts["time_unit"] = form.unit
+    check_plausible_span(time_s, str(table.path))
     if label_column is not None:
-        labels, facts["classes"] = _class_indices(table.path, labels, content.names, classes)
+        labels, facts["classes"] = class_indices(table.path, labels, content.names, classes)
     if rate_hz is None:
         rate_hz = _rate(table.path, time_s)
         check_plausible_rate(rate_hz, expected_hz, str(table.path))
@@ -140,7 +140,7 @@ def read_table(
         time_s=time_s,
         labels=None if label_column is None else labels,
         channels=tuple(mapping),
-        unit=_units(mapping, unit, gyro_unit, expected_gyro_unit),
+        unit=channel_units(mapping, unit, gyro_unit, expected_gyro_unit),
         rate_hz=rate_hz,
         start=start,
         subject=subject or table.path.name.split(".")[0],
@@ -175,55 +175,33 @@ def _read_content(
             moments.append(to_nanoseconds(block[time], form, str(table.path)))
             last_time = block[time][-1].as_py() if len(block[time]) and form.kind == "iso" else None
         if label:
-            labels.append(_label_codes(block[label], codes))
+            labels.append(label_codes(block[label], codes))
     if not values.rows:
         raise ValueError(f"{table.path} has no samples; is the file complete?")
     return _Content(values.array(), moments.array(), labels.array(), list(codes), last_time)
 
 
-def _label_codes(column: Any, codes: dict[str, int]) -> Array:
-    """Return a code for each label of a block; new labels are added to `codes`."""
-    encoded = column.dictionary_encode()
-    names = [_label_text(value) for value in encoded.dictionary.to_pylist()]
-    own = [codes.setdefault(name, len(codes)) if name else UNLABELLED for name in names]
-    index: Array = encoded.indices.fill_null(len(own)).to_numpy()
-    return np.array([*own, UNLABELLED], np.int16)[index]
-
-
-def _label_text(value: Any) -> str:
-    if isinstance(value, float):
-        return "" if np.isnan(value) else str(int(value)) if value.is_integer() else str(value)
-    text = str(value).strip()
-    return text.partition(".")[0] if WHOLE_NUMBER.fullmatch(text) else text
-
-
-def _class_indices(
-    path: Path, codes: Array, names: list[str], classes: Sequence[str] | Mapping[str, str] | None
-) -> tuple[Array, list[str]]:
-    """Return the class index of each code, and the classes."""
-    label_map = classes if isinstance(classes, Mapping) else {name: name for name in classes or sorted(names)}
-    label_map = {_label_text(label): name for label, name in label_map.items()}
-    ordered = list(dict.fromkeys(name for name in label_map.values() if name))
-    unknown = [name for name in names if name not in label_map]
-    if unknown:
-        raise ValueError(
-            f"{path}: label {unknown[0]!r} is not in the map, which has {', '.join(label_map)}; "
-            f"add it, with an empty class if it is not to be used."
-        )
-    index = [ordered.index(label_map[name]) if label_map[name] else UNLABELLED for name in names]
-    return np.array([*index, UNLABELLED], np.int16)[codes], ordered
-
-
-def _units(
-    columns: Mapping[str, str], unit: str | Sequence[str], gyro_unit: str | None, expected: str
+def channel_units(
+    columns: Mapping[str, str],
+    unit: str | Sequence[str] | None = None,
+    gyro_unit: str | None = None,
+    expected_gyro_unit: str = "deg/s",
 ) -> tuple[str, ...]:
-    """Return the unit of each channel, given its column."""
-    if not isinstance(unit, str):
-        return tuple(unit)
-    if gyro_unit not in (None, *ROTATION):
-        raise ValueError(f"Expected a unit of rotation out of {', '.join(ROTATION)}, got {gyro_unit!r}.")
+    """Return the unit of each channel, given its column: the caller's, the one in brackets, or else the usual one.
+
+    Examples
+    --------
+    >>> channel_units({"x": "ax (m/s2)", "gyro_x": "gx"}), channel_units({"x": "ax (m/s2)"}, "milli-g")
+    (('m/s^2', 'deg/s'), ('mg',))
+    """
+    if unit is not None and not isinstance(unit, str):
+        return tuple(unit_name(each) or each for each in unit)
+    acceleration = None if unit is None else check_unit(unit, ACCELERATION, "unit")
+    rotation = None if gyro_unit is None else check_unit(gyro_unit, ROTATION, "gyro_unit")
     return tuple(
-        (gyro_unit or stated_rotation_unit(column) or expected) if is_rotation(channel) else unit
+        (rotation or stated_unit(column) or expected_gyro_unit)
+        if is_rotation(channel)
+        else (acceleration or stated_unit(column) or "g")
         for channel, column in columns.items()
     )
 

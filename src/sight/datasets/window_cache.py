@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ import numpy as np
 from sight._version import __version__
 from sight.atomic import write_atomic
 from sight.code_fingerprint import hash_files
+from sight.datasets._user_folders import user_folder
 from sight.types import Array, Windows
 
 LIMIT_BYTES = 10 << 30
@@ -62,13 +62,7 @@ def cached(
 
 def folder() -> Path:
     """Return the folder of the cache: `SIGHT_CACHE`, or ``sight`` in the user's cache folder."""
-    if os.environ.get("SIGHT_CACHE"):
-        return Path(os.environ["SIGHT_CACHE"])
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "sight"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "sight" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sight"
+    return Path(os.environ.get("SIGHT_CACHE") or user_folder("cache"))
 
 
 def key(paths: Iterable[Path], parameters: Mapping[str, Any]) -> str:

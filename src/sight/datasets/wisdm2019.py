@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -32,6 +32,18 @@ ACTIVITIES = {
     "S": "folding",
 }
 
+#: Classes of the option labels="coarse", with the activities of each.
+COARSE = {
+    "sitting": ("sitting", "typing", "writing"),
+    "standing": ("standing",),
+    "eating": ("soup", "chips", "pasta", "drinking", "sandwich"),
+    "hand activity": ("teeth", "clapping", "folding"),
+    "ball game": ("kicking", "catch", "dribbling"),
+    "walking": ("walking",),
+    "stairs": ("stairs",),
+    "running": ("jogging",),
+}
+
 
 @dataclass(kw_only=True)
 class WISDM2019(Dataset):
@@ -41,7 +53,14 @@ class WISDM2019(Dataset):
     between them (seconds to days) are gaps. Timestamps count from the start of the watch; there is no wall clock.
     Where one activity follows another within half a second, a window across both has no label. Some watches sampled
     at 100 Hz for a while.
+
+    Parameters
+    ----------
+    labels
+        "all" uses the eighteen activities, "coarse" groups of them, such as eating.
     """
+
+    labels: Literal["all", "coarse"] = "all"
 
     name = "wisdm2019"
     title = "WISDM 2019: scripted activities, watch accelerometer"
@@ -72,13 +91,19 @@ class WISDM2019(Dataset):
         ),
     )
 
+    def __post_init__(self) -> None:
+        if self.labels == "coarse":
+            groups = {activity: group for group, members in COARSE.items() for activity in members}
+            label_map = {letter: groups[activity] for letter, activity in ACTIVITIES.items()}
+            self._override(classes=tuple(COARSE), label_map=label_map)
+
     def _read_file(self, subject: str, file: str) -> Recording:
         columns = ("subject", "activity", "time", "x", "y", "z")
         types = {"subject": np.int64, "activity": str, "time": np.int64, "x": np.float32, "y": np.float32}
         table = read_columns(self.store, file, columns, header=None, dtype=types, converters={"z": _number})
-        labels, time = table["activity"].to_numpy(str), table["time"].to_numpy()
-        labels = self._class_indices(labels, self.store.where(file))
-        blocks = np.split(np.arange(len(time)), np.flatnonzero(np.diff(labels)) + 1)
+        letters, time = table["activity"].to_numpy(str), table["time"].to_numpy()
+        labels = self._class_indices(letters, self.store.where(file))
+        blocks = np.split(np.arange(len(time)), np.flatnonzero(letters[1:] != letters[:-1]) + 1)
         order = np.concatenate(sorted(blocks, key=lambda block: time[block[:1]].sum()))
         return self._recording(
             subject,

@@ -38,7 +38,7 @@ class EMA(OutputAdapter):
     """
 
     name: ClassVar[str] = "ema"
-    needs: ClassVar[Needs] = Needs(gap="belief relaxes")
+    needs: ClassVar[Needs] = Needs(features="no", gap="belief relaxes")
     a: Annotated[float, Range(at_least=0, below=1)] = 0.8
     gap_half_life_s: GapHalfLife = 30.0
 

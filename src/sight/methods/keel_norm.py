@@ -106,7 +106,7 @@ class KeelNorm(Adapter):
             if moments[name].shape != expected:
                 raise ValueError(
                     f"{self.name}: expected moments {expected} of layer {name!r}, got {moments[name].shape}; "
-                    f"compute the statistics with this model (sight.sources.source_stats.compute_stats)."
+                    f"compute the statistics with this model (sight.source_stats)."
                 )
         self._start: Array = np.concatenate([moments[name] for name in names], axis=2).astype(np.float32)
         self._prior = (stats.prior / stats.prior.sum()).astype(np.float32)

@@ -21,7 +21,7 @@ class SourceOnly(OutputAdapter):
     """
 
     name: ClassVar[str] = "none"
-    needs: ClassVar[Needs] = Needs(gap="ignored")
+    needs: ClassVar[Needs] = Needs(features="no", gap="ignored")
 
     def _reset(self) -> None:
         pass

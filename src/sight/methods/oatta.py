@@ -70,7 +70,7 @@ class OATTA(OutputAdapter):
     """
 
     name: ClassVar[str] = "oatta"
-    needs: ClassVar[Needs] = Needs(gap="belief relaxes", completed=True)
+    needs: ClassVar[Needs] = Needs(features="no", gap="belief relaxes", completed=True)
     s: UnitInterval = 0.0
     c0: Positive = 1.0
     e: UnitInterval = 0.02

@@ -39,7 +39,7 @@ class Sticky(OutputAdapter):
     """
 
     name: ClassVar[str] = "sticky"
-    needs: ClassVar[Needs] = Needs(gap="belief relaxes")
+    needs: ClassVar[Needs] = Needs(features="no", gap="belief relaxes")
     s: Annotated[float, Range(at_least=0, below=1)] = 0.9
     gap_half_life_s: GapHalfLife = 30.0
 

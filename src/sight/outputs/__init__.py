@@ -24,12 +24,12 @@ from sight.tables import (
     TableRules,
     bout_columns,
     bout_rows,
+    count_bouts,
     daily_columns,
     daily_rows,
     nonwear_rows,
     segment_rows,
     subject_row,
-    warnings_of,
     window_columns,
 )
 from sight.tables.cells import iso
@@ -109,9 +109,9 @@ def summary_row(
         "subject": info.get("subject", ""),
         "method": summary.result.name,
         "model": info.get("model", {}).get("file", ""),
-        "warnings": len(warnings_of(summary, daily)),
+        "warnings": len(summary.result.windows.facts.get("warnings", ())),
     }
-    return subject_row(daily, bouts, summary.classes, facts)
+    return subject_row(daily, count_bouts(bouts), summary.classes, facts)
 
 
 def _write_windows(folder: Path, summary: ResultSummary, *, csv: bool) -> None:

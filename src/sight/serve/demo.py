@@ -1,12 +1,10 @@
-"""The demo: a small model and three synthetic wearers, replayed inside the service."""
+"""Replay of the demo's recordings inside the service."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,58 +14,28 @@ from sight.serve.metrics_and_logs import log
 from sight.serve.service import Service
 from sight.types import Recording
 
-#: Synthetic subjects that the model is trained on, and those that the demo replays.
-TRAINING_SUBJECTS = ("W01", "W02", "W03", "W04", "W05")
-DEMO_WEARERS = {"demo-anna": "W07", "demo-bela": "W08", "demo-cleo": "W09"}
-DATASET: dict[str, Any] = {"wearers": 9, "hours": 0.3, "seed": 4}
 #: Speed of the replay, seconds of signal in each chunk, and pause between two rounds of a recording.
 SPEED, CHUNK_S, PAUSE_S = 10.0, 1.0, 60.0
 
 
-def demo_model(folder: Path) -> Path:
-    """Return the path of the demo's model in a folder; the first time it is trained, which takes seconds and torch."""
-    path = folder / "demo.onnx"
-    if path.exists():
-        return path
-    from sight.datasets import windows_of
-    from sight.datasets.synthetic import Synthetic
-    from sight.sources.onnx_export import export_onnx
-    from sight.train import train
-
-    dataset = Synthetic(**DATASET)
-    source = train(
-        [windows_of(dataset, subject) for subject in TRAINING_SUBJECTS],
-        dataset.classes,
-        encoder="resnet",
-        epochs=2,
-        channels=dataset.channels,
-        units=dataset.units,
-        rate_hz=dataset.rate_hz,
-        dataset=dataset.name,
-    )
-    return export_onnx(source, path)
-
-
-def demo_recordings() -> dict[str, Recording]:
-    """Return the recordings of the demo's wearers, which the model was not trained on."""
-    from sight.datasets.synthetic import Synthetic
-
-    dataset = Synthetic(**DATASET)
-    return {name: next(dataset.recordings(subject)) for name, subject in DEMO_WEARERS.items()}
-
-
-async def replay(service: Service, recordings: Mapping[str, Recording], speed: float = SPEED) -> None:
-    """Send a recording for each wearer, again and again, until cancelled.
+async def replay(
+    service: Service, recordings: Mapping[str, Recording], model: str | None = None, speed: float = SPEED
+) -> None:
+    """Send a recording for each wearer of a model, the default one if None, again and again, until cancelled.
 
     After a restart it continues where the service stopped.
     """
     async with asyncio.TaskGroup() as group:
         for wearer, recording in recordings.items():
-            group.create_task(_replay(service, wearer, recording, speed))
+            group.create_task(_replay(service, wearer, recording, model, speed))
 
 
-async def _replay(service: Service, wearer: str, recording: Recording, speed: float) -> None:
-    info = await service.queue.call(service.manager.create, wearer)
+async def _replay(service: Service, wearer: str, recording: Recording, model: str | None, speed: float) -> None:
+    try:
+        info = await service.queue.call(service.manager.create, wearer, model=model)
+    except ServiceError as error:  # the data folder has a wearer of this name that cannot be used
+        log.warning("demo wearer not started", extra={"wearer": wearer, "error": str(error)})
+        return
     latest_s = -1.0 if info["time_s"] is None else info["time_s"]
     slices, round_s = _slices(recording), float(recording.time_s[-1]) + PAUSE_S
     if recording.labels is not None:

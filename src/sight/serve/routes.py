@@ -216,6 +216,9 @@ async def samples(
     t0: Annotated[
         float | None, Query(allow_inf_nan=False, description="Time of the first sample of a binary chunk, seconds.")
     ] = None,
+    times: Annotated[
+        bool, Query(description="Whether a binary chunk starts with the time of each sample, float64, little-endian.")
+    ] = False,
 ) -> Response:
     """Send a chunk; the response comes when it is durable, with an event for each window that it completed."""
     content_type, body = _content_type(request), await _read(request)
@@ -223,10 +226,14 @@ async def samples(
         chunk = chunk_from_json(wearer, parse(_SAMPLES, body), service.limits)
     elif content_type == BINARY:
         width = len((await service.queue.call(service.manager.info, wearer))["channels"])
-        if not body or len(body) % (4 * width):
-            raise Refused("shape", f"Expected float32 rows of {width} channels, got {len(body)} bytes.")
-        values = np.frombuffer(body, "<f4").reshape(-1, width)
-        chunk = check_limits(Chunk(wearer, seq, values, t0=t0), service.limits)
+        size = 4 * width + (8 if times else 0)
+        if not body or len(body) % size:
+            expected = f"{'float64 times and ' if times else ''}float32 rows of {width} channels"
+            raise Refused("shape", f"Expected {expected}, {size} bytes for each sample, got {len(body)} bytes.")
+        start = 8 * (len(body) // size) if times else 0
+        time_s = np.frombuffer(body[:start], "<f8") if times else None
+        values = np.frombuffer(body[start:], "<f4").reshape(-1, width)
+        chunk = check_limits(Chunk(wearer, seq, values, time_s, None if times else t0), service.limits)
     else:
         raise Refused("type", f"Expected a body of type {JSON} or {BINARY}.", 415)
     service.admit(token, chunk)

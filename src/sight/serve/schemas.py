@@ -153,6 +153,9 @@ class WearerInfoOut(WearerOut):
     count: int = Field(description="Windows predicted so far.")
     samples: int = Field(description="Samples used so far.")
     dropped: int = Field(description="Samples that were not used because their time does not increase.")
+    warnings: list[str] = Field(
+        default=[], description="What does not look like the model's training data in the first windows."
+    )
     classes: list[str]
     channels: list[str]
     units: list[str]

@@ -25,7 +25,7 @@ from sight.serve.limits import Limits, check_wearer
 from sight.serve.model_catalog import ModelCatalog
 from sight.serve.store import Store, StoredWearer
 from sight.serve.wearer_archive import StoredSession
-from sight.serve.wearer_creation import WearerOptions, new_session
+from sight.serve.wearer_creation import WearerOptions, check_rate, new_session
 from sight.serve.wearer_index import WearerIndex
 from sight.serve.wearer_session import UNKNOWN, WearerSession, ignore_overflow, resume
 from sight.types import Event
@@ -144,6 +144,8 @@ class SessionManager:
     def create(self, wearer: str, **options: Any) -> dict[str, Any]:
         """Create a wearer and return its description; raise `Conflict` if it exists with other options.
 
+        The rate of a wearer that has sent nothing can still be changed.
+
         Parameters
         ----------
         wearer
@@ -155,12 +157,22 @@ class SessionManager:
         chosen = WearerOptions(**options)
         if wearer in self._index:
             info = self.info(wearer)
+            if info["time_s"] is None and chosen.rate_hz not in (None, info["rate_hz"]):
+                replace(chosen, rate_hz=None).check_agreement(info, self.models)
+                return self._change_rate(wearer, chosen.rate_hz)
             chosen.check_agreement(info, self.models)
             return info
         if len(self._index) >= self.limits.wearers:
             text = f"Expected at most {self.limits.wearers} wearers; delete one, or raise the limit."
             raise Refused("wearers", text, 409)
         return self._put(new_session(wearer, chosen.config(self.models, self.limits.state_bytes), self.models))
+
+    def _change_rate(self, wearer: str, rate_hz: float | None) -> dict[str, Any]:
+        """Change the rate of a wearer without samples."""
+        session = self._find_alone(wearer)
+        changed = new_session(wearer, {**session.config, "rate_hz": check_rate(rate_hz, session.model)}, self.models)
+        changed.continue_numbers(session)
+        return self._put(changed)
 
     def warm_up(self) -> None:
         """Do what would delay the first request: compile the steps of the default method, and list the wearers."""

@@ -59,7 +59,7 @@ class WearerOptions:
             "model": model.id,
             "method": method,
             "params": adapter.params(),
-            "rate_hz": _check_rate(self.rate_hz, model),
+            "rate_hz": check_rate(self.rate_hz, model),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 
@@ -119,7 +119,8 @@ def _check_state_size(adapter: OutputAdapter, model: Model, limit: int) -> None:
         raise Refused("state", f"{expected}, {got}; choose smaller params, or raise the limit state_bytes.", 413)
 
 
-def _check_rate(rate_hz: float | None, model: Model) -> float:
+def check_rate(rate_hz: float | None, model: Model) -> float:
+    """Return the nominal rate of a wearer, by default the model's; raise `Refused` if the model cannot use it."""
     own = model.card.rate_hz
     if rate_hz is None:
         return own

@@ -175,7 +175,7 @@ def shortened(array: Array, rows: int) -> Array:
 def gap_limit_s(max_gap_s: float, rate_hz: float) -> float:
     """Return the shortest pause that counts as a gap: `max_gap_s`, and more than one lost sample of a slow sensor."""
     if not rate_hz > 0:
-        raise ValueError(f"Expected a sampling rate above 0 Hz, got {rate_hz:g}; give rate_hz.")
+        raise ValueError(f"Expected a sampling rate above 0 Hz, got {rate_hz:g}; set rate (--rate).")
     return max(max_gap_s, 1.5 / rate_hz)
 
 

@@ -1,4 +1,4 @@
-"""Quality checks of a recording: saturation, gravity at rest, and warnings against a model's training data."""
+"""Quality checks of a recording and its windows: saturation, gravity, and comparison with a model's training data."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from sight.card import ModelCard
 from sight.signal.channels import accelerometer
 from sight.signal.clock import blocks
-from sight.signal.units import ROTATION, STANDARD_GRAVITY
-from sight.types import Array, Recording
+from sight.signal.domain import Domain, gravity_guess
+from sight.signal.units import ROTATION
+from sight.types import Array, Recording, Windows
 
 #: Largest standard deviation of any axis over a second at rest, as a share of gravity.
 REST = 0.02
 #: Deviations from training by a degree per radian, within this factor, are taken for the other unit of rotation.
 OTHER_UNIT = 3.0
+#: Most windows that are compared with training.
+MOST_WINDOWS = 2000
+#: How warnings about the magnitude of gravity start.
+AT_REST, IN_MEDIAN = "At rest acceleration is", "The median magnitude of acceleration is"
 
 
 def saturation(recording: Recording) -> dict[str, float]:
@@ -57,13 +63,25 @@ def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) ->
     >>> lying = Recording(values=np.tile([0, 0, 9.81], (200, 1)), time_s=np.arange(200) / 50, unit="g",
     ...                   channels=("x", "y", "z"), rate_hz=50)
     >>> warnings_for(lying, {"rate_hz": 100})[0]
-    'At rest acceleration is 9.81 g instead of 1 g; are the values in m/s^2?'
+    'At rest acceleration is 9.81 g instead of 1 g; are the values in m/s^2? Set it with unit (--unit m/s^2).'
     """
     card = card or {}
     warnings = [*_gravity_warnings(recording), *_channel_warnings(recording, card)]
     if len(recording.channels) == len(card.get("channels", recording.channels)):
         warnings += _level_warnings(recording, card)
     return tuple(warnings)
+
+
+def window_warnings(windows: Windows, card: ModelCard) -> list[str]:
+    """Return warnings about windows that do not look like those of a model's training; see `sight.signal.domain`.
+
+    Windows without wear are left out. Nothing is returned if the windows already have a warning about gravity.
+    """
+    domain = Domain.of(card)
+    if domain is None or any(text.startswith((AT_REST, IN_MEDIAN)) for text in windows.facts.get("warnings", ())):
+        return []
+    worn = np.flatnonzero(np.asarray(windows.wear))
+    return domain.warnings(domain.statistics(windows.x[worn[:: max(len(worn) // MOST_WINDOWS, 1)]]))
 
 
 def _saturated_share(values: Array) -> float:
@@ -84,16 +102,7 @@ def _gravity_warnings(recording: Recording) -> list[str]:
         return _magnitude_warnings(recording)
     if 0.85 <= rest <= 1.15:
         return []
-    guess = "check the unit and the calibration."
-    if abs(rest - STANDARD_GRAVITY) < 1.5:
-        guess = "are the values in m/s^2?"
-    elif abs(rest - 1000) < 150:
-        guess = "are the values in mg?"
-    elif abs(rest * STANDARD_GRAVITY - 1) < 0.15:
-        guess = "are the values already in g?"
-    elif rest < 0.3:
-        guess = "was gravity removed?"
-    return [f"At rest acceleration is {rest:.3g} g instead of 1 g; {guess}"]
+    return [f"{AT_REST} {rest:.3g} g instead of 1 g; {gravity_guess(rest)}"]
 
 
 def _magnitude_warnings(recording: Recording) -> list[str]:
@@ -108,7 +117,7 @@ def _magnitude_warnings(recording: Recording) -> list[str]:
     if 0.3 <= median <= 4:
         return []
     guess = "m/s^2" if 5 <= median <= 30 else "mg" if median > 300 else "another unit"
-    return [f"The median magnitude of acceleration is {median:.3g} g instead of about 1 g; are the values in {guess}?"]
+    return [f"{IN_MEDIAN} {median:.3g} g instead of about 1 g; are the values in {guess}?"]
 
 
 def _channel_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:

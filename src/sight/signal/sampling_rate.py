@@ -51,7 +51,7 @@ def estimate_rate(time_s: Array) -> float:
     if not len(sampled):
         if len(time_s) > 1 and time_s[-1] < time_s[0]:
             raise ValueError("Expected increasing timestamps, got decreasing ones only; sort the rows by time.")
-        raise ValueError("Expected at least two different timestamps to estimate the rate, got one; give rate_hz.")
+        raise ValueError("Expected at least two different timestamps to estimate the rate, got one; set rate (--rate).")
     usual = np.quantile(sampled, 0.5, method="lower")
     count, total = 0, 0.0
     for interval in _intervals(time_s):
@@ -70,7 +70,7 @@ def check_rate(recording: Recording, facts: dict[str, Any], *, max_gap_s: float 
     if lost > samples:
         raise ValueError(
             f"{name} has {lost} of {lost + samples} samples whose timestamp repeats or goes back; "
-            f"give timestamps that increase, or a rate_hz and no time column."
+            f"give timestamps that increase, or set rate (--rate) and no time column (--columns time=)."
         )
     fitting = _fitting_share(samples, facts)
     if samples < 3 or fitting >= FITTING_SHARE:
@@ -79,7 +79,7 @@ def check_rate(recording: Recording, facts: dict[str, Any], *, max_gap_s: float 
     found, remedy = "no single rate", "split it where the rate changes, or resample it beforehand"
     other = interval_facts(recording.time_s, measured, max_gap_s=max_gap_s)
     if _fitting_share(samples, other) >= FITTING_SHARE:
-        found, remedy = "another rate", f"give rate_hz={measured:.4g}"
+        found, remedy = "another rate", f"set rate (--rate {measured:.4g})"
     raise ValueError(
         f"{name}: expected samples at {recording.rate_hz:g} Hz, but only {fitting:.0%} of the intervals match "
         f"(bursts and gaps excluded); the timestamps fit {found}; {remedy}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,43 @@ STANDARD_GRAVITY = 9.80665
 #: Size of each unit in g and in deg/s.
 ACCELERATION = {"g": 1.0, "mg": 1e-3, "m/s^2": 1 / STANDARD_GRAVITY}
 ROTATION = {"deg/s": 1.0, "rad/s": 180 / np.pi}
+#: Other spellings of each unit, in lower case and without spaces.
+SPELLINGS = {
+    "g": ("gs",),
+    "mg": ("milli-g", "millig", "milligs"),
+    "m/s^2": (
+        "m/s2",
+        "m/s\N{SUPERSCRIPT TWO}",
+        "m/s/s",
+        "m/s**2",
+        "ms-2",
+        "ms^-2",
+        "ms\N{SUPERSCRIPT MINUS}\N{SUPERSCRIPT TWO}",
+    ),
+    "deg/s": ("dps", "deg/sec", "degrees/s", "degree/s", "\N{DEGREE SIGN}/s"),
+    "rad/s": ("rad/sec", "rads/s", "radians/s", "rps"),
+}
+
+
+def unit_name(text: str) -> str | None:
+    """Return the unit that a text spells, or None.
+
+    Examples
+    --------
+    >>> unit_name("m/s2"), unit_name("milli-g"), unit_name("DPS"), unit_name("rpm")
+    ('m/s^2', 'mg', 'deg/s', None)
+    """
+    spelled = "".join(text.lower().split())
+    return next((unit for unit, others in SPELLINGS.items() if spelled == unit or spelled in others), None)
+
+
+def check_unit(text: str, sizes: Mapping[str, float], option: str) -> str:
+    """Return the unit that a text spells; raise ValueError, which names the option, if it is none of `sizes`."""
+    unit = unit_name(text)
+    if unit is None or unit not in sizes:
+        flag = option.replace("_", "-")
+        raise ValueError(f"Expected {option} (--{flag}) out of {', '.join(sizes)}, got {text!r}.")
+    return unit
 
 
 def factor(unit: str, to: str) -> float:
@@ -25,9 +62,10 @@ def factor(unit: str, to: str) -> float:
     """
     if unit == to:
         return 1.0
+    known, wanted = unit_name(unit), unit_name(to)
     for sizes in (ACCELERATION, ROTATION):
-        if unit in sizes and to in sizes:
-            return float(sizes[unit] / sizes[to])
+        if known in sizes and wanted in sizes:
+            return float(sizes[known] / sizes[wanted])
     raise ValueError(
         f"Cannot convert {unit!r} to {to!r}; supported are {', '.join(ACCELERATION)} (acceleration) and "
         f"{', '.join(ROTATION)} (rotation)."

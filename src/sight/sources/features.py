@@ -1,7 +1,8 @@
-"""Source model for callers that have features already: a linear head without an encoder."""
+"""Source models without an encoder: a linear head for given features, and a classifier given by its probabilities."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from sight.card import ModelCard
 from sight.ops import softmax
 from sight.types import Array, SourceStats
+
+#: Share of the probabilities of a window that is spread evenly over the classes.
+FLOOR = 1e-3
 
 
 class FeatureSource:
@@ -53,3 +57,49 @@ class FeatureSource:
     def module(self) -> NoReturn:
         """Raise TypeError: there is no network to adapt."""
         raise TypeError("A feature source has no network to adapt; use a torch source (sight.load or sight.wrap).")
+
+
+class ProbabilitySource(FeatureSource):
+    """Classifier that is known by its probabilities only; its windows are probabilities (B, K, 1).
+
+    Parameters
+    ----------
+    classes
+        Names of the K classes.
+    sharpness
+        Power to which probabilities are raised; a higher one trusts each window more. Averaged votes, as of a random
+        forest, are too even for methods that add up evidence over time (docs/python.md).
+
+    Notes
+    -----
+    Features are the centred logarithms of the probabilities, with the identity as head. Each class gets a share of
+    `FLOOR` before, because a zero in votes is no certainty, and has no logarithm.
+
+    Examples
+    --------
+    >>> z, p = ProbabilitySource(("sit", "walk"), sharpness=2).encode(np.array([[[0.75], [0.25]]]))
+    >>> p.round(2).tolist()
+    [[0.9, 0.1]]
+    """
+
+    def __init__(self, classes: Sequence[str], sharpness: float = 1.0) -> None:
+        if not (np.isfinite(sharpness) and sharpness > 0):
+            raise ValueError(f"Expected a sharpness above 0, got {sharpness}; 1 keeps the probabilities.")
+        super().__init__(np.eye(len(classes)), classes=tuple(classes))
+        self.sharpness = sharpness
+
+    def encode(self, x: Array) -> tuple[Array, Array]:
+        """Return the centred logarithms of probabilities (B, K, 1), and the sharpened probabilities, both (B, K)."""
+        classes = len(self.classes)
+        if x.ndim != 3 or x.shape[1:] != (classes, 1):
+            raise ValueError(f"Expected probabilities (B, {classes}, 1), got {x.shape}.")
+        given = x[:, :, 0].astype(np.float64)
+        valid = (given >= 0).all(axis=1) & (np.abs(given.sum(axis=1) - 1) <= 1e-3)
+        if not valid.all():
+            t = int(np.argmin(valid))
+            raise ValueError(
+                f"Expected probabilities that sum to 1, got {np.round(given[t], 4).tolist()} for window {t}; "
+                f"pass the output of predict_proba or softmax, not scores."
+            )
+        logits = self.sharpness * np.log((given + FLOOR / classes) / (1 + FLOOR))
+        return logits - logits.mean(axis=1, keepdims=True), softmax(logits)

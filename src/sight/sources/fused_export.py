@@ -20,7 +20,8 @@ from sight.methods._compiled_adapter import CompiledAdapter
 from sight.registry import RECOMMENDED, method, resolve, supporting
 from sight.sources.fused import FusedSession, graph_facts
 from sight.sources.onnx import FUSED
-from sight.sources.onnx_export import check_agreement, serialise, window_shape
+from sight.sources.onnx_export import check_agreement, window_shape
+from sight.sources.onnx_metadata import serialise
 from sight.sources.torch import TorchSource
 from sight.sources.torch_to_onnx import prepare_network, to_graph
 
@@ -39,7 +40,7 @@ def export_fused(
     adapter
         The method with its hyper-parameters; the recommended method if None.
     shape
-        (C, T) of a window; required for wrapped networks, which have no card.
+        (C, T) of a window; required for a wrapped network without a card.
     """
     adapter = method(RECOMMENDED) if adapter is None else adapter
     if not isinstance(adapter, CompiledAdapter) or adapter.fused_step is None:

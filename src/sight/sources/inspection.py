@@ -12,10 +12,8 @@ from sight.card import ModelCard
 from sight.models import resolve
 from sight.sources.checkpoint import KEY
 from sight.sources.onnx import CARD, CLASSES, FUSED, OnnxSource, open_session
+from sight.sources.onnx_head import find_heads
 from sight.tensorfile import read_header
-
-#: Operators that may follow the linear head without changing where the model splits.
-_AFTER_HEAD = {"Softmax", "LogSoftmax", "Identity", "Cast"}
 
 
 def inspect(path: str | Path) -> dict[str, Any]:
@@ -94,24 +92,12 @@ def _find_split(path: Path) -> dict[str, Any]:
         return {"split": None, "why_not": "this check needs the package onnx; pip install onnx"}
     import onnx
 
-    graph = onnx.load(str(path), load_external_data=False).graph
-    makers = {output: node for node in graph.node for output in node.output}
-    constants = {tensor.name for tensor in graph.initializer}
-    constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
-    for output in graph.output:
-        node = makers.get(output.name)
-        while node is not None and node.op_type in _AFTER_HEAD:
-            node = makers.get(node.input[0])
-        if node is not None and node.op_type == "Add":  # a bias that is added to a matrix product
-            products = [makers[name] for name in node.input if name in makers]
-            node = next((maker for maker in products if maker.op_type == "MatMul"), None)
-        if node is not None and node.op_type in ("Gemm", "MatMul") and node.input[1] in constants:
-            return {
-                "split": f"before {node.op_type} {node.name or node.output[0]!r}: features are {node.input[0]!r}, "
-                f"head weights {node.input[1]!r}",
-                "why_not": "sight reads only its own ONNX files; wrap the torch model and export it, or pass these "
-                "features to sight.refine",
-            }
+    for head in find_heads(onnx.load(str(path), load_external_data=False).graph):
+        return {
+            "split": f"before {head.node.op_type} {head.node.name or head.logits!r}: features are {head.features!r}, "
+            f"head weights {head.node.input[1]!r}",
+            "why_not": "the file has no card of sight; add one with sight.wrap and sight.export (docs/python.md)",
+        }
     return {"split": None, "why_not": "no output is a linear layer of the graph (Gemm or MatMul with constant weights)"}
 
 

@@ -37,8 +37,8 @@ class OnnxSource:
 
     Parameters
     ----------
-    path
-        The .onnx file; it holds the head, the training statistics and the model card too.
+    model
+        The .onnx file or its content; it holds the head, the training statistics and the model card too.
     threads
         Number of threads that encode batches of windows; 1 leaves the other cores to other wearers. A single window
         is encoded by one thread.
@@ -50,10 +50,11 @@ class OnnxSource:
     Transformer's predictions. So a prediction depends on its window only, not on the chunk size or the threads.
     """
 
-    def __init__(self, path: str | Path, threads: int = 1) -> None:
-        self.path = Path(path)
+    def __init__(self, model: str | Path | bytes, threads: int = 1) -> None:
+        self.content = model if isinstance(model, bytes) else Path(model)
+        path = self.path = Path("model.onnx") if isinstance(model, bytes) else Path(model)
         self.threads = threads
-        self._session = open_session(self.path)
+        self._session = open_session(self.content)
         metadata = self._session.get_modelmeta().custom_metadata_map
         if CLASSES not in metadata or TENSORS not in metadata:
             raise ValueError(

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import safetensors.numpy
 import torch
 from torch import Tensor, nn
 
 from sight.atomic import write_atomic
-from sight.sources.checkpoint import pack_stats
-from sight.sources.onnx import CARD, CLASSES, OUTPUTS, TENSORS, open_session
+from sight.sources.onnx import OUTPUTS, open_session
+from sight.sources.onnx_metadata import serialise
 from sight.sources.torch import TorchSource
 from sight.sources.torch_to_onnx import prepare_network, to_graph
 from sight.types import Array
@@ -32,7 +26,7 @@ def export_onnx(source: TorchSource, path: str | Path, *, shape: tuple[int, int]
     path
         Output file.
     shape
-        (C, T) of a window; required for wrapped networks, which have no card.
+        (C, T) of a window; required for a wrapped network without a card.
     """
     shape = window_shape(source, shape)
     model = to_graph(
@@ -55,26 +49,11 @@ def window_shape(source: TorchSource, shape: tuple[int, int] | None) -> tuple[in
     if shape is not None:
         return shape
     if source.card is None:
-        raise ValueError("Expected shape=(C, T) for a wrapped network, got None; pass the shape of its windows.")
+        raise ValueError(
+            "Expected shape=(C, T) for a wrapped network without a card, got None; pass the shape of its windows, or "
+            "rate_hz, channels, units and window_s to sight.wrap."
+        )
     return len(source.card.channels), source.card.length
-
-
-def serialise(model: Any, source: TorchSource, extra: Mapping[str, str] | None = None) -> bytes:
-    """Return an ONNX model as bytes, with classes, head, statistics, card and `extra` texts in its metadata.
-
-    Moments of layers are left out, because only methods that need the torch network use them.
-    """
-    stats = replace(source.stats, norms=None) if source.stats else None
-    tensors = {"head.weight": source.weight, "head.bias": source.bias} | pack_stats(stats)
-    metadata = {
-        CLASSES: json.dumps(source.classes),
-        TENSORS: base64.b64encode(safetensors.numpy.save(tensors)).decode("ascii"),
-    }
-    metadata |= ({CARD: source.card.to_json()} if source.card else {}) | dict(extra or {})
-    for key, value in metadata.items():
-        model.metadata_props.add(key=key, value=value)
-    data: bytes = model.SerializeToString()
-    return data
 
 
 def check_agreement(name: str, expected: Array, exported: Array, *, tolerance: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from sight.methods._norms import StatsNorm, norm_parameters, recording_copy, replace_batch_norms
+from sight.sources.class_statistics import class_means, feature_stats
 from sight.sources.torch import BATCH, TorchSource
 from sight.types import Array, SourceStats
 
@@ -21,16 +23,8 @@ FISHER_WINDOWS, FISHER_BATCH = 2_000, 64
 
 def compute_stats(source: TorchSource, x: Array, y: Array) -> SourceStats:
     """Return class frequencies, mean features and moments of layers of labelled windows (N, C, T) with labels (N,)."""
-    z = source.encode(x)[0].astype(np.float64)
-    one_hot = np.eye(len(source.classes))[y]  # (N, K)
-    count = one_hot.sum(axis=0)
-    return SourceStats(
-        prior=(count / count.sum()).astype(np.float32),
-        feature_mean=z.mean(axis=0).astype(np.float32),
-        class_means=_class_means(one_hot.T @ z, count),
-        count=len(y),
-        norms=_class_moments(source, x, one_hot) or None,
-    )
+    stats = feature_stats(source.encode(x)[0], y, source.classes)
+    return replace(stats, norms=_class_moments(source, x, np.eye(len(source.classes))[y]) or None)
 
 
 @torch.inference_mode()
@@ -47,14 +41,7 @@ def _class_moments(source: TorchSource, x: Array, one_hot: Array) -> dict[str, A
             if layer.moments.shape[1] == len(batch):
                 moments = layer.moments.double().cpu().numpy()  # (2, B, C)
                 sums[name] = sums.get(name, 0) + one_hot[rows].T @ moments
-    return {name: _class_means(total, one_hot.sum(axis=0)) for name, total in sums.items()}
-
-
-def _class_means(sums: Array, count: Array) -> Array:
-    """Return means (..., K, D) from sums over `count` windows of each class; the overall mean for an empty class."""
-    overall = sums.sum(axis=-2, keepdims=True) / count.sum()
-    means: Array = np.where(count[:, None] > 0, sums / np.maximum(count, 1)[:, None], overall)
-    return means.astype(np.float32)
+    return {name: class_means(total, one_hot.sum(axis=0)) for name, total in sums.items()}
 
 
 def fisher_information(source: TorchSource, x: Array, *, seed: int = 0) -> dict[str, Array]:

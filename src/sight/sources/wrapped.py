@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
 
+from sight.card import ModelCard
 from sight.ops import choices
 from sight.sources.torch import TorchSource
 from sight.types import Array, SourceStats
@@ -17,14 +20,16 @@ from sight.types import Array, SourceStats
 class WrappedNetwork(nn.Module):
     """A model under the names that `TorchSource` uses: `features`, `head`, `forward`; see `sight.wrap`."""
 
-    def __init__(self, model: nn.Module, encoder: str, head: str) -> None:
+    def __init__(self, model: nn.Module, encoder: str, head: str, time_first: bool = False) -> None:
         super().__init__()
         self.model = model
-        self.encoder_name, self.head_name = encoder, head
+        self.encoder_name, self.head_name, self.time_first = encoder, head, time_first
         last = _resolve(model, head, "head")
         if not isinstance(last, nn.Linear):
             raise TypeError(
-                f"Expected head {head!r} to be a torch.nn.Linear, got {type(last).__name__}; name the last layer."
+                f"Expected head {head!r} to be a torch.nn.Linear, got {type(last).__name__}; name the last layer. "
+                f"Methods need logits = weight · features + bias: write a cosine head as a Linear whose rows have the "
+                f"length of its scale, and normalise the features in the encoder."
             )
         if not callable(_resolve(model, encoder, "encoder")):
             raise TypeError(f"Expected encoder {encoder!r} to be a submodule or a method, got a value.")
@@ -34,9 +39,18 @@ class WrappedNetwork(nn.Module):
         """Linear layer of the model; looked up, because a second registration would duplicate it in the state dict."""
         return cast(nn.Linear, _resolve(self.model, self.head_name, "head"))
 
+    def oriented(self, x: Tensor) -> Tensor:
+        """Return windows (B, C, T) as the model takes them."""
+        return x.transpose(1, 2) if self.time_first else x
+
     def features(self, x: Tensor) -> Tensor:
         """Map windows (B, C, T) to features (B, D)."""
-        z: Tensor = _resolve(self.model, self.encoder_name, "encoder")(x)
+        z: Any = _resolve(self.model, self.encoder_name, "encoder")(self.oriented(x))
+        if not isinstance(z, Tensor):
+            raise TypeError(
+                f"Expected encoder {self.encoder_name!r} to return one tensor (B, {self.head.in_features}), got "
+                f"{_describe(z)}; name a method of the model that returns the features alone."
+            )
         if z.ndim != 2 or z.shape[1] != self.head.in_features:
             raise ValueError(
                 f"Expected encoder {self.encoder_name!r} to return (B, {self.head.in_features}), the input of the "
@@ -56,17 +70,36 @@ class WrappedNetwork(nn.Module):
 
 
 class WrappedSource(TorchSource):
-    """Source model that compares the split model with the whole one on the first window it encodes."""
+    """Source model that compares the split model with the whole one, on the first window it gets."""
 
     network: WrappedNetwork
 
     def __init__(
-        self, model: nn.Module, *, encoder: str, head: str, classes: Sequence[str] | None, stats: SourceStats | None
+        self,
+        model: nn.Module,
+        *,
+        encoder: str,
+        head: str,
+        time_first: bool = False,
+        classes: Sequence[str] | None = None,
+        stats: SourceStats | None = None,
     ) -> None:
-        network = WrappedNetwork(model, encoder, head)
+        network = WrappedNetwork(model, encoder, head, time_first)
         names = classes or [f"class {k}" for k in range(network.head.out_features)]
         super().__init__(network, classes=names, stats=stats)
         self._split_checked = False
+
+    def describe(self, card: ModelCard) -> None:
+        """Set the card, and try the model with a random window."""
+        self.card = card
+        self._check(np.random.default_rng(0).normal(size=(1, len(card.channels), card.length)))
+
+    def save(self, path: str | Path) -> NoReturn:
+        """Raise TypeError: only networks of the registry can be rebuilt from a checkpoint."""
+        raise TypeError(
+            f"A wrapped network cannot be rebuilt from a checkpoint such as {path}; write it as ONNX with "
+            f"sight.export(source, 'model.onnx')."
+        )
 
     def _check(self, x: Array) -> None:
         super()._check(x)
@@ -77,13 +110,50 @@ class WrappedSource(TorchSource):
     @torch.inference_mode()
     def _check_split(self, x: Tensor) -> None:
         network = self.network
-        logits, expected = network(x), network.model(x)
-        outputs = (logits, logits.softmax(dim=1), logits.log_softmax(dim=1))  # the model may end in a softmax
-        if not any(torch.allclose(output, expected, rtol=1e-3, atol=1e-4) for output in outputs):
+        try:
+            whole: Any = network.model(network.oriented(x))
+        except (RuntimeError, ValueError, IndexError) as error:
+            shape = "(B, T, C)" if network.time_first else "(B, C, T)"
+            other = "remove time_first=True" if network.time_first else "pass time_first=True if it takes (B, T, C)"
             raise ValueError(
-                f"{network.head_name}({network.encoder_name}(x)) differs from the output of the model, "
-                f"so the model is split at the wrong place; {network.remedy}."
+                f"The model cannot process windows {shape} = {tuple(network.oriented(x).shape)}: "
+                f"{' '.join(str(error).split())[:200]}; {other}, or check rate, window length and channels."
+            ) from None
+        if not isinstance(whole, Tensor):
+            raise TypeError(
+                f"Expected the model to return logits or probabilities (B, K), got {_describe(whole)}; "
+                f"wrap a module whose forward returns the logits alone."
             )
+        features, logits = network.features(x), network(x)
+        outputs = (logits, logits.softmax(dim=1), logits.log_softmax(dim=1))  # the model may end in a softmax
+        if whole.shape == logits.shape and any(torch.allclose(y, whole, rtol=1e-3, atol=1e-4) for y in outputs):
+            return
+        differs = f"{network.head_name}({network.encoder_name}(x)) differs from the output of the model"
+        head = network.head
+        cosines = F.normalize(features) @ F.normalize(head.weight).T
+        if (factor := _ratio(logits, whole)) is not None:
+            raise ValueError(
+                f"{differs} by the factor {factor:.4g}, a temperature after the head; multiply weight and bias of "
+                f"{network.head_name!r} by it, and remove it from the model."
+            )
+        if (factor := _ratio(cosines, whole)) is not None:
+            raise ValueError(
+                f"{differs}: it is {factor:.4g} times the cosine of features and weights; normalise the features "
+                f"in the encoder, set the rows of {network.head_name!r} to length {factor:.4g}, and its bias to 0."
+            )
+        raise ValueError(f"{differs}, so the model is split at the wrong place; {network.remedy}.")
+
+
+def _ratio(ours: Tensor, whole: Tensor) -> float | None:
+    """Return the factor by which one output differs from the other; None if they are not proportional."""
+    if ours.shape != whole.shape:
+        return None
+    factor = float((ours * whole).sum() / (ours * ours).sum().clamp_min(1e-12))
+    return factor if abs(factor) > 1e-3 and torch.allclose(factor * ours, whole, rtol=1e-3, atol=1e-4) else None
+
+
+def _describe(value: object) -> str:
+    return f"a {type(value).__name__} of {len(value)}" if isinstance(value, tuple | list) else type(value).__name__
 
 
 def _resolve(model: nn.Module, path: str, role: str) -> Any:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from sight.types import Array
+from sight.card import ModelCard
+from sight.reading import ReadOptions
+from sight.signal.units import ACCELERATION, ROTATION, check_unit, factor
+from sight.stream.table_lines import Samples, TableLines, split_cells
 
 logger = logging.getLogger(__name__)
 
-#: Names of the time column in a CSV header.
-TIME_NAMES = ("time_s", "time", "t", "timestamp")
 #: A longer line is cut off; it cannot be a sample.
 LONGEST_LINE = 1 << 20
-
-
-class Samples(NamedTuple):
-    """Samples of a sensor: values (n, C), and times (n,) in seconds or None."""
-
-    values: Array
-    time_s: Array | None
 
 
 class LineParser:
@@ -32,53 +26,93 @@ class LineParser:
 
     Parameters
     ----------
-    channels
-        Channels of the model, in order.
+    card
+        Card of the model; samples get its channels and units.
+    options
+        How samples are read. Without a header only `unit` and `gyro_unit` apply, by default the model's.
 
     Notes
     -----
     JSON: ``{"time_s": 0.02, "values": [x, y, z]}`` for a sample, lists of both for a chunk; ``time_s`` is optional.
-    CSV: one sample a line, with columns named by a header line or by position; a leading time is optional. A first line
-    that is a header but does not name all channels raises ValueError: its columns may be of another sensor.
+    CSV: one sample a line. A header makes it a table that is read as a file is (`TableLines`); without one, columns
+    are the channels in order, and a leading time in seconds is optional. A first line that is a header but does not
+    name all channels raises ValueError: its columns may be of another sensor.
 
     Examples
     --------
-    >>> parser = LineParser(("x", "y"))
+    >>> card = ModelCard(encoder="cnn", encoder_args={}, classes=("rest", "walk"), channels=("x", "y"),
+    ...     units=("g",) * 2, rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,) * 2, std=(1.0,) * 2)
+    >>> parser = LineParser(card)
     >>> [samples] = parser.parse(['{"time_s": 0.5, "values": [1, 2]}', "0.6,3,4", "garbage"])
     >>> samples.values.tolist(), samples.time_s.tolist(), parser.malformed
     ([[1.0, 2.0], [3.0, 4.0]], [0.5, 0.6], 1)
     """
 
-    def __init__(self, channels: Sequence[str]) -> None:
-        self.channels = tuple(channels)
+    def __init__(self, card: ModelCard, options: ReadOptions | None = None) -> None:
+        self.card, self.options = card, options or ReadOptions()
+        self.channels = card.channels
         self.number = 0
         self.malformed = 0
         self._begun = False
-        self._time: int | None = None
-        self._columns: list[int] | None = None
+        self._table: TableLines | None = None
+        self._factors = self._unit_factors()
 
-    def parse(self, lines: Iterable[str]) -> list[Samples]:
-        """Return the samples of lines, joined into as few chunks as possible."""
-        parts = [part for line in lines if (part := self._parse_line(line.strip())) is not None]
+    @property
+    def rate_hz(self) -> float | None:
+        """Sampling rate of the first rows of a table; None if it is not known."""
+        return None if self._table is None else self._table.rate_hz
+
+    def parse(self, lines: Iterable[str], end: bool = False) -> list[Samples]:
+        """Return the samples of lines, joined into as few chunks as possible; `end` also those that wait for more."""
+        parts: list[Samples] = []
+        for line in lines:
+            parts += self._parse_line(line.strip(" \r\n"))
+        if self._table is not None and (rows := self._table.take(end)) is not None:
+            parts.append(rows)
         joined = []
         for timed, group in groupby(parts, key=lambda part: part.time_s is not None):
             values, times = zip(*group, strict=True)
             joined.append(Samples(np.concatenate(values), np.concatenate(times) if timed else None))
         return joined
 
-    def _parse_line(self, line: str) -> Samples | None:
+    def _parse_line(self, line: str) -> list[Samples]:
         self.number += 1
-        if not line or line.startswith("#"):
-            return None
-        cells = None if line[0] in "{[" else line.split(",")
-        if cells and not self._begun:
-            self._refuse_other_header(cells)
-        self._begun = True
+        if not line.strip() or line.startswith("#"):
+            return []
+        is_json, first, self._begun = line[0] in "{[", not self._begun, True
+        parts: list[Samples] = []
         try:
-            return self._parse_json(json.loads(line)) if cells is None else self._parse_csv(cells)
+            if not is_json and (header := self._header(line, first)) is not None:
+                parts, self._table = self._waiting(), header
+            elif is_json:
+                parts = [*self._waiting(), self._parse_json(json.loads(line))]
+            elif self._table is not None:
+                self._table.add(line)
+            else:
+                parts = [self._parse_csv(line.split(","))]
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+            if first and isinstance(error, _OtherHeaderError):
+                raise ValueError(f"Line {self.number}: {error}") from None
             self._skip(line, error)
+        return parts
+
+    def _waiting(self) -> list[Samples]:
+        """Return the rows of the table that wait."""
+        rows = None if self._table is None else self._table.take(end=True)
+        return [] if rows is None else [rows]
+
+    def _header(self, line: str, first: bool) -> TableLines | None:
+        """Return the table that a header begins; None if the line is none."""
+        delimiter = max(",;\t", key=line.count)
+        names = [cell.strip().strip("\ufeff").strip('"') for cell in split_cells(line, delimiter)]
+        if len(names) < len(self.channels) or not any(names) or any(map(_is_number, names)):
+            if first and self.options.columns:
+                raise _OtherHeaderError("expected a header, because --columns is set, got a sample; leave it out.")
             return None
+        try:
+            return TableLines(names, delimiter, self.card, self.options)
+        except ValueError as error:
+            raise _OtherHeaderError(str(error)) from None
 
     def _parse_json(self, content: Any) -> Samples:
         content = content if isinstance(content, dict) else {"values": content}
@@ -90,42 +124,27 @@ class LineParser:
         times = None if time_s is None else np.atleast_1d(np.array(time_s, np.float64))
         if times is not None and times.shape != (len(values),):
             raise ValueError(f"{times.size} times for {len(values)} samples")
-        return Samples(values, times)
+        return Samples(self._converted(values), times)
 
-    def _parse_csv(self, cells: list[str]) -> Samples | None:
-        if self._read_header(cells):
-            return None
+    def _parse_csv(self, cells: list[str]) -> Samples:
         count = len(self.channels)
-        columns, time = self._columns, self._time
-        if columns is None:
-            if len(cells) not in (count, count + 1):
-                raise ValueError(f"{len(cells)} cells")
-            time = 0 if len(cells) > count else None
-            columns = list(range(len(cells) - count, len(cells)))
-        if max(columns) >= len(cells):
+        if len(cells) not in (count, count + 1):
             raise ValueError(f"{len(cells)} cells")
         with np.errstate(over="ignore"):
-            values = np.array([[_number(cells[column]) for column in columns]], np.float32)
-        return Samples(values, None if time is None else np.array([float(cells[time])]))
+            values = np.array([[float(cell) if cell.strip() else np.nan for cell in cells[-count:]]], np.float32)
+        return Samples(self._converted(values), np.array([float(cells[0])]) if len(cells) > count else None)
 
-    def _read_header(self, cells: list[str]) -> bool:
-        """Store the columns if the line names all channels; return whether it does."""
-        names = _names(cells)
-        if not set(self.channels) <= set(names):
-            return False
-        self._columns = [names.index(channel) for channel in self.channels]
-        self._time = next((names.index(name) for name in TIME_NAMES if name in names), None)
-        return True
+    def _converted(self, values: Any) -> Any:
+        return values if self._factors is None else values * self._factors
 
-    def _refuse_other_header(self, cells: list[str]) -> None:
-        """Raise ValueError if a line is a header that does not name all channels."""
-        names = _names(cells)
-        missing = [channel for channel in self.channels if channel not in names]
-        if missing and len(names) >= len(self.channels) and any(names) and not any(map(_is_number, names)):
-            raise ValueError(
-                f"Line {self.number} is a header that does not name {', '.join(missing)}: {', '.join(names)[:200]}; "
-                f"rename the columns, or use --replay FILE with --columns."
-            )
+    def _unit_factors(self) -> Any:
+        """Return what converts samples without a header to the units of the model; None if nothing does."""
+        unit, gyro_unit = self.options.unit, self.options.gyro_unit
+        acceleration = None if unit is None else check_unit(unit, ACCELERATION, "unit")
+        rotation = None if gyro_unit is None else check_unit(gyro_unit, ROTATION, "gyro_unit")
+        own = [((acceleration if to in ACCELERATION else rotation) or to, to) for to in self.card.units]
+        factors = np.array([factor(unit, to) for unit, to in own], np.float32)
+        return None if (factors == 1).all() else factors
 
     def _skip(self, line: str, error: Exception) -> None:
         self.malformed += 1
@@ -138,9 +157,8 @@ class LineParser:
             )  # fmt: skip
 
 
-def _names(cells: list[str]) -> list[str]:
-    """Return the cells of a header without quotes and byte order mark."""
-    return [cell.strip().strip('"\ufeff') for cell in cells]
+class _OtherHeaderError(ValueError):
+    """A header that does not name all channels."""
 
 
 def _is_number(text: str) -> bool:
@@ -149,10 +167,6 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _number(cell: str) -> float:
-    return float(cell) if cell.strip() else float("nan")
 
 
 def split_lines(blocks: Iterable[bytes]) -> Iterator[list[str]]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from time import perf_counter
 
-from sight.stream.line_parser import Samples
 from sight.stream.session import Session
+from sight.stream.table_lines import Samples
 from sight.types import Event
 
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 
-from sight.stream.line_parser import Samples
+from sight.stream.table_lines import Samples
 from sight.types import Recording
 
 

@@ -13,12 +13,16 @@ from sight.card import ModelCard, filled, require_card
 from sight.evaluate import split_at_gaps
 from sight.signal.calibrate import Calibration
 from sight.signal.clock import MAX_GAP_S
+from sight.signal.domain import Domain
 from sight.signal.live_windows import FeatureWindower, Windower
 from sight.signal.resample import SAME_RATE
 from sight.signal.windows import whole_samples
 from sight.stateful import Stateful
 from sight.stream.channel_mapping import ChannelMapping
 from sight.types import Array, Event, Windows
+
+#: First windows of a stream that are compared with the training data of the model.
+EXAMINED = 60
 
 
 class Session(Stateful):
@@ -67,6 +71,8 @@ class Session(Stateful):
     [(3, 3.0)]
     """
 
+    added = ("early",)
+
     def __init__(
         self,
         source: Source,
@@ -94,6 +100,8 @@ class Session(Stateful):
         self.count_ = 0
         self.anchor_s_ = 0.0  # samples without times follow this time at the nominal rate
         self.since_ = 0
+        self._domain = Domain.of(self.card)
+        self.early_ = np.empty((0, 8), np.float32)  # statistics of the first windows, for `warnings`
 
     @property
     def count(self) -> int:
@@ -104,6 +112,11 @@ class Session(Stateful):
     def facts(self) -> dict[str, int]:
         """Number of samples accepted so far, and dropped by reason."""
         return self.windower.facts
+
+    @property
+    def warnings(self) -> list[str]:
+        """What does not look like the training data in the first windows; empty before `EXAMINED` windows."""
+        return self._domain.warnings(self.early_) if self._domain and len(self.early_) == EXAMINED else []
 
     @property
     def delay_s(self) -> float:
@@ -140,6 +153,9 @@ class Session(Stateful):
 
     def predict(self, windows: Windows, z: Array, p: Array) -> list[Event]:
         """Return the events of windows of `cut`, given their features (N, D) and probabilities (N, K)."""
+        if self._domain and len(self.early_) < EXAMINED:
+            early = self._domain.statistics(windows.x[: EXAMINED - len(self.early_)])
+            self.early_ = np.concatenate([self.early_, early])
         events: list[Event] = []
         for piece in split_at_gaps(windows.gap_before_s, None):
             gap_s = float(windows.gap_before_s[piece.start])
@@ -159,6 +175,9 @@ class Session(Stateful):
                 events.append(event)
                 self.count_ += 1
         return events
+
+    def _fits(self, name: str, value: Array, current: Array) -> bool:
+        return value.shape[1:] == current.shape[1:] if name == "early" else super()._fits(name, value, current)
 
     def _encode_and_predict(self, windows: Windows) -> list[Event]:
         return self.predict(windows, *self.source.encode(windows.x)) if len(windows) else []

@@ -64,6 +64,16 @@ def load(path: str | Path, session: Session) -> Session:
         raise ValueError(f"{path}: {error}") from None
 
 
+def sensor_rate(path: str | Path) -> float | None:
+    """Return the nominal sensor rate with which a state was saved; None if the file does not hold one."""
+    try:
+        header, _ = _read(Path(path).read_bytes())
+    except ValueError:
+        return None  # loading it raises the error
+    rate = header.get("sensor_rate_hz")
+    return rate if isinstance(rate, float) else None
+
+
 def identity(session: Session) -> dict[str, Any]:
     """Return what a state depends on: method, model, sensor rate and window."""
     windower = session.windower

@@ -11,7 +11,7 @@ from sight.tables.headline import headline, hours_text
 from sight.tables.nonwear import NONWEAR_COLUMNS, nonwear_rows
 from sight.tables.result_summary import LOW_CONFIDENCE, ResultSummary, clock
 from sight.tables.rules import TableRules
-from sight.tables.subject import SUMMARY_COLUMNS, subject_row, warnings_of
+from sight.tables.subject import SUMMARY_COLUMNS, count_bouts, subject_row, warnings_of
 from sight.tables.window_rows import SEGMENT_COLUMNS, segment_rows, window_columns
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "bout_columns",
     "bout_rows",
     "clock",
+    "count_bouts",
     "daily_columns",
     "daily_rows",
     "days",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,13 +18,17 @@ SUMMARY_COLUMNS = (
 Rows = Sequence[Mapping[str, Any]]
 
 
-def subject_row(daily: Rows, bouts: Rows, classes: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
+def subject_row(
+    daily: Rows, bouts: Mapping[tuple[int, str], int], classes: Sequence[str], facts: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the row of `summary.csv`; means are None if there is no valid day.
 
     Parameters
     ----------
-    daily, bouts
-        Rows of `daily.csv` and `bouts.csv`.
+    daily
+        Rows of `daily.csv`.
+    bouts
+        Number of bouts by day and class, as `count_bouts` returns it.
     classes
         Names of the classes.
     facts
@@ -47,11 +52,15 @@ def subject_row(daily: Rows, bouts: Rows, classes: Sequence[str], facts: Mapping
     means |= {name: mean(valid, name) for name in hours}
     means |= {f"weekday_{name}": mean(weekdays, name) for name in hours}
     means |= {f"weekend_{name}": mean(weekend, name) for name in hours}
-    numbers = {row["day"] for row in valid}
     for name in classes:
-        count = sum(bout["class"] == name and bout["day"] in numbers for bout in bouts)
+        count = sum(bouts.get((row["day"], name), 0) for row in valid)
         means[f"{name}_bouts_per_day"] = rounded(count / len(valid), 2) if valid else None
     return {name: row[name] for name in SUMMARY_COLUMNS} | means
+
+
+def count_bouts(bouts: Rows) -> dict[tuple[int, str], int]:
+    """Return the number of bouts by day and class, from the rows of `bouts.csv`."""
+    return Counter((bout["day"], bout["class"]) for bout in bouts)
 
 
 def mean(rows: Rows, name: str) -> float | None:

@@ -55,10 +55,10 @@ class PageService:
 class SyntheticWearer:
     """A wearer of the service that sends the recording of a synthetic subject."""
 
-    def __init__(self, service: PageService, wearer: str, subject: str) -> None:
+    def __init__(self, service: PageService, wearer: str, subject: str, method: str = "sight") -> None:
         self.service, self.wearer, self.sent = service, wearer, 0
         self.values = next(Synthetic(hours=0.3, gaps_per_hour=0).recordings(subject)).values
-        service.request(f"/v1/wearers/{wearer}", {"method": "sight"}, "PUT")
+        service.request(f"/v1/wearers/{wearer}", {"method": method}, "PUT")
 
     @property
     def windows(self) -> int:

@@ -61,6 +61,24 @@ def test_the_bundled_model_is_small_and_contains_no_paths():
 # In the browser
 
 
+def test_start_is_remembered_while_the_page_loads_and_a_reset_can_be_undone(opened):
+    page = opened("/device")
+    page.get_by_label("Speed of the recording").select_option("0")
+    page.get_by_role("button", name="Start").click()
+    expect(page.get_by_role("status")).to_contain_text("End of the recording", timeout=60_000)
+    count, undo = page.locator("#count").inner_text(), page.get_by_role("button", name="Undo the reset")
+    expect(undo).to_be_hidden()
+    page.get_by_role("button", name="Reset", exact=True).click()
+    expect(page.locator("#count")).to_have_text("0")
+    assert stored_keys(page) == []
+    undo.click()
+    expect(page.locator("#count")).to_have_text(count)
+    expect(undo).to_be_hidden()
+    assert len(stored_keys(page)) == 1
+    assert len(saved_predictions(page)) == int(count)
+    assert page.messages == []
+
+
 def predictions_of_python(model: Path):
     """Return the classes, and time, gap, q, p and surprise of each window of the bundled recording."""
     facts = json.loads((STATIC / "recording.json").read_text())
@@ -221,6 +239,7 @@ def test_an_own_model_is_stored_and_deleted_and_other_files_are_refused(opened, 
     expect(page.get_by_role("status")).to_contain_text("New wearer")
     assert stored_keys(page) == ["own model"]
     page.get_by_role("button", name="Delete data").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
     expect(page.get_by_role("status")).to_contain_text("Deleted")
     assert "mine" not in page.locator("#model-name").inner_text()
     assert stored_keys(page) == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
 import sys
+import zipfile
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -165,17 +168,20 @@ def test_a_service_with_tokens_asks_for_one(opened, exported, tmp_path):
 
 
 @pytest.mark.long
-def test_a_service_without_wearers_shows_how_to_create_one(opened, exported, tmp_path):
+def test_a_service_without_wearers_offers_to_add_one(opened, exported, tmp_path):
     service = PageService(tmp_path, exported).start()
     try:
         page = opened("/", of=service)
-        expect(page.locator("#curl")).to_contain_text(f"curl -X PUT {service.url}/v1/wearers/me")
+        expect(page.locator("#empty")).to_be_visible()
         expect(page.locator("#view")).to_be_hidden()
+        page.locator("#add-first").click()
+        page.get_by_label("Name of the wearer").fill("me")
+        page.get_by_role("button", name="Add", exact=True).click()
+        expect(page.locator("#send-command")).to_contain_text(f"--to {service.url}")
         row = json.loads(re.search(r"-d '(.*)'", page.locator("#curl").inner_text())[1])["values"][0]
-        channels = service.request("/v1/models")["models"][0]["channels"]
-        assert channels == [f"{sensor}_{axis}" for sensor in ("acc", "gyr") for axis in "xyz"]
         assert len(row) == 6
-        me = SyntheticWearer(service, "me", "W09")
+        page.get_by_role("button", name="Close").click()
+        me = SyntheticWearer(service, "me", "W09", method="keel")
         me.send(20)
         assert_all_shown(page, me)
         assert page.messages == []
@@ -183,16 +189,56 @@ def test_a_service_without_wearers_shows_how_to_create_one(opened, exported, tmp
         service.kill()
 
 
+def test_a_wearer_is_added_downloaded_reset_and_deleted(opened, service, anna):
+    page = opened("/#anna")
+    page.get_by_role("button", name="Add a wearer").first.click()
+    name = page.get_by_label("Name of the wearer")
+    name.fill("not a name")
+    page.get_by_role("button", name="Add", exact=True).click()
+    assert name.evaluate("field => field.validity.patternMismatch")
+    name.fill("dora")
+    page.keyboard.press("Enter")
+    expect(page.locator("#curl")).to_contain_text(f"{service.url}/v1/wearers/dora/samples")
+    page.get_by_role("button", name="Close").click()
+    expect(page.locator("#name")).to_have_text("dora")
+    dora = SyntheticWearer(service, "dora", "W06", method="keel")
+    events = dora.send(30)
+    assert_all_shown(page, dora)
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Download predictions").click()
+    with Path(saving.value.path()).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(int(row["window"]), row["refined"], row["raw"]) for row in rows] == [
+        (event["window"], event["label"], event["raw"]) for event in events
+    ]
+    with page.expect_download() as saving:
+        page.get_by_role("button", name="Download all data").click()
+    assert "state.safetensors" in zipfile.ZipFile(saving.value.path()).namelist()
+    page.locator("#reset").click()
+    page.get_by_role("button", name="Cancel").click()
+    assert service.request("/v1/wearers/dora")["count"] == len(events)
+    page.locator("#reset").click()
+    page.get_by_role("button", name="Reset", exact=True).click()
+    expect(page.locator("#latest")).to_have_text("No predictions yet.")
+    assert service.request("/v1/wearers/dora")["count"] == 0
+    page.locator("#delete").click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.locator("#name")).to_have_text("anna")
+    assert [row["wearer"] for row in service.request("/v1/wearers")["wearers"]].count("dora") == 0
+    assert page.messages == []
+
+
 @pytest.mark.long
-def test_the_demo_shows_three_live_wearers(opened, tmp_path):
+def test_the_demo_shows_three_live_wearers_and_the_gain_of_adaptation(opened, tmp_path):
     service = PageService(tmp_path).start("--demo")
     try:
         page = opened("/", of=service)
         options = page.get_by_role("listbox", name="Wearers").get_by_role("option")
         expect(options).to_have_count(3, timeout=30_000)
-        assert wait_for(lambda: windows_shown(page) > 20, True, 30)
         expect(options.first).to_have_attribute("aria-label", re.compile("live"))
-        expect(page.locator("#score")).to_have_text(re.compile(r"\d+ % raw, \d+ % refined"))
+        assert wait_for(lambda: windows_shown(page) > 120, True, 60)
+        shares = [int(page.locator(f"#score-{name}").inner_text().removesuffix(" %")) for name in ("raw", "refined")]
+        assert shares[1] > shares[0] + 10
         assert page.messages == []
     finally:
         service.kill()

@@ -47,6 +47,8 @@ def test_creating_twice_must_agree(manager):
     assert (info["seq"], info["time_s"]) == (0, None)
     assert manager.create("anna") == info
     assert manager.create("anna", model="toy", method="sight", params={"routing": False, "tau": 0.1}) == info
+    send(manager, "anna", make_stream(1, 1))
+    info = manager.info("anna")
     for other, difference in (
         ({"model": "toy@1"}, "model is toy@2, not toy@1"),
         ({"method": "keel"}, "method is sight, not keel"),
@@ -57,6 +59,21 @@ def test_creating_twice_must_agree(manager):
             manager.create("anna", **other)
     assert manager.info("anna") == info
     assert [row["wearer"] for row in manager.wearers()] == ["anna"]
+
+
+def test_the_rate_can_be_changed_until_samples_were_sent(manager):
+    manager.create("anna", model="toy@1")
+    with pytest.raises(Conflict, match="model is toy@1"):
+        manager.create("anna", model="toy@2", rate_hz=20.0)
+    with pytest.raises(Refused, match="between 1 and 1000 Hz"):
+        manager.create("anna", rate_hz=1e6)
+    assert manager.info("anna")["rate_hz"] == 10.0
+    assert manager.create("anna", rate_hz=20.0)["rate_hz"] == 20.0
+    assert send(manager, "anna", make_stream(1, 10), seq=1).rate_hz == 20.0
+    with pytest.raises(Conflict, match=r"rate_hz is 20.0, not 10.0"):
+        manager.create("anna", rate_hz=10.0)
+    manager.reset("anna")
+    assert (manager.create("anna", rate_hz=10.0)["rate_hz"], manager.info("anna")["seq"]) == (10.0, 1)
 
 
 def test_defaults_are_the_recommended_method_and_the_newest_model(manager):

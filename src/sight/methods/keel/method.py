@@ -94,7 +94,7 @@ class Keel(CompiledAdapter):
     """
 
     name: ClassVar[str] = "keel"
-    needs: ClassVar[Needs] = Needs(source_stats="optional", gap="belief relaxes")
+    needs: ClassVar[Needs] = Needs(source_stats="optional", features="optional", gap="belief relaxes")
     change_trace: ClassVar[str | None] = "surprise"
     layout: ClassVar[StateLayout] = LAYOUT
     renamed: ClassVar[Mapping[str, str]] = {"life": "frequencies", "total": "evidence", "doubts": "doubt"}

@@ -1,12 +1,12 @@
 // What the method has learned about a wearer: class frequencies, similarity of classes, time use of the day.
 
-import { byId, classEntry, colourClass, formatBytes, formatDuration, formatPercent, make } from "./dom.js";
+import { byId, classEntry, colourClasses, formatBytes, formatDuration, formatPercent, make } from "./dom.js";
 
 const FREQUENCY_NOTES = {
-  method: "Share of each activity, as the method estimates it; some methods give recent windows more weight.",
-  day: "Share of each activity today. The method of this wearer makes no estimate of its own.",
+  method: "Share of each activity that the method has learned for this wearer. It prefers frequent activities when a window is unclear.",
+  day: "Share of each activity today. The method of this wearer learns no shares.",
 };
-const PROTOTYPE_NOTES = { wearer: "adapted to this wearer", model: "the same for all wearers of this model" };
+const PROTOTYPE_NOTES = { wearer: "for this wearer", model: "the same for all wearers" };
 
 export function showAdaptation(summary, classes) {
   for (const id of ["frequencies", "similarity", "time-use"]) byId(id).hidden = !summary;
@@ -17,8 +17,8 @@ export function showAdaptation(summary, classes) {
   showSimilarity(byId("similarity"), classes, summary.similarity);
   byId("frequencies-note").textContent = FREQUENCY_NOTES[summary.frequencies_from];
   byId("similarity-note").textContent =
-    "Cosine similarity of the prototypes of two classes, " +
-    `${PROTOTYPE_NOTES[summary.prototypes_from]}. The stronger the colour, the more easily two classes are confused.`;
+    "The stronger the colour, the more alike two activities are to the model, " +
+    `${PROTOTYPE_NOTES[summary.prototypes_from]} (cosine similarity of their prototypes, at most 1).`;
   byId("count").textContent = summary.count;
   byId("state-size").textContent = formatBytes(summary.state_bytes);
 }
@@ -29,8 +29,9 @@ export function showBars(list, classes, amounts, format) {
     amounts.reduce((a, b) => a + b, 0),
     1e-9,
   );
+  const colours = colourClasses(classes);
   const rows = classes.map((name, k) => {
-    const bar = make("span", `bar ${colourClass(k)}`);
+    const bar = make("span", `bar ${colours[k]}`);
     bar.style.setProperty("--share", amounts[k] / total);
     const parts = [make("span", "name", name), make("span", "track", bar), make("span", "number", format(amounts[k]))];
     return make("li", "", ...parts);
@@ -44,9 +45,10 @@ function showSimilarity(table, classes, cosines) {
     const node = make("th", "", ...content);
     return Object.assign(node, { scope, title: name });
   };
-  const columns = classes.map((name, k) => header(name, "col", classEntry("", k), make("span", "unseen", name)));
+  const colours = colourClasses(classes);
+  const columns = classes.map((name, k) => header(name, "col", classEntry("", colours[k]), make("span", "unseen", name)));
   const rows = cosines.map((row, i) =>
-    make("tr", "", header(classes[i], "row", classEntry(classes[i], i)), ...row.map((value, j) => cell(value, i === j))),
+    make("tr", "", header(classes[i], "row", classEntry(classes[i], colours[i])), ...row.map((value, j) => cell(value, i === j))),
   );
   table.replaceChildren(
     make("caption", "unseen", "Cosine similarity of the prototypes of two classes"),

@@ -12,19 +12,40 @@ export const token = {
 
 export class Unauthorised extends Error {}
 
-export const REFUSALS = {
-  401: "The service does not accept this token: it is incomplete, mistyped or removed. Enter it again.",
-  403: "This token does not permit reading. Use one with the scope read.",
-};
+export const REFUSED = "The service does not accept this token: it is incomplete, mistyped or removed. Enter it again.";
+
+export const wearerPath = (wearer) => `/v1/wearers/${encodeURIComponent(wearer)}`;
+
+// Send a request; return its response, or throw an Error with the text of the service.
+async function request(method, path, content) {
+  const headers = token.get() ? { authorization: `Bearer ${token.get()}` } : {};
+  if (content) headers["content-type"] = "application/json";
+  const response = await fetch(path, { method, headers, body: content && JSON.stringify(content) });
+  if (response.ok) return response;
+  const { error = `The service responded with status ${response.status}; try again.` } = await response
+    .json()
+    .catch(() => ({}));
+  if (response.status === 401) throw new Unauthorised(REFUSED);
+  throw response.status === 403 ? new Unauthorised(error) : new Error(error);
+}
 
 // Return the JSON of a GET request; throw Unauthorised or Error.
-export async function get(path) {
-  const headers = token.get() ? { authorization: `Bearer ${token.get()}` } : {};
-  const response = await fetch(path, { headers });
-  const content = await response.json().catch(() => ({}));
-  if (response.status in REFUSALS) throw new Unauthorised(REFUSALS[response.status]);
-  if (!response.ok) throw new Error(content.error ?? `The service responded with status ${response.status}; try again.`);
-  return content;
+export const get = async (path) => (await request("GET", path)).json();
+export const createWearer = async (wearer, options) => (await request("PUT", wearerPath(wearer), options)).json();
+export const resetWearer = (wearer) => request("POST", `${wearerPath(wearer)}/reset`);
+export const deleteWearer = (wearer) => request("DELETE", wearerPath(wearer));
+export const readArchive = async (wearer) => (await request("GET", `${wearerPath(wearer)}/export`)).blob();
+
+// Return all stored events of a wearer; `onCount` gets the number of those read so far.
+export async function readEvents(wearer, onCount) {
+  const events = [];
+  for (let after = -1; after !== null; ) {
+    const page = await get(`${wearerPath(wearer)}/events?after=${after}`);
+    events.push(...page.events);
+    after = page.next;
+    onCount(events.length);
+  }
+  return events;
 }
 
 // One WebSocket to /v1/watch. `onMessage` gets each message; `onState` gets "connected", "connecting", "refused", or

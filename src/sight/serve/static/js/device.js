@@ -2,10 +2,21 @@
 
 import { showBars } from "./adaptation_view.js";
 import { DeviceSession } from "./device_session.js";
-import { byId, formatBytes, formatDuration, formatPercent, formatQuantile, reducedMotion, throttle } from "./dom.js";
+import { predictionsCsv } from "./csv.js";
+import {
+  byId,
+  closable,
+  download,
+  formatBytes,
+  formatDuration,
+  formatPercent,
+  formatQuantile,
+  reducedMotion,
+  throttle,
+} from "./dom.js";
 import { load, loadRuntime } from "./fused_model.js";
 import { isAvailable, listen, needsPermission, plan } from "./motion_sensor.js";
-import { PredictionView, formatAccuracy } from "./prediction_view.js";
+import { PredictionView, showScore } from "./prediction_view.js";
 import { loadRecording } from "./recording.js";
 import { read, remove, removeAll, write } from "./storage.js";
 
@@ -14,8 +25,9 @@ const BUNDLED = "bundled with the page";
 const TICK_MS = 40;
 const SENSOR_TIMEOUT_MS = 3000;
 
-// `run` is the run in progress: {stopped, done}, or null.
-const page = { session: null, recording: null, bundled: null, run: null };
+// `run` is the run in progress: {stopped, done}, or null; `beforeReset` what Undo goes back to; `startWhenReady` whether
+// Start was pressed while the page was loading.
+const page = { session: null, recording: null, bundled: null, run: null, beforeReset: null, startWhenReady: false };
 const view = new PredictionView();
 const showStatus = (text) => (byId("status").textContent = text);
 const drawSoon = throttle(draw, reducedMotion.matches ? 1000 : 100);
@@ -32,6 +44,7 @@ async function loadPage() {
   await useModel(own?.data ?? page.bundled, own?.name ?? BUNDLED);
   blockNetwork();
   document.documentElement.dataset.ready = "yes";
+  if (page.startWhenReady && !byId("start").disabled) start();
 }
 
 // From here on the browser refuses every request of this page, so that no motion data can leave it.
@@ -91,6 +104,11 @@ function sensorProblem(card) {
 // Running
 
 async function start() {
+  if (!page.session) {
+    page.startWhenReady = true;
+    return showStatus("Loading; it starts as soon as everything is here.");
+  }
+  setUndo(null);
   const source = byId("from-sensor").checked ? "sensor" : "recording";
   view.setTruth(source === "recording");
   const run = { stopped: false };
@@ -129,7 +147,7 @@ async function runRecording(run) {
     }
     await sleep(speed ? TICK_MS : 0);
   }
-  if (session.position >= recording.length) showStatus(`End of the recording. Correct: ${accuracy()}.`);
+  if (session.position >= recording.length) showStatus("End of the recording.");
 }
 
 async function runSensor(run) {
@@ -151,14 +169,30 @@ async function runSensor(run) {
 
 async function reset() {
   await stop();
+  setUndo(page.session.model.count ? page.session.copy() : null);
   page.session.reset();
   await remove(page.session.model.key).catch(() => {}); // a browser without storage has stored nothing
   showStatus("Reset: new wearer, recording from its start.");
   draw();
 }
 
+function setUndo(copy) {
+  page.beforeReset = copy;
+  byId("undo").hidden = !copy;
+}
+
+async function undoReset() {
+  page.session.undo(page.beforeReset);
+  setUndo(null);
+  await page.session.save();
+  showStatus(`Restored: ${page.session.model.count} windows.`);
+  draw();
+}
+
 async function deleteData() {
+  byId("confirm-dialog").close();
   await reset();
+  setUndo(null);
   await removeAll();
   byId("file").value = "";
   history.replaceState(null, "", location.pathname);
@@ -169,6 +203,7 @@ async function deleteData() {
 async function chooseModel(file) {
   if (!file) return;
   await stop();
+  setUndo(null);
   try {
     const data = new Uint8Array(await file.arrayBuffer());
     await useModel(data, file.name);
@@ -180,16 +215,11 @@ async function chooseModel(file) {
 }
 
 function savePredictions() {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([page.session.csv()], { type: "text/csv" }));
-  link.download = "predictions.csv";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  const { model, history: past } = page.session;
+  download("predictions.csv", predictionsCsv(model.classes, past.events), "text/csv");
 }
 
 // Drawing
-
-const accuracy = () => formatAccuracy(page.session.history.events);
 
 function draw() {
   const { model, history: past, timings } = page.session;
@@ -201,7 +231,7 @@ function draw() {
   byId("count").textContent = model.count;
   byId("state-size").textContent = formatBytes(model.stateBytes);
   byId("step-time").textContent = formatQuantile(timings, 0.5);
-  byId("score").textContent = accuracy();
+  showScore(past.events, model.card.stride_s);
   byId("start").textContent = page.run ? "Stop" : "Start";
   byId("save").disabled = !past.events.length;
   if (page.run) view.announce();
@@ -209,7 +239,10 @@ function draw() {
 
 byId("start").addEventListener("click", () => (page.run ? stop() : start()));
 byId("reset").addEventListener("click", reset);
-byId("delete").addEventListener("click", deleteData);
+byId("undo").addEventListener("click", undoReset);
+byId("delete").addEventListener("click", () => byId("confirm-dialog").showModal());
+closable(byId("confirm-dialog"));
+byId("confirm-yes").addEventListener("click", deleteData);
 byId("save").addEventListener("click", savePredictions);
 byId("from-recording").addEventListener("change", showFields);
 byId("from-sensor").addEventListener("change", showFields);

@@ -86,8 +86,23 @@ export class DeviceSession {
   async save() {
     if (this.busy || !this.model.count) return;
     this.savedAt = performance.now();
+    await write(this.model.key, this.#stored());
+  }
+
+  #stored() {
     const { source, position, model, windower } = this;
-    await write(model.key, { state: model.state(), windower: windower.state(), source, position, savedMs: Date.now() });
+    return { state: model.state(), windower: windower.state(), source, position, savedMs: Date.now() };
+  }
+
+  // Everything that `reset` removes, for `undo`.
+  copy() {
+    return { stored: this.#stored(), history: this.history, timings: this.timings };
+  }
+
+  // Go back to a copy.
+  undo({ stored, history, timings }) {
+    this.#restore(stored);
+    Object.assign(this, { history, timings, restoredMs: null });
   }
 
   reset() {
@@ -96,10 +111,4 @@ export class DeviceSession {
     this.#restartStream();
   }
 
-  csv() {
-    const columns = ["p", "q"].flatMap((kind) => this.model.classes.map((name) => `${kind}_${name}`));
-    const header = ["window", "time_s", "gap_s", "raw", "refined", "surprise", ...columns];
-    const row = (e) => [e.window, e.time_s, e.gap_s, e.raw, e.label, e.surprise, ...e.p, ...e.q];
-    return [header, ...this.history.events.map(row)].map((line) => line.join(",")).join("\n") + "\n";
-  }
 }

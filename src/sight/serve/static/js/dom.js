@@ -1,4 +1,6 @@
-// Helpers for elements, colours, formats and timing.
+// Helpers for elements, colours, formats, downloads and timing.
+
+import { slots } from "./palette.js";
 
 export const byId = (id) => document.getElementById(id);
 
@@ -9,15 +11,14 @@ export function make(name, className, ...content) {
   return node;
 }
 
-// Classes beyond the palette reuse its colours.
-const COLOURS = 64;
-export const colourClass = (index) => `k${index % COLOURS}`;
 export const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-export const classColour = (index) => css(`--${colourClass(index)}`);
+
+// The CSS class with the colour of each class of a model, by its name.
+export const colourClasses = (classes) => slots(classes).map((slot) => `k${slot}`);
 
 // The name of a class behind a swatch of its colour.
-export function classEntry(name, index) {
-  const swatch = make("i", `swatch ${colourClass(index)}`);
+export function classEntry(name, colourClass) {
+  const swatch = make("i", `swatch ${colourClass}`);
   swatch.setAttribute("aria-hidden", "true");
   return make("span", "entry", swatch, make("span", "", name));
 }
@@ -43,6 +44,20 @@ export function formatDuration(seconds) {
   if (seconds < 60) return `${Math.round(seconds)} s`;
   if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
   return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+}
+
+// Close a dialog with its buttons marked `data-close`.
+export function closable(dialog) {
+  for (const button of dialog.querySelectorAll("[data-close]")) button.addEventListener("click", () => dialog.close());
+  return dialog;
+}
+
+export function download(name, content, type) {
+  const link = make("a");
+  link.href = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
 export const formatPercent = (share) => `${Math.round(100 * share)} %`;

@@ -1,10 +1,12 @@
 // The live page: the predictions of one wearer at a time, as the service makes them.
 
 import { showAdaptation } from "./adaptation_view.js";
-import { LiveSocket, REFUSALS, Unauthorised, get, token } from "./api.js";
+import { WearerForm } from "./add_wearer.js";
+import { LiveSocket, REFUSED, Unauthorised, get, token, wearerPath } from "./api.js";
 import { byId, formatQuantile, make, reducedMotion, throttle } from "./dom.js";
 import { History, truthAt } from "./history.js";
-import { PredictionView, formatAccuracy } from "./prediction_view.js";
+import { PredictionView, showScore } from "./prediction_view.js";
+import { WearerData } from "./wearer_data.js";
 import { WearerList } from "./wearer_list.js";
 
 const LIST_MS = 3000;
@@ -17,6 +19,14 @@ const view = new PredictionView();
 const wearerList = new WearerList(byId("wearers"), byId("search"), watch);
 const socket = new LiveSocket(onMessage, onConnection);
 const drawSoon = throttle(draw, reducedMotion.matches ? 1000 : 100);
+const form = new WearerForm((wearer) => (refresh(), watch(wearer)));
+new WearerData(() => page.info, {
+  onReset: watch,
+  onDeleted() {
+    page.wearer = page.info = null;
+    refresh();
+  },
+});
 let loadingHistory = false;
 
 // The list of wearers
@@ -26,7 +36,8 @@ async function refresh() {
     const { wearers } = await get("/v1/wearers");
     byId("gate").hidden = true;
     wearerList.show(wearers.map((row) => (row.wearer === page.wearer ? { ...row, ...latestOfWatched() } : row)));
-    await showEmpty(!wearers.length);
+    byId("empty").hidden = wearers.length > 0;
+    byId("view").hidden = !wearers.length;
     const requested = decodeURIComponent(location.hash.slice(1));
     const first = wearers.find(({ wearer }) => wearer === requested) ?? wearers[0];
     if (first && page.wearer === null) watch(first.wearer);
@@ -47,29 +58,6 @@ function latestOfWatched() {
   return { label: last.label, count: last.window + 1, idle_s: (Date.now() - page.receivedMs) / 1000 };
 }
 
-async function showEmpty(empty) {
-  byId("empty").hidden = !empty;
-  byId("view").hidden = empty;
-  if (!empty || byId("curl").textContent) return;
-  const { models, default: id } = await get("/v1/models");
-  byId("curl").textContent = exampleCommands(models.find((model) => model.id === id));
-}
-
-// Commands that create a wearer of a model and send two samples.
-function exampleCommands({ channels, units, rate_hz: rate }) {
-  const url = `${location.origin}/v1/wearers/me`;
-  const auth = token.get() ? ["  -H 'authorization: Bearer TOKEN'"] : [];
-  const row = `[${channels.map(() => "0.0").join(", ")}]`;
-  const json = ["  -H 'content-type: application/json'", `  -d '{"values": [${row}, ${row}]}'`];
-  const columns = channels.map((name, c) => `${name} (${units[c]})`).join(", ");
-  const command = (...lines) => lines.join(" \\\n");
-  return [
-    command(`curl -X PUT ${url}`, ...auth),
-    command(`curl ${url}/samples`, ...auth, ...json),
-    `# one row per sample, ${rate} per second: ${columns}`,
-  ].join("\n");
-}
-
 function showGate(reason) {
   byId("gate").hidden = false;
   byId("view").hidden = byId("empty").hidden = true;
@@ -86,6 +74,8 @@ function watch(wearer) {
   byId("name").textContent = wearer;
   document.title = `${wearer} · sight`;
   byId("about").textContent = "";
+  byId("data-note").textContent = "";
+  byId("score").hidden = true;
   showAdaptation(null, []);
   socket.watch(wearer);
 }
@@ -151,8 +141,7 @@ async function loadHistory() {
       const { wearer, history } = page;
       const [after, limit] = range;
       const from = Math.max(after, after + limit - MAX_REQUEST);
-      const path = `/v1/wearers/${encodeURIComponent(wearer)}/events`;
-      const { events } = await get(`${path}?after=${from}&limit=${after + limit - from}`);
+      const { events } = await get(`${wearerPath(wearer)}/events?after=${from}&limit=${after + limit - from}`);
       const stillMissing = history === page.history && history.events[0]?.window === after + limit + 1;
       if (stillMissing) history.events.unshift(...events.map(withTruth));
     }
@@ -173,7 +162,7 @@ function onConnection(state, seconds, reason) {
   }[state];
   if (byId("connection").textContent !== text) byId("connection").textContent = text;
   byId("connection").dataset.state = state;
-  if (state === "refused") showGate(REFUSALS[401]);
+  if (state === "refused") showGate(REFUSED);
   if (reason) showNotice(reason);
 }
 
@@ -187,10 +176,10 @@ function showNotice(text) {
 function draw() {
   if (!page.info) return view.showLatest(null);
   const [from, to] = timeRange();
-  const events = view.draw(page.history, from, to, page.pausedAt ?? to);
+  view.draw(page.history, from, to, page.pausedAt ?? to);
   byId("latency").textContent = formatQuantile(page.latencies, 0.5);
   byId("latency-slow").textContent = formatQuantile(page.latencies, 0.95);
-  byId("score").textContent = formatAccuracy(events);
+  showScore(page.history.events, page.info.stride_s);
   byId("quiet").hidden = page.history.events.length > 0;
   view.announce();
 }
@@ -215,6 +204,9 @@ function togglePause() {
   draw();
 }
 
+byId("add").addEventListener("click", () => form.open());
+byId("add-first").addEventListener("click", () => form.open());
+byId("how").addEventListener("click", () => page.info && form.showHow(page.info));
 byId("pause").addEventListener("click", togglePause);
 byId("unit").addEventListener("change", () => (setModel(), draw()));
 byId("table").addEventListener("toggle", draw);

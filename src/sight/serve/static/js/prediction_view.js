@@ -1,12 +1,12 @@
 // The part that both pages share: latest prediction, timeline, legends, table of the last windows, and descriptions for
 // screen readers. A model here is an object with classes, channels, units, window_s and stride_s.
 
-import { byId, classEntry, formatPercent, formatTime, make, throttle } from "./dom.js";
+import { byId, classEntry, colourClasses, formatDuration, formatPercent, formatTime, make, throttle } from "./dom.js";
 import { Timeline, transitions } from "./timeline.js";
 
 const LANES = [
-  { name: "raw", pick: (event) => event.raw },
-  { name: "refined", pick: (event) => event.label },
+  { name: "model alone", pick: (event) => event.raw },
+  { name: "adapted", pick: (event) => event.label },
 ];
 const TRUTH = { name: "truth", pick: (event) => event.truth };
 const TABLE_ROWS = 12;
@@ -25,7 +25,8 @@ export class PredictionView {
     this.model = model;
     this.channels = model.units.flatMap((own, c) => (own === unit ? [c] : [])); // channels of one unit share an axis
     this.setTruth(truth);
-    byId("legend").replaceChildren(...model.classes.map((name, k) => make("li", "", classEntry(name, k))));
+    this.colours = colourClasses(model.classes);
+    byId("legend").replaceChildren(...model.classes.map((name, k) => make("li", "", classEntry(name, this.colours[k]))));
     const lines = this.channels.map((c, i) => {
       const line = make("i", `line s${i % 3} ${i > 2 ? "dashed" : ""}`);
       return make("li", "", line, `${model.channels[c]} (${unit})`);
@@ -57,9 +58,9 @@ export class PredictionView {
   showLatest(event) {
     this.latest = event;
     if (!event) return byId("latest").replaceChildren(make("p", "soft", "No predictions yet."));
-    const entry = (name) => classEntry(name, this.model.classes.indexOf(name));
+    const entry = (name) => classEntry(name, this.colours[this.model.classes.indexOf(name)]);
     const refined = make("p", "refined", entry(event.label), make("span", "soft", confidence(event.q)));
-    const raw = make("p", "raw", "raw ", entry(event.raw), make("span", "soft", confidence(event.p)));
+    const raw = make("p", "raw", "model alone: ", entry(event.raw), make("span", "soft", confidence(event.p)));
     byId("latest").replaceChildren(refined, raw);
   }
 }
@@ -70,7 +71,7 @@ const formatSurprise = ({ surprise }) => (surprise === null ? "–" : surprise.t
 // One sentence about a prediction.
 function describe(event) {
   if (!event) return "";
-  const raw = event.raw === event.label ? "same as raw" : `raw ${event.raw} (${confidence(event.p)})`;
+  const raw = event.raw === event.label ? "as the model alone" : `model alone ${event.raw} (${confidence(event.p)})`;
   const surprise = event.surprise === null ? "" : `; surprise ${formatSurprise(event)}`;
   const gap = event.gap_s > 0 ? `; after a gap of ${event.gap_s.toFixed(0)} s` : "";
   return `${formatTime(event.time_s)}: ${event.label} (${confidence(event.q)}), ${raw}${surprise}${gap}`;
@@ -97,10 +98,18 @@ function showTable(body, events) {
   body.replaceChildren(...rows.reverse());
 }
 
-// Shares of correct raw and refined predictions among events whose true class is known, as text.
-export function formatAccuracy(events) {
+// Shares of correct predictions of the model alone and after adaptation, as two bars; hidden if no true class is known.
+export function showScore(events, strideS) {
   const known = events.filter((event) => event.truth);
-  if (!known.length) return "–";
-  const share = (name) => formatPercent(known.filter((event) => event[name] === event.truth).length / known.length);
-  return `${share("raw")} raw, ${share("label")} refined`;
+  byId("score").hidden = !known.length;
+  if (!known.length) return;
+  const share = (name) => known.filter((event) => event[name] === event.truth).length / known.length;
+  byId("score-span").textContent = formatDuration(known.length * strideS);
+  for (const [id, name] of [
+    ["score-raw", "raw"],
+    ["score-refined", "label"],
+  ]) {
+    byId(id).textContent = formatPercent(share(name));
+    byId(`${id}-bar`).style.setProperty("--share", share(name));
+  }
 }

@@ -1,7 +1,7 @@
 // Signal, class bands and surprise on one time axis.
 
 import uPlot from "../vendor/uPlot.esm.js";
-import { classColour, css, formatTime, onColourScheme } from "./dom.js";
+import { colourClasses, css, formatTime, onColourScheme } from "./dom.js";
 
 const NARROW = 560;
 const BAND = 34;
@@ -82,11 +82,11 @@ export class Timeline {
     const incrs = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
     const values = (_, times) => times.map(formatTime);
     const x = { ...style, show: last, ticks: style.grid, size: AXIS, space: narrow ? 74 : 96, incrs, values };
-    return [x, { ...style, ticks: { show: false }, gap: 6, size: narrow ? 54 : 74, ...y }];
+    return [x, { ...style, ticks: { show: false }, gap: 6, size: narrow ? 78 : 84, ...y }];
   }
 
   #signal() {
-    const colours = [css("--ink"), css("--accent"), css("--soft")];
+    const colours = [css("--line-0"), css("--line-1"), css("--line-2")];
     const points = { show: false };
     return {
       data: () => [this.view.signal.times, ...this.view.signal.values],
@@ -95,7 +95,7 @@ export class Timeline {
       series: [
         {},
         ...this.view.signal.names.map((_, c) => {
-          return { stroke: colours[c % 3], width: 1, dash: c > 2 ? [4, 3] : undefined, points };
+          return { stroke: colours[c % 3], width: 1.25, dash: c > 2 ? [4, 3] : undefined, points };
         }),
       ],
     };
@@ -143,7 +143,8 @@ export class Timeline {
 
   #paint(plot) {
     const { ctx, bbox } = plot;
-    const colours = new Map(this.view.classes.map((name, k) => [name, classColour(k)]));
+    const colourOf = colourClasses(this.view.classes);
+    const colours = new Map(this.view.classes.map((name, k) => [name, css(`--${colourOf[k]}`)]));
     const laneHeight = bbox.height / this.lanes.length;
     const inset = 3 * devicePixelRatio;
     ctx.save();

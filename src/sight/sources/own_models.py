@@ -1,0 +1,189 @@
+"""Models of other tools as source models: `wrap`, `source_stats`, `export`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sight.atomic import write_atomic
+from sight.base import Adapter, Source
+from sight.card import ModelCard
+from sight.sources import import_torch_module
+from sight.sources.class_statistics import feature_stats, labelled
+from sight.sources.features import FeatureSource
+from sight.sources.onnx import OnnxSource
+from sight.types import Array, SourceStats
+
+
+def wrap(
+    model: Any,
+    *,
+    encoder: str = "features",
+    head: str = "classifier",
+    features: str | None = None,
+    time_first: bool = False,
+    classes: Sequence[str] | None = None,
+    rate_hz: float | None = None,
+    channels: Sequence[str] | None = None,
+    units: str | Sequence[str] | None = None,
+    window_s: float | None = None,
+    stride_s: float | None = None,
+    stats: SourceStats | None = None,
+) -> Any:
+    """Return a source model for a torch module, or for an ONNX file of another tool, whose last layer is linear.
+
+    Parameters
+    ----------
+    model
+        A `torch.nn.Module`, which is put in evaluation mode and otherwise unchanged, or the path of an .onnx file, for
+        example of Keras or TensorFlow. A file needs the package onnx, but not torch.
+    encoder
+        Torch: name of the submodule or method that maps windows to the input of the head; dots address nested modules.
+    head
+        Torch: name of the `torch.nn.Linear` that returns the logits.
+    features
+        ONNX: name of the output, tensor or layer that the head reads; needed if several outputs end linearly.
+    time_first
+        Whether the model takes windows (B, T, C); sight passes (B, C, T). Files declare it, so that it is found.
+    classes
+        Names of the classes, in the order of the logits; "class 0", "class 1", ... if None.
+    rate_hz, channels, units, window_s, stride_s
+        Input of the model for its card: sampling rate, names of the channels, a unit for each or one for all (g, mg,
+        m/s^2, deg/s, rad/s), length of windows and distance between them (half a window if None). With a card, the
+        exported model works in all commands. The model gets windows in these units and normalises them itself.
+    stats
+        Statistics of the training data, for methods that use them; see `source_stats`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the model is split at the wrong place, does not take these windows, or does not end with a linear layer. With
+        a card it is tried with a random window at once, otherwise with the first window that it encodes.
+
+    Notes
+    -----
+    Methods that adapt the network work on a copy: the encoder must be a submodule or a method of the class, not a
+    function assigned to the model that refers to it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from collections import OrderedDict
+    >>> from torch import nn
+    >>> layers = nn.Sequential(nn.Flatten(), nn.Linear(60, 8), nn.ReLU())
+    >>> model = nn.Sequential(OrderedDict(features=layers, classifier=nn.Linear(8, 3)))
+    >>> source = wrap(model, classes=("sit", "walk", "run"), rate_hz=10, channels="xyz", units="g", window_s=2)
+    >>> z, p = source.encode(np.zeros((4, 3, 20)))
+    >>> z.shape, p.shape, source.card.stride_s
+    ((4, 8), (4, 3), 1.0)
+    """
+    given = {"rate_hz": rate_hz, "channels": channels, "units": units, "window_s": window_s}
+    missing = [name for name, value in given.items() if value is None]
+    is_file = isinstance(model, str | Path)
+    if missing and (is_file or len(missing) < len(given)):
+        raise ValueError(
+            f"Expected {', '.join(given)} for the card of the model, got no {', '.join(missing)}; add them."
+        )
+    if is_file:
+        return _wrap_file(Path(model), features, time_first, classes, stats, stride_s, given)
+    wrapped = import_torch_module("wrapped").WrappedSource
+    source = wrapped(model, encoder=encoder, head=head, time_first=time_first, classes=classes, stats=stats)
+    if not missing:
+        source.describe(_card(source.classes, stride_s, given))
+    return source
+
+
+def _wrap_file(
+    path: Path,
+    features: str | None,
+    time_first: bool,
+    classes: Sequence[str] | None,
+    stats: SourceStats | None,
+    stride_s: float | None,
+    given: dict[str, Any],
+) -> OnnxSource:
+    from sight.sources.onnx_head import adopt
+    from sight.sources.onnx_metadata import serialise
+
+    shape = len(given["channels"]), max(1, round(given["rate_hz"] * given["window_s"]))
+    graph, weight, bias = adopt(path, shape, features, time_first)
+    head = FeatureSource(weight, bias, tuple(classes) if classes else None, stats)
+    head.card = _card(head.classes, stride_s, given)
+    return OnnxSource(serialise(graph, head))
+
+
+def _card(classes: tuple[str, ...], stride_s: float | None, given: dict[str, Any]) -> ModelCard:
+    channels, units = tuple(given["channels"]), given["units"]
+    return ModelCard(
+        encoder="own",
+        encoder_args={},
+        classes=classes,
+        channels=channels,
+        units=(units,) * len(channels) if isinstance(units, str) else tuple(units),
+        rate_hz=float(given["rate_hz"]),
+        window_s=float(given["window_s"]),
+        stride_s=float(given["window_s"] / 2 if stride_s is None else stride_s),
+        mean=(0.0,) * len(channels),
+        std=(1.0,) * len(channels),
+    )
+
+
+def source_stats(source: Source, x: Array, y: Array) -> SourceStats:
+    """Return statistics of the training data that methods such as Keel use; no data is kept.
+
+    Parameters
+    ----------
+    source
+        Source model.
+    x, y
+        Windows (N, C, T) of the training data and their class indices (N,), -1 for unlabelled windows.
+
+    Examples
+    --------
+    >>> from sight.testing import ToySource, toy_stream
+    >>> source, windows = ToySource(), toy_stream()
+    >>> source.stats = source_stats(source, windows.x, windows.label)
+    >>> source.stats.class_means.shape, source.stats.count
+    ((5, 16), 200)
+    """
+    x, y = labelled(x, y, source.classes)
+    if not hasattr(source, "network"):
+        return feature_stats(source.encode(x)[0], y, source.classes)
+    stats: SourceStats = import_torch_module("source_stats").compute_stats(source, x, y)
+    return stats
+
+
+def export(
+    source: Source, path: str | Path, *, method: Adapter | None = None, shape: tuple[int, int] | None = None
+) -> Path:
+    """Write a source model as ONNX, which all commands read and which runs without torch; return the path.
+
+    Parameters
+    ----------
+    source
+        Torch or ONNX source model, with its card and statistics.
+    path
+        The .onnx file to write.
+    method
+        Method to include: the file then is a fused graph, (window, state) to (probabilities, new state); torch only.
+    shape
+        (C, T) of a window; required for a torch model without a card.
+    """
+    if isinstance(source, OnnxSource):
+        if method is not None:
+            raise TypeError(
+                "Expected a torch model for a fused graph, got an ONNX source; use it with sight adapt instead."
+            )
+        import onnx
+
+        from sight.sources.onnx_metadata import serialise
+
+        content = source.content
+        graph = onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(str(content))
+        return write_atomic(path, serialise(graph, source))
+    if not hasattr(source, "network"):
+        raise TypeError(f"Expected a torch or ONNX source model, got {type(source).__name__}, which has no encoder.")
+    if method is None:
+        return Path(import_torch_module("onnx_export").export_onnx(source, path, shape=shape))
+    return Path(import_torch_module("fused_export").export_fused(source, path, method, shape=shape))
