@@ -51,6 +51,7 @@ def test_progress_is_reported_to_the_end():
         sight.method("none").bind(ToySource()),
         toy_stream(n=600),
         on_predictions=lambda n, p, q: calls.append((n, len(p), len(q))),
+        at_once=256,
     )
     assert calls == [(256, 256, 256), (512, 256, 256), (600, 88, 88)]
 

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-#: Reads a small file and a long one; prints by how many bytes the peak grows, and the hours of the windows. VmHWM is the
-#: peak of this process only; that of `resource` may be the peak of its parent.
+#: Reads a small file and a long one; prints by how many bytes the peak grows, and the hours of the windows. VmHWM is
+#: the peak of this process only; that of `resource` may be the peak of its parent.
 READ = """
 import sys
 from sight import read
