@@ -2,8 +2,8 @@
 Adapt a scikit-learn random forest
 ==================================
 
-:class:`sight.sklearn.AdaptedClassifier` wraps a classifier of scikit-learn. It is fitted as usual, and its predictions then
-adapt to the wearer whose windows it gets, without labels.
+:class:`sight.sklearn.AdaptedClassifier` wraps a classifier of scikit-learn. It is fitted as usual, and its predictions
+then adapt to the wearer whose windows it gets, without labels.
 
 The data are HAPT, thirty subjects with a phone at the waist. The forest is trained on three of them.
 """
@@ -47,8 +47,8 @@ labelled = y >= 0
 # %%
 # Fit and predict
 # ---------------
-# ``predict`` takes the windows of one wearer in time order. The probabilities of a forest are shares of votes; the class
-# notices the forest and sharpens them.
+# ``predict`` takes the windows of one wearer in time order. The probabilities of a forest are shares of votes; the
+# class sharpens them.
 
 model = AdaptedClassifier(RandomForestClassifier(100, random_state=0))
 model.fit(x[labelled], names[y[labelled]])

@@ -51,8 +51,8 @@ for subject in test:
 # %%
 # Refine
 # ------
-# One call per wearer. ``sharpness=3`` suits boosted trees; ``lag=5`` lets each prediction wait for the five windows after
-# it, which costs nothing on recorded data. Labels are used for the scores only.
+# One call per wearer. ``sharpness=3`` suits boosted trees; ``lag=5`` lets each prediction wait for the five windows
+# after it, which costs nothing on recorded data. Labels are used for the scores only.
 
 
 def score(subject, q):

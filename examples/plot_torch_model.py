@@ -2,8 +2,8 @@
 Adapt a torch model
 ===================
 
-An own network with a linear last layer becomes a source model of sight with :func:`sight.wrap`. Statistics of the training
-data, which Keel uses, come from :func:`sight.source_stats`. One export makes the model work in all commands.
+An own network with a linear last layer becomes a source model of sight with :func:`sight.wrap`. Statistics of the
+training data, which Keel uses, come from :func:`sight.source_stats`. One export makes the model work in all commands.
 
 The data are HAPT, thirty subjects with a phone at the waist. The network is trained on two of them.
 """
