@@ -13,7 +13,7 @@ from sight.smoothing import require_smoothable, smoothed
 from sight.types import Array, Result, Windows
 
 #: Windows that are encoded at once if the method has no chunk of its own.
-ENCODE_AT_ONCE = 1024
+ENCODE_AT_ONCE = 512
 
 
 def run(

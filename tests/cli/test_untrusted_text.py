@@ -59,7 +59,7 @@ def test_names_are_not_formulas_in_written_tables(hostile, tmp_path):
     query = ("FROM recordings", "--csv", tmp_path / "query.csv")
     run_sight("cohort", "query", tmp_path / "all", *query)
     tables = list(tmp_path.rglob("*.csv"))
-    assert len(tables) == 2 + 1 + 4 + 1
+    assert {"segments.csv", "daily.csv", "summary.csv", "recordings.csv", "query.csv"} <= {p.name for p in tables}
     for path in tables:
         with path.open(encoding="utf-8", newline="") as file:
             cells = [cell for row in csv.reader(file) for cell in row]

@@ -28,6 +28,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 TUTORIALS = ("first-adaptation", "own-data", "first-stream", "first-device")
 #: Pages whose blocks start worker processes.
 LONG = ("cohort",)
+#: Pages with a test of their own.
+OTHERS = ("python",)
 #: Address of the service on the pages; the tests run one on another port.
 SERVICE = "127.0.0.1:8000"
 COMMAND = typer.main.get_command(app)
@@ -112,6 +114,10 @@ def example_files(tmp_path, monkeypatch):
     columns = {"t": time} | dict(zip(("ax", "ay", "az", "gx", "gy", "gz"), recording.values.T, strict=True))
     for name in ("day.csv", "walk.csv"):
         pyarrow.csv.write_csv(pa.table(columns), name)
+    Path("diary.csv").write_text("start,end,label\n0,60,strolling\n60,90,sitting\n")
+    device_file = data_folder() / "device" / "ax3_sample.cwa"
+    if device_file.exists():
+        shutil.copyfile(device_file, "week.cwa")
     Path("recordings").mkdir()
     for name in ("anna", "bert"):
         pyarrow.csv.write_csv(pa.table(columns | {"activity": recording.labels}), f"recordings/{name}.csv")
@@ -127,7 +133,7 @@ def example_files(tmp_path, monkeypatch):
     [
         pytest.param(page, id=page.stem, marks=[pytest.mark.long] if page.stem in LONG else [])
         for page in PAGES
-        if python_blocks(page)
+        if python_blocks(page) and page.stem not in OTHERS
     ],
 )
 def test_python_blocks_run(page, module, tmp_path):

@@ -15,7 +15,7 @@ from typing import Any
 from sight.cohort.activity_tables import create_tables
 from sight.cohort.participants import Participants, join_participants, read_participants
 from sight.cohort.results_folder import TABLE_KINDS, ResultsFolder
-from sight.outputs.csv_cells import FORMULA
+from sight.outputs.csv_cells import FORMULA, to_cell
 from sight.tables import TableRules
 
 #: Flags of a recording that should be inspected, each with the condition on its row in `recordings`.
@@ -218,14 +218,18 @@ def _copy(connection: Any, table: str, draft: Any) -> None:
 
 
 def _without_formulas(relation: Any) -> Any:
-    """Return a relation whose texts a spreadsheet does not take for formulas, as `sight.outputs.csv_cells.to_cell`."""
-    names = ['"' + name.replace('"', '""') + '"' for name in relation.columns]
+    """Return a relation whose texts and names a spreadsheet does not take for formulas, see `to_cell`."""
     first = " OR ".join(f"starts_with({{0}}, chr({ord(character)}))" for character in FORMULA)
-    change = f"CASE WHEN {first} THEN concat(chr(39), {{0}}) ELSE {{0}} END AS {{0}}"
-    types = (str(kind) == "VARCHAR" for kind in relation.types)
-    return relation.project(
-        ", ".join(change.format(name) if text else name for name, text in zip(names, types, strict=True))
-    )
+    changed = f"CASE WHEN {first} THEN concat(chr(39), {{0}}) ELSE {{0}} END"
+    columns = []
+    for name, kind in zip(relation.columns, relation.types, strict=True):
+        value = changed.format(_quoted(name)) if str(kind) == "VARCHAR" else _quoted(name)
+        columns.append(f"{value} AS {_quoted(to_cell(name))}")
+    return relation.project(", ".join(columns))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(path: Any) -> str:

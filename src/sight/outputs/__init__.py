@@ -136,5 +136,5 @@ def _write_windows(folder: Path, summary: ResultSummary, *, csv: bool) -> None:
 def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, fieldnames=columns, lineterminator="\n")
-        writer.writeheader()
+        writer.writerow({key: to_cell(key) for key in columns})
         writer.writerows({key: to_cell(value) for key, value in row.items()} for row in rows)
