@@ -41,7 +41,8 @@ nitpicky = True
 
 # Pages: anchors are made as on GitHub.
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+html_math_renderer = "mathml"
 copybutton_exclude = ".linenos, .gp, .go"
 
 # API reference: fields and arguments are described in the numpydoc sections, types are in the signatures.
@@ -104,6 +105,21 @@ def rewrite_links(app, docname, source) -> None:
     source[0] = _OUTSIDE.sub(site_link, source[0])
 
 
+def _write_math(display: str):
+    """Return a writer of formulas as MathML, which browsers draw without a script."""
+
+    def write(translator, node) -> None:
+        from docutils.nodes import SkipNode
+        from latex2mathml.converter import convert
+
+        formula = convert(node.astext(), display=display)
+        translator.body.append(f"<p>{formula}</p>" if display == "block" else formula)
+        raise SkipNode
+
+    return write
+
+
 def setup(app) -> None:
-    """Connect the hook of this file."""
+    """Connect the hooks of this file."""
+    app.add_html_math_renderer("mathml", (_write_math("inline"), None), (_write_math("block"), None))
     app.connect("source-read", rewrite_links)
