@@ -102,12 +102,20 @@ def test_an_own_torch_model_works_in_adapt_stream_and_the_service(exported, day,
     manager.store.close()
 
 
+def test_export_takes_the_name_of_a_method(exported, tmp_path):
+    for method in ("ema", sight.method("ema")):
+        with pytest.raises(TypeError, match="keel for a fused graph, got ema"):
+            sight.export(exported[0], tmp_path / "no.onnx", method=method)
+    with pytest.raises(ValueError, match="Did you mean 'keel'"):
+        sight.export(exported[0], tmp_path / "no.onnx", method="kel")
+
+
 @pytest.mark.long
 def test_the_fused_graph_of_an_own_model(exported, tmp_path):
     from sight.sources.fused import FusedSession
 
     source, _ = exported
-    session = FusedSession(sight.export(source, tmp_path / "fused.onnx", method=sight.method("keel")))
+    session = FusedSession(sight.export(source, tmp_path / "fused.onnx", method="keel"))
     x = np.random.default_rng(2).normal(size=(5, 3, 20)).astype(np.float32)
     fused = [session.step(window)[0] for window in x]
     np.testing.assert_allclose(fused, sight.method("keel").bind(source).step(x), atol=1e-4)

@@ -9,6 +9,7 @@ from typing import Any
 from sight.atomic import write_atomic
 from sight.base import Adapter, Source
 from sight.card import ModelCard
+from sight.registry import method as make_method
 from sight.sources import import_torch_module
 from sight.sources.class_statistics import feature_stats, labelled
 from sight.sources.features import FeatureSource
@@ -155,7 +156,7 @@ def source_stats(source: Source, x: Array, y: Array) -> SourceStats:
 
 
 def export(
-    source: Source, path: str | Path, *, method: Adapter | None = None, shape: tuple[int, int] | None = None
+    source: Source, path: str | Path, *, method: str | Adapter | None = None, shape: tuple[int, int] | None = None
 ) -> Path:
     """Write a source model as ONNX, which all commands read and which runs without torch; return the path.
 
@@ -166,7 +167,8 @@ def export(
     path
         The .onnx file to write.
     method
-        Method to include: the file then is a fused graph, (window, state) to (probabilities, new state); torch only.
+        Method to include, by name or as an adapter with hyper-parameters: the file then is a fused graph, (window,
+        state) to (probabilities, new state); torch only.
     shape
         (C, T) of a window; required for a torch model without a card.
     """
@@ -186,4 +188,5 @@ def export(
         raise TypeError(f"Expected a torch or ONNX source model, got {type(source).__name__}, which has no encoder.")
     if method is None:
         return Path(import_torch_module("onnx_export").export_onnx(source, path, shape=shape))
-    return Path(import_torch_module("fused_export").export_fused(source, path, method, shape=shape))
+    adapter = make_method(method) if isinstance(method, str) else method
+    return Path(import_torch_module("fused_export").export_fused(source, path, adapter, shape=shape))
