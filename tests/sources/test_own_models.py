@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -119,6 +120,18 @@ def test_the_fused_graph_of_an_own_model(exported, tmp_path):
     x = np.random.default_rng(2).normal(size=(5, 3, 20)).astype(np.float32)
     fused = [session.step(window)[0] for window in x]
     np.testing.assert_allclose(fused, sight.method("keel").bind(source).step(x), atol=1e-4)
+
+
+def test_a_recording_is_not_compared_with_the_unknown_scale_of_an_own_model(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([np.arange(3000) / 10, rng.normal(0, (40, 30, 30), (3000, 3))])
+    np.savetxt(tmp_path / "day.csv", rows, delimiter=",", header="time,gyro_x,gyro_y,gyro_z", comments="", fmt="%.5f")
+    source = wrap(Own(), channels=("gyro_x", "gyro_y", "gyro_z"), units="deg/s")
+    windows = sight.read(tmp_path / "day.csv", source, time_unit="s", gyro_unit="deg/s")
+    assert windows.facts["warnings"] == []
+    source.card = replace(source.card, encoder="cnn")  # a model of sight, for which 0 and 1 are the scale of training
+    trained = sight.read(tmp_path / "day.csv", source, time_unit="s", gyro_unit="deg/s")
+    assert "as much as in training" in trained.facts["warnings"][0]
 
 
 @pytest.mark.parametrize(

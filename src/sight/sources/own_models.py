@@ -8,7 +8,7 @@ from typing import Any
 
 from sight.atomic import write_atomic
 from sight.base import Adapter, Source
-from sight.card import ModelCard
+from sight.card import OWN, ModelCard
 from sight.registry import method as make_method
 from sight.sources import import_torch_module
 from sight.sources.class_statistics import feature_stats, labelled
@@ -117,7 +117,7 @@ def _wrap_file(
 def _card(classes: tuple[str, ...], stride_s: float | None, given: dict[str, Any]) -> ModelCard:
     channels, units = tuple(given["channels"]), given["units"]
     return ModelCard(
-        encoder="own",
+        encoder=OWN,
         encoder_args={},
         classes=classes,
         channels=channels,
