@@ -122,6 +122,26 @@ def test_the_fused_graph_of_an_own_model(exported, tmp_path):
     np.testing.assert_allclose(fused, sight.method("keel").bind(source).step(x), atol=1e-4)
 
 
+def test_the_subjects_of_the_training_are_in_the_card(tmp_path):
+    from sight.bench.settings import _own_pairs
+    from sight.labelled_recordings import is_in_training
+    from sight.recording_refs import RecordingRef
+
+    source = sight.wrap(
+        keras_like(tmp_path / "keras.onnx"), dataset="hapt", subjects=(1, "2"), classes=CLASSES, **INPUT
+    )
+    path = sight.export(source, tmp_path / "own.onnx")
+    assert list(_own_pairs(str(path), "hapt", ("1", "2", "3"))) == [(("own",), "3")]
+    card = sight.load(path).card
+    refs = [RecordingRef(name=f"{data}:2", dataset=data, subject="2") for data in ("hapt", "uschad")]
+    assert [is_in_training(ref, card) for ref in refs] == [True, False]
+    assert wrap(Own(), dataset="hapt", subjects="12").card.training == {"subjects": ["12"]}
+    with pytest.raises(ValueError, match="Expected the dataset of the training subjects"):
+        wrap(Own(), subjects=("1",))
+    with pytest.raises(ValueError, match="got no rate_hz"):
+        sight.wrap(Own(), encoder="embed", head="out", dataset="hapt")
+
+
 def test_a_recording_is_not_compared_with_the_unknown_scale_of_an_own_model(tmp_path):
     rng = np.random.default_rng(0)
     rows = np.column_stack([np.arange(3000) / 10, rng.normal(0, (40, 30, 30), (3000, 3))])

@@ -30,6 +30,8 @@ def wrap(
     units: str | Sequence[str] | None = None,
     window_s: float | None = None,
     stride_s: float | None = None,
+    dataset: str = "",
+    subjects: Sequence[str] = (),
     stats: SourceStats | None = None,
 ) -> Any:
     """Return a source model for a torch module, or for an ONNX file of another tool, whose last layer is linear.
@@ -53,6 +55,9 @@ def wrap(
         Input of the model for its card: sampling rate, names of the channels, a unit for each or one for all (g, mg,
         m/s^2, deg/s, rad/s), length of windows and distance between them (half a window if None). With a card, the
         exported model works in all commands. The model gets windows in these units and normalises them itself.
+    dataset, subjects
+        For the card: name of the dataset of the training, as in `sight train` ("folder" for files of your own), and its
+        subjects. `sight evaluate` warns about them, and `sight bench run --model` leaves them out.
     stats
         Statistics of the training data, for methods that use them; see `source_stats`.
 
@@ -82,16 +87,21 @@ def wrap(
     given = {"rate_hz": rate_hz, "channels": channels, "units": units, "window_s": window_s}
     missing = [name for name, value in given.items() if value is None]
     is_file = isinstance(model, str | Path)
-    if missing and (is_file or len(missing) < len(given)):
+    if missing and (is_file or len(missing) < len(given) or dataset or len(subjects)):
         raise ValueError(
             f"Expected {', '.join(given)} for the card of the model, got no {', '.join(missing)}; add them."
         )
+    if len(subjects) and not dataset:
+        raise ValueError(
+            'Expected the dataset of the training subjects, got none; add dataset, "folder" for own files.'
+        )
+    given |= {"stride_s": stride_s, "dataset": dataset, "subjects": subjects}
     if is_file:
-        return _wrap_file(Path(model), features, time_first, classes, stats, stride_s, given)
+        return _wrap_file(Path(model), features, time_first, classes, stats, given)
     wrapped = import_torch_module("wrapped").WrappedSource
     source = wrapped(model, encoder=encoder, head=head, time_first=time_first, classes=classes, stats=stats)
     if not missing:
-        source.describe(_card(source.classes, stride_s, given))
+        source.describe(_card(source.classes, given))
     return source
 
 
@@ -101,7 +111,6 @@ def _wrap_file(
     time_first: bool,
     classes: Sequence[str] | None,
     stats: SourceStats | None,
-    stride_s: float | None,
     given: dict[str, Any],
 ) -> OnnxSource:
     from sight.sources.onnx_head import adopt
@@ -110,12 +119,13 @@ def _wrap_file(
     shape = len(given["channels"]), max(1, round(given["rate_hz"] * given["window_s"]))
     graph, weight, bias = adopt(path, shape, features, time_first)
     head = FeatureSource(weight, bias, tuple(classes) if classes else None, stats)
-    head.card = _card(head.classes, stride_s, given)
+    head.card = _card(head.classes, given)
     return OnnxSource(serialise(graph, head))
 
 
-def _card(classes: tuple[str, ...], stride_s: float | None, given: dict[str, Any]) -> ModelCard:
-    channels, units = tuple(given["channels"]), given["units"]
+def _card(classes: tuple[str, ...], given: dict[str, Any]) -> ModelCard:
+    channels, units, stride_s = tuple(given["channels"]), given["units"], given["stride_s"]
+    subjects = [given["subjects"]] if isinstance(given["subjects"], str) else given["subjects"]
     return ModelCard(
         encoder=OWN,
         encoder_args={},
@@ -127,6 +137,8 @@ def _card(classes: tuple[str, ...], stride_s: float | None, given: dict[str, Any
         stride_s=float(given["window_s"] / 2 if stride_s is None else stride_s),
         mean=(0.0,) * len(channels),
         std=(1.0,) * len(channels),
+        dataset=given["dataset"],
+        training={"subjects": [str(subject) for subject in subjects]} if len(subjects) else {},
     )
 
 
