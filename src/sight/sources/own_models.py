@@ -20,8 +20,8 @@ from sight.types import Array, SourceStats
 def wrap(
     model: Any,
     *,
-    encoder: str = "features",
-    head: str = "classifier",
+    encoder: Any = None,
+    head: Any = None,
     features: str | None = None,
     time_first: bool = False,
     classes: Sequence[str] | None = None,
@@ -42,9 +42,10 @@ def wrap(
         A `torch.nn.Module`, which is put in evaluation mode and otherwise unchanged, or the path of an .onnx file, for
         example of Keras or TensorFlow. A file needs the package onnx, but not torch.
     encoder
-        Torch: name of the submodule or method that maps windows to the input of the head; dots address nested modules.
+        Torch: submodule or method that maps windows to the input of the head, or its name; dots address nested modules.
+        If None, "features"; without it, all layers but the last of a `torch.nn.Sequential` that ends with a Linear.
     head
-        Torch: name of the `torch.nn.Linear` that returns the logits.
+        Torch: the `torch.nn.Linear` that returns the logits, or its name. If None, "classifier", or the last layer.
     features
         ONNX: name of the output, tensor or layer that the head reads; needed if several outputs end linearly.
     time_first
