@@ -53,7 +53,7 @@ def refine(
     stats
         Statistics of the training data, for methods that use them; only with features.
     lag
-        Number of later windows that each prediction may use, infinity for the whole recording; Keel only.
+        Number of later windows that each prediction may use, infinity for the whole recording; `keel` only.
     fields
         Hyper-parameters of the method.
 
