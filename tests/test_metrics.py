@@ -154,6 +154,13 @@ def reference_delays(truth, predicted, time_s, gap):
     return delays
 
 
+def test_a_change_through_unlabelled_windows_has_no_delay():
+    truth, predicted = np.array([0, 0, -1, 1, 1]), np.array([0, 0, 0, 0, 1])
+    summary = metrics.delay_summary(metrics.transition_delays(truth, predicted, np.arange(5.0)))
+    assert summary["changes"] == 0
+    assert np.isnan(summary["delay_median_s"])
+
+
 @given(streams(smallest=0))
 @settings(max_examples=100, deadline=None)
 def test_transition_delays_agree_with_a_loop(stream):

@@ -68,5 +68,9 @@ def test_errors_name_the_remedy(stream):
         sight.refine(3 * p)
     with pytest.raises(ValueError, match=r"\(N, K\) with K >= 2, got shape \(200,\)"):
         sight.refine(p[:, 0])
+    with pytest.raises(ValueError, match=r"keel has no parameter 'sharpnes'; .*hazard.* Did you mean 'sharpness'\?"):
+        sight.refine(p, sharpnes=3)
+    with pytest.raises(ValueError, match=r"ema has no parameter 'gap_half_life'; .* Did you mean 'gap_half_life_s'\?"):
+        sight.method("ema", gap_half_life=3)
     with pytest.raises(ValueError, match="sharpness above 0, got 0"):
         sight.refine(p, sharpness=0)

@@ -101,7 +101,7 @@ def test_smoothing_improves_keel_and_is_reported():
 
 def test_other_methods_are_refused():
     source = ToySource()
-    with pytest.raises(ValueError, match=r"Expected keel .* got sticky"):
+    with pytest.raises(ValueError, match=r"Expected keel .* for lag=2, got sticky"):
         run(Sticky().bind(source), toy_stream(source, n=5), lag=2)
 
 

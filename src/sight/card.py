@@ -16,6 +16,8 @@ from sight.types import Array
 
 #: Version of the card format; increased when older versions of `sight` cannot read the new one.
 FORMAT = 2
+#: Encoder of models of other tools, which normalise windows themselves; see `sight.wrap`.
+OWN = "own"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,8 @@ class ModelCard:
     rate_hz, window_s, stride_s
         Sampling rate, window length and distance between window starts, as in training.
     mean, std
-        Normalisation of each channel; the network applies it, callers pass raw units.
+        Normalisation of each channel; the network applies it, callers pass raw units. They are also the scale of the
+        training data, except for the encoder "own", a model of another tool, which has 0 and 1; see `training_scale`.
     fill
         Value that replaces NaN in each channel, or None if the training data had no NaN. See `filled`.
     dataset
@@ -104,6 +107,11 @@ class ModelCard:
     def length(self) -> int:
         """Samples T of a window."""
         return max(1, round(self.rate_hz * self.window_s))
+
+    @property
+    def training_scale(self) -> dict[str, tuple[float, ...]]:
+        """Mean and deviation of each channel in training; empty for a model of another tool, whose scale is unknown."""
+        return {} if self.encoder == OWN else {"mean": self.mean, "std": self.std}
 
     def to_json(self) -> str:
         """Return the card as JSON text, keys in the order of the fields."""

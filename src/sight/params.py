@@ -82,11 +82,25 @@ def validate(instance: Any, name: str) -> None:
 
 def check(cls: type, values: Mapping[str, Any]) -> None:
     """Raise ValueError unless all values are fields of the dataclass `cls` and their annotations allow them."""
-    fields, title = field_annotations(cls), _title(cls)
-    for key in values:
-        if key not in fields:
-            raise ValueError(f"{title} has no parameter {key!r}; {choices(key, fields)}")
-    _raise_if_wrong(cls, values, title)
+    check_names(cls, values)
+    _raise_if_wrong(cls, values, _title(cls))
+
+
+def check_names(cls: type, names: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Raise ValueError unless all names are fields of the dataclass `cls`; `others` are further choices of the caller.
+
+    Examples
+    --------
+    >>> from sight.methods.ema import EMA
+    >>> check_names(EMA, ["lagg"], others=["lag"])
+    Traceback (most recent call last):
+        ...
+    ValueError: ema has no parameter 'lagg'; choose from a, gap_half_life_s, lag. Did you mean 'lag'?
+    """
+    fields = field_annotations(cls)
+    for name in names:
+        if name not in fields:
+            raise ValueError(f"{_title(cls)} has no parameter {name!r}; {choices(name, [*fields, *others])}")
 
 
 def parse(cls: type, assignments: Iterable[str]) -> dict[str, Any]:

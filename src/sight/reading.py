@@ -290,7 +290,7 @@ def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
     from sight.signal.quality import warnings_for
 
     recording = _file_samples(path, card, options)
-    training = {key: getattr(card, key) for key in ("rate_hz", "channels", "mean", "std")} | {"unit": card.units}
+    training = {"rate_hz": card.rate_hz, "channels": card.channels, "unit": card.units, **card.training_scale}
     warnings = [*recording.facts.get("warnings", ()), *warnings_for(recording, training)]
     windows = prepare(
         recording,

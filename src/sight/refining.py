@@ -10,10 +10,14 @@ import numpy as np
 
 from sight.base import OutputAdapter
 from sight.evaluate import run
+from sight.params import check_names
 from sight.registry import RECOMMENDED, get, names
 from sight.registry import method as make_method
 from sight.sources.features import FeatureSource, ProbabilitySource
 from sight.types import UNLABELLED, Array, SourceStats, Windows
+
+#: Keywords of `refine` itself, which an error about an unknown keyword lists beside those of the method.
+OPTIONS = ("sharpness", "gap_before_s", "stats", "lag")
 
 
 def refine(
@@ -49,7 +53,7 @@ def refine(
     stats
         Statistics of the training data, for methods that use them; only with features.
     lag
-        Number of later windows that each prediction may use, infinity for the whole recording; Keel only.
+        Number of later windows that each prediction may use, infinity for the whole recording; `keel` only.
     fields
         Hyper-parameters of the method.
 
@@ -68,6 +72,7 @@ def refine(
     >>> q.shape
     (5, 3)
     """
+    check_names(get("methods", method), fields, others=OPTIONS)
     adapter = make_method(method, **fields)
     if not isinstance(adapter, OutputAdapter):
         raise TypeError(

@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from sight.ops import choices
+from sight.params import check_names
 
 #: Default method of every command.
 RECOMMENDED = "keel"
@@ -134,6 +135,11 @@ def method(name: str, preset: str | None = None, **fields: Any) -> Any:
     fields
         Hyper-parameters.
 
+    Raises
+    ------
+    ValueError
+        If there is no such method, or it has no such hyper-parameter; the message lists those it has.
+
     Examples
     --------
     >>> method("ema", a=0.5)
@@ -142,6 +148,7 @@ def method(name: str, preset: str | None = None, **fields: Any) -> Any:
     cls = get("methods", name)
     if preset is not None:
         fields = import_module("sight.methods.presets").resolve(cls.name, preset, **fields)
+    check_names(cls, fields)
     return cls(**fields)
 
 

@@ -87,8 +87,8 @@ def require_smoothable(method: str, lag: float) -> None:
     _check_lag(lag)
     if lag and get("methods", method).change_trace is None:
         raise ValueError(
-            f"Expected {' or '.join(supporting('change_trace'))} for smoothing, got {method}; "
-            f"other methods do not compute the probability of a change."
+            f"Expected {' or '.join(supporting('change_trace'))} for lag={lag:g}, got {method}; other methods do not "
+            f"compute the probability of a change. Choose one of them, or leave lag out."
         )
 
 

@@ -153,7 +153,9 @@ def test_a_closed_pipe_ends_a_command_without_an_error():
 
 
 def test_an_exported_model_cannot_be_exported_again(onnx):
-    assert "already exported" in output_of("export", onnx, "--fused", code=2)
+    shown = output_of("export", onnx, "--fused", code=2)
+    assert "already exported" in shown
+    assert 'sight.export(source, path, method="keel")' in shown
 
 
 def test_training_on_a_folder_with_leave_one_subject_out_scores(table, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,15 +103,55 @@ def test_an_own_torch_model_works_in_adapt_stream_and_the_service(exported, day,
     manager.store.close()
 
 
+def test_export_takes_the_name_of_a_method(exported, tmp_path):
+    for method in ("ema", sight.method("ema")):
+        with pytest.raises(TypeError, match="keel for a fused graph, got ema"):
+            sight.export(exported[0], tmp_path / "no.onnx", method=method)
+    with pytest.raises(ValueError, match="Did you mean 'keel'"):
+        sight.export(exported[0], tmp_path / "no.onnx", method="kel")
+
+
 @pytest.mark.long
 def test_the_fused_graph_of_an_own_model(exported, tmp_path):
     from sight.sources.fused import FusedSession
 
     source, _ = exported
-    session = FusedSession(sight.export(source, tmp_path / "fused.onnx", method=sight.method("keel")))
+    session = FusedSession(sight.export(source, tmp_path / "fused.onnx", method="keel"))
     x = np.random.default_rng(2).normal(size=(5, 3, 20)).astype(np.float32)
     fused = [session.step(window)[0] for window in x]
     np.testing.assert_allclose(fused, sight.method("keel").bind(source).step(x), atol=1e-4)
+
+
+def test_the_subjects_of_the_training_are_in_the_card(tmp_path):
+    from sight.bench.settings import _own_pairs
+    from sight.labelled_recordings import is_in_training
+    from sight.recording_refs import RecordingRef
+
+    source = sight.wrap(
+        keras_like(tmp_path / "keras.onnx"), dataset="hapt", subjects=(1, "2"), classes=CLASSES, **INPUT
+    )
+    path = sight.export(source, tmp_path / "own.onnx")
+    assert list(_own_pairs(str(path), "hapt", ("1", "2", "3"))) == [(("own",), "3")]
+    card = sight.load(path).card
+    refs = [RecordingRef(name=f"{data}:2", dataset=data, subject="2") for data in ("hapt", "uschad")]
+    assert [is_in_training(ref, card) for ref in refs] == [True, False]
+    assert wrap(Own(), dataset="hapt", subjects="12").card.training == {"subjects": ["12"]}
+    with pytest.raises(ValueError, match="Expected the dataset of the training subjects"):
+        wrap(Own(), subjects=("1",))
+    with pytest.raises(ValueError, match="got no rate_hz"):
+        sight.wrap(Own(), encoder="embed", head="out", dataset="hapt")
+
+
+def test_a_recording_is_not_compared_with_the_unknown_scale_of_an_own_model(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([np.arange(3000) / 10, rng.normal(0, (40, 30, 30), (3000, 3))])
+    np.savetxt(tmp_path / "day.csv", rows, delimiter=",", header="time,gyro_x,gyro_y,gyro_z", comments="", fmt="%.5f")
+    source = wrap(Own(), channels=("gyro_x", "gyro_y", "gyro_z"), units="deg/s")
+    windows = sight.read(tmp_path / "day.csv", source, time_unit="s", gyro_unit="deg/s")
+    assert windows.facts["warnings"] == []
+    source.card = replace(source.card, encoder="cnn")  # a model of sight, for which 0 and 1 are the scale of training
+    trained = sight.read(tmp_path / "day.csv", source, time_unit="s", gyro_unit="deg/s")
+    assert "as much as in training" in trained.facts["warnings"][0]
 
 
 @pytest.mark.parametrize(

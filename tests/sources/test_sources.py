@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -255,6 +256,38 @@ def test_wrap_errors():
         sight.wrap(model, encoder="body", head="tail.last").encode(np.zeros((3, 20)))
     with pytest.raises(TypeError, match=r"sight\.export"):
         sight.wrap(model, encoder="body", head="tail.last").save("never.safetensors")
+
+
+def flat() -> nn.Sequential:
+    return nn.Sequential(nn.Conv1d(3, 8, 3), nn.BatchNorm1d(8), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(8, 4))
+
+
+@pytest.mark.parametrize("parts", ["found", "given"])
+def test_a_flat_sequential_is_wrapped(parts, tmp_path):
+    net = flat()
+    given = {"encoder": net[:-1], "head": net[-1]} if parts == "given" else {}
+    source = sight.wrap(net, **given, classes=CLASSES)
+    x = np.random.default_rng(0).normal(size=(6, 3, 20)).astype(np.float32)
+    z, p = source.encode(x)
+    with torch.no_grad():
+        np.testing.assert_allclose(z, net[:-1](torch.from_numpy(x)), atol=1e-6)
+    twin = sight.load(sight.export(source, tmp_path / "flat.onnx", shape=(3, 20)))
+    np.testing.assert_allclose(twin.encode(x)[1], p, atol=1e-5)
+    sight.method("tent").bind(source).step(x)  # adapts a copy
+    np.testing.assert_array_equal(source.encode(x)[1], p)
+
+
+def test_parts_of_a_model_are_given_as_modules_and_methods():
+    model = Foreign()
+    for encoder in (model.body, model.embed):
+        assert sight.wrap(model, encoder=encoder, head=model.tail["last"]).weight.shape[1] == 8
+    with_softmax = nn.Sequential(*flat(), nn.Softmax(dim=1))
+    sight.wrap(with_softmax, encoder=with_softmax[:-2], head=with_softmax[-2]).encode(np.ones((1, 3, 20)))
+    with pytest.raises(ValueError, match="Expected the encoder to be a part of the model, got a Sequential"):
+        sight.wrap(model, encoder=flat()[:-1], head=model.tail["last"])
+    with pytest.raises(ValueError, match="no encoder 'features'") as error:
+        sight.wrap(with_softmax, head="4")
+    assert not {"pop", "forward", "append"} & set(re.findall(r"\w+", str(error.value)))
 
 
 def test_wrapped_network_exports_with_its_small_epsilon(tmp_path):

@@ -33,7 +33,8 @@ METRICS = (
 )
 CAPTION = (
     "source-only: raw predictions, without adaptation. Higher is better up to balanced accuracy, lower after. min/day: "
-    "error of the time per class, scaled to 24 hours. delay -: no change of activity."
+    "error of the time per class, scaled to 24 hours. delay -: no "
+    "detected change between two neighbouring labelled windows."
 )
 
 

@@ -72,7 +72,8 @@ def _export_checkpoint(
     if model.suffix == ".onnx":
         raise ValueError(
             f"Expected a checkpoint (.safetensors), got {model.name}, which is already exported; give the .safetensors "
-            f"it was exported from."
+            f"it was exported from"
+            + (f', or for a model of sight.wrap call sight.export(source, path, method="{method}").' if fused else ".")
         )
     from sight.sources.torch import TorchSource
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from sight.atomic import write_atomic
 from sight.base import Adapter, Source
-from sight.card import ModelCard
+from sight.card import OWN, ModelCard
+from sight.registry import method as make_method
 from sight.sources import import_torch_module
 from sight.sources.class_statistics import feature_stats, labelled
 from sight.sources.features import FeatureSource
@@ -19,8 +20,8 @@ from sight.types import Array, SourceStats
 def wrap(
     model: Any,
     *,
-    encoder: str = "features",
-    head: str = "classifier",
+    encoder: Any = None,
+    head: Any = None,
     features: str | None = None,
     time_first: bool = False,
     classes: Sequence[str] | None = None,
@@ -29,6 +30,8 @@ def wrap(
     units: str | Sequence[str] | None = None,
     window_s: float | None = None,
     stride_s: float | None = None,
+    dataset: str = "",
+    subjects: Sequence[str] = (),
     stats: SourceStats | None = None,
 ) -> Any:
     """Return a source model for a torch module, or for an ONNX file of another tool, whose last layer is linear.
@@ -39,9 +42,10 @@ def wrap(
         A `torch.nn.Module`, which is put in evaluation mode and otherwise unchanged, or the path of an .onnx file, for
         example of Keras or TensorFlow. A file needs the package onnx, but not torch.
     encoder
-        Torch: name of the submodule or method that maps windows to the input of the head; dots address nested modules.
+        Torch: submodule or method that maps windows to the input of the head, or its name; dots address nested modules.
+        If None, "features"; without it, all layers but the last of a `torch.nn.Sequential` that ends with a Linear.
     head
-        Torch: name of the `torch.nn.Linear` that returns the logits.
+        Torch: the `torch.nn.Linear` that returns the logits, or its name. If None, "classifier", or the last layer.
     features
         ONNX: name of the output, tensor or layer that the head reads; needed if several outputs end linearly.
     time_first
@@ -52,6 +56,9 @@ def wrap(
         Input of the model for its card: sampling rate, names of the channels, a unit for each or one for all (g, mg,
         m/s^2, deg/s, rad/s), length of windows and distance between them (half a window if None). With a card, the
         exported model works in all commands. The model gets windows in these units and normalises them itself.
+    dataset, subjects
+        For the card: name of the dataset of the training, as in `sight train` ("folder" for files of your own), and its
+        subjects. `sight evaluate` warns about them, and `sight bench run --model` leaves them out.
     stats
         Statistics of the training data, for methods that use them; see `source_stats`.
 
@@ -81,16 +88,21 @@ def wrap(
     given = {"rate_hz": rate_hz, "channels": channels, "units": units, "window_s": window_s}
     missing = [name for name, value in given.items() if value is None]
     is_file = isinstance(model, str | Path)
-    if missing and (is_file or len(missing) < len(given)):
+    if missing and (is_file or len(missing) < len(given) or dataset or len(subjects)):
         raise ValueError(
             f"Expected {', '.join(given)} for the card of the model, got no {', '.join(missing)}; add them."
         )
+    if len(subjects) and not dataset:
+        raise ValueError(
+            'Expected the dataset of the training subjects, got none; add dataset, "folder" for own files.'
+        )
+    given |= {"stride_s": stride_s, "dataset": dataset, "subjects": subjects}
     if is_file:
-        return _wrap_file(Path(model), features, time_first, classes, stats, stride_s, given)
+        return _wrap_file(Path(model), features, time_first, classes, stats, given)
     wrapped = import_torch_module("wrapped").WrappedSource
     source = wrapped(model, encoder=encoder, head=head, time_first=time_first, classes=classes, stats=stats)
     if not missing:
-        source.describe(_card(source.classes, stride_s, given))
+        source.describe(_card(source.classes, given))
     return source
 
 
@@ -100,7 +112,6 @@ def _wrap_file(
     time_first: bool,
     classes: Sequence[str] | None,
     stats: SourceStats | None,
-    stride_s: float | None,
     given: dict[str, Any],
 ) -> OnnxSource:
     from sight.sources.onnx_head import adopt
@@ -109,14 +120,15 @@ def _wrap_file(
     shape = len(given["channels"]), max(1, round(given["rate_hz"] * given["window_s"]))
     graph, weight, bias = adopt(path, shape, features, time_first)
     head = FeatureSource(weight, bias, tuple(classes) if classes else None, stats)
-    head.card = _card(head.classes, stride_s, given)
+    head.card = _card(head.classes, given)
     return OnnxSource(serialise(graph, head))
 
 
-def _card(classes: tuple[str, ...], stride_s: float | None, given: dict[str, Any]) -> ModelCard:
-    channels, units = tuple(given["channels"]), given["units"]
+def _card(classes: tuple[str, ...], given: dict[str, Any]) -> ModelCard:
+    channels, units, stride_s = tuple(given["channels"]), given["units"], given["stride_s"]
+    subjects = [given["subjects"]] if isinstance(given["subjects"], str) else given["subjects"]
     return ModelCard(
-        encoder="own",
+        encoder=OWN,
         encoder_args={},
         classes=classes,
         channels=channels,
@@ -126,6 +138,8 @@ def _card(classes: tuple[str, ...], stride_s: float | None, given: dict[str, Any
         stride_s=float(given["window_s"] / 2 if stride_s is None else stride_s),
         mean=(0.0,) * len(channels),
         std=(1.0,) * len(channels),
+        dataset=given["dataset"],
+        training={"subjects": [str(subject) for subject in subjects]} if len(subjects) else {},
     )
 
 
@@ -155,7 +169,7 @@ def source_stats(source: Source, x: Array, y: Array) -> SourceStats:
 
 
 def export(
-    source: Source, path: str | Path, *, method: Adapter | None = None, shape: tuple[int, int] | None = None
+    source: Source, path: str | Path, *, method: str | Adapter | None = None, shape: tuple[int, int] | None = None
 ) -> Path:
     """Write a source model as ONNX, which all commands read and which runs without torch; return the path.
 
@@ -166,7 +180,8 @@ def export(
     path
         The .onnx file to write.
     method
-        Method to include: the file then is a fused graph, (window, state) to (probabilities, new state); torch only.
+        Method to include, by name or as an adapter with hyper-parameters: the file then is a fused graph, (window,
+        state) to (probabilities, new state); torch only.
     shape
         (C, T) of a window; required for a torch model without a card.
     """
@@ -186,4 +201,5 @@ def export(
         raise TypeError(f"Expected a torch or ONNX source model, got {type(source).__name__}, which has no encoder.")
     if method is None:
         return Path(import_torch_module("onnx_export").export_onnx(source, path, shape=shape))
-    return Path(import_torch_module("fused_export").export_fused(source, path, method, shape=shape))
+    adapter = make_method(method) if isinstance(method, str) else method
+    return Path(import_torch_module("fused_export").export_fused(source, path, adapter, shape=shape))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -16,13 +18,17 @@ from sight.ops import choices
 from sight.sources.torch import TorchSource
 from sight.types import Array, SourceStats
 
+#: Names of the parts of a model that are used if none are given.
+DEFAULTS = {"encoder": "features", "head": "classifier"}
+
 
 class WrappedNetwork(nn.Module):
     """A model under the names that `TorchSource` uses: `features`, `head`, `forward`; see `sight.wrap`."""
 
-    def __init__(self, model: nn.Module, encoder: str, head: str, time_first: bool = False) -> None:
+    def __init__(self, model: nn.Module, encoder: Any, head: Any, time_first: bool = False) -> None:
         super().__init__()
         self.model = model
+        encoder, head = _part_name(model, encoder, "encoder"), _part_name(model, head, "head")
         self.encoder_name, self.head_name, self.time_first = encoder, head, time_first
         last = _resolve(model, head, "head")
         if not isinstance(last, nn.Linear):
@@ -78,8 +84,8 @@ class WrappedSource(TorchSource):
         self,
         model: nn.Module,
         *,
-        encoder: str,
-        head: str,
+        encoder: Any,
+        head: Any,
         time_first: bool = False,
         classes: Sequence[str] | None = None,
         stats: SourceStats | None = None,
@@ -156,13 +162,51 @@ def _describe(value: object) -> str:
     return f"a {type(value).__name__} of {len(value)}" if isinstance(value, tuple | list) else type(value).__name__
 
 
+def _part_name(model: nn.Module, part: Any, role: str) -> str:
+    """Return the name of a part of a model that is given by name, as module, as bound method or as None.
+
+    The leading layers of a `Sequential`, as in ``model[:-1]``, have the name "[:n]". Parts are looked up by name, so
+    that a copy of the model uses its own.
+    """
+    layers = list(model.named_children()) if isinstance(model, nn.Sequential) else []
+    if part is None:
+        usual = DEFAULTS[role]
+        if hasattr(model, usual) or not (layers and isinstance(layers[-1][1], nn.Linear)):
+            return usual
+        return layers[-1][0] if role == "head" else f"[:{len(layers) - 1}]"
+    if isinstance(part, str):
+        return part
+    if getattr(part, "__self__", None) is model:
+        return str(part.__name__)
+    for name, module in model.named_modules():
+        if name and module is part:
+            return str(name)
+    if isinstance(part, nn.Sequential) and layers and list(part) == [layer for _, layer in layers[: len(part)]]:
+        return f"[:{len(part)}]"
+    raise ValueError(
+        f"Expected the {role} to be a part of the model, got a {type(part).__name__} that is none; give a submodule or "
+        f"its name, for the encoder also a method; {choices('', _part_names(model, role))}"
+    )
+
+
+def _part_names(model: nn.Module, role: str) -> list[str]:
+    """Return the submodules of a model, and for the encoder the methods that its class adds to those of torch."""
+    own = [cls for cls in type(model).__mro__ if not cls.__module__.startswith("torch.")]
+    defined = {key: value for cls in reversed(own) for key, value in vars(cls).items() if cls is not object}
+    methods = [
+        key for key, value in defined.items() if inspect.isfunction(value) and key[0] != "_" and key != "forward"
+    ]
+    return [name for name, _ in model.named_modules() if name] + (methods if role == "encoder" else [])
+
+
 def _resolve(model: nn.Module, path: str, role: str) -> Any:
-    """Return the attribute of a model at a dotted path."""
+    """Return the attribute of a model at a dotted path, or the leading layers of a Sequential at "[:n]"."""
+    if path.startswith("[:") and isinstance(model, nn.Sequential):
+        leading = list(model)[: int(path[2:-1])]
+        return lambda x: reduce(lambda value, layer: layer(value), leading, x)
     value: Any = model
     for name in path.split("."):
         if not hasattr(value, name):
-            submodules = [key for key, _ in model.named_modules() if key]
-            methods = [key for key in vars(type(model)) if not key.startswith("_")]
-            raise ValueError(f"The model has no {role} {path!r}; {choices(path, submodules + methods)}")
+            raise ValueError(f"The model has no {role} {path!r}; {choices(path, _part_names(model, role))}")
         value = getattr(value, name)
     return value
