@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -11,7 +12,9 @@ import pytest
 from sight.report import write_report
 from sight.report.axis import Axis
 from sight.report.day_grid import day_grid
-from sight.tables import ResultSummary, daily_rows
+from sight.report.fact_tables import recording_figures
+from sight.report.notes import changes_text
+from sight.tables import ResultSummary, TableRules, daily_rows
 from sight.types import Result, Windows
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -83,6 +86,26 @@ def test_a_long_gap_is_one_line_and_does_not_hide_data(opened, tmp_path):
     assert "No valid day" in page.locator(".lead").inner_text()
     assert page.locator(".warnings").count() == 1
     assert page.messages == [f"request: {(tmp_path / 'r.html').as_uri()}"]
+
+
+@pytest.mark.parametrize(
+    ("valid_day_h", "expected"),
+    [(16, "10 mg</dd>"), (16, "mean of 1 valid day<"), (25, "20 mg</dd>"), (25, "all worn")],
+)
+def test_mean_enmo_is_that_of_valid_days(valid_day_h, expected):
+    whole = result(datetime(2025, 3, 3, tzinfo=BERLIN), (0, 36), off=(24, 25))
+    hour = whole.windows.time_s / HOUR
+    enmo = np.select([hour < 24, hour < 25], [10.0, 500.0], (20 * 35 - 10 * 24) / 11)
+    windows = replace(whole.windows, intensity={"enmo_mg": enmo})
+    summary = ResultSummary(replace(whole, windows=windows), rules=TableRules(valid_day_h=valid_day_h))
+    assert expected in recording_figures(summary, daily_rows(summary))
+
+
+def test_the_share_of_changes_counts_worn_windows():
+    whole = result(None, (0, 4), off=(2, 4))
+    changed = replace(whole, p=np.where(whole.windows.time_s[:, None] >= HOUR, whole.q[:, [2, 0, 1]], whole.q))
+    text = "".join(map(str, changes_text(ResultSummary(changed), [])))
+    assert "(60 of 120)" in text
 
 
 @pytest.fixture(scope="module")

@@ -118,7 +118,7 @@ def _method(
         yield _section("Time use, raw and refined", figures.time_use(summary), _note(*notes.time_use_note(summary)))
     changes = figures.changes(summary)
     if changes is not None:
-        note = "Number of windows whose class the method changed, from the raw class (rows) to the refined (columns)."
+        note = "Number of worn windows whose class the method changed, from raw class (rows) to refined (columns)."
         yield _section("Changes between classes", changes, _note(note))
     if summary.truth is not None:
         note = "Percent of the windows of each true class (rows) with each predicted class (columns)."

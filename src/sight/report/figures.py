@@ -54,8 +54,8 @@ def _signed(value: float) -> str:
 
 
 def changes(summary: ResultSummary) -> Html | None:
-    """Return a matrix and a list of the changes from raw to refined class; None if no window changed."""
-    counts = confusion(summary.raw, summary.refined, len(summary.classes))
+    """Return a matrix and a list of the changes from raw to refined class; None if no worn window changed."""
+    counts = confusion(summary.raw[summary.worn], summary.refined[summary.worn], len(summary.classes))
     np.fill_diagonal(counts, 0)
     if not counts.any():
         return None
