@@ -13,6 +13,7 @@ from sight.report import write_report
 from sight.report.axis import Axis
 from sight.report.day_grid import day_grid
 from sight.report.fact_tables import recording_figures
+from sight.report.figures import time_use
 from sight.report.notes import changes_text
 from sight.tables import ResultSummary, TableRules, daily_rows
 from sight.types import Result, Windows
@@ -106,6 +107,11 @@ def test_the_share_of_changes_counts_worn_windows():
     changed = replace(whole, p=np.where(whole.windows.time_s[:, None] >= HOUR, whole.q[:, [2, 0, 1]], whole.q))
     text = "".join(map(str, changes_text(ResultSummary(changed), [])))
     assert "(60 of 120)" in text
+
+
+@pytest.mark.parametrize(("hours", "unit"), [(7.9, "min"), (8, "h")])
+def test_time_use_of_less_than_eight_hours_is_in_minutes(hours, unit):
+    assert f"({unit})" in time_use(ResultSummary(result(None, (0, hours))))
 
 
 @pytest.fixture(scope="module")
