@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -160,6 +161,28 @@ def test_hours_a_day_are_means_of_valid_days(opened, report):
     assert table.locator("tbody td:nth-child(3)").all_inner_texts() == ["8 h 00 min"] * 3
     assert table.locator(".dot").count() == 12
     assert table.locator(".dot.open").count() == 3
+
+
+@pytest.mark.parametrize(("width", "ticks"), [(390, 3), (1280, 5)])
+def test_the_axis_of_hours_a_day_fits_and_its_range_is_explained_where_it_is_shown(opened, report, width, ticks):
+    section = opened(report, width).locator("section:has(.perday)").last
+    boxes = [tick.bounding_box() for tick in section.locator(".scale span:visible").all()]
+    assert len(boxes) == ticks
+    assert all(a["x"] + a["width"] + 4 < b["x"] for a, b in pairwise(boxes))
+    assert section.locator(".note .range").is_visible() == section.locator("th.range").is_visible() == (width > 640)
+
+
+def test_a_wide_matrix_scrolls_and_keeps_the_names_of_its_rows(opened, tmp_path):
+    whole = result(None, (0, 26))
+    classes = tuple(f"activity {k}" for k in range(12))
+    p, q = (np.eye(12)[(np.arange(len(whole.p)) // step) % 12] for step in (1, 7))
+    wide = replace(whole, classes=classes, p=p, q=q)
+    page = opened(write_report(tmp_path / "r.html", wide), 390)
+    region = page.locator(".scroll:has(.matrix)")
+    assert region.evaluate("e => { e.scrollLeft = 9999; return e.scrollLeft }") > 0
+    name, last = (region.locator(cell).last.bounding_box() for cell in ("tbody th", "tbody td"))
+    assert name["x"] >= 0
+    assert name["x"] + name["width"] < last["x"] < last["x"] + last["width"] <= 390
 
 
 def test_the_average_day_has_the_shares_of_valid_days(opened, report):
