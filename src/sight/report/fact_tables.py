@@ -25,7 +25,8 @@ def recording_figures(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]
     ]
     if len(daily) > 1:
         valid, complete = (sum(bool(row[key]) for row in daily) for key in ("valid", "complete"))
-        note = f"worn for {summary.rules.valid_day_h:g} h or more; {complete} of {len(daily)} recorded in full"
+        spanned = f"the recording spans {complete} whole day{'s' * (complete != 1)}, gaps included"
+        note = f"worn for {summary.rules.valid_day_h:g} h or more; {spanned}"
         cards.append(("Valid days", f"{valid} of {len(daily)}", note))
     cards += _mean_enmo(summary, daily)
     uncertain = float(summary.uncertain.mean())
