@@ -146,8 +146,10 @@ def read(text: str, annotation: Any) -> Any:
     raise ValueError(f"Expected {describe(annotation)}, got {text!r}.")
 
 
-def parse_seconds(text: Any) -> float:
-    """Return the seconds of a duration such as "16h", "30min" or "60s"; a number is seconds.
+def parse_seconds(text: Any, usual: str = "s") -> float:
+    """Return the seconds of a duration such as "16h", "30min" or "60s"; a number that is not text is seconds.
+
+    Text without a unit raises ValueError, which proposes the `usual` unit.
 
     Examples
     --------
@@ -157,6 +159,8 @@ def parse_seconds(text: Any) -> float:
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|min|h|)", str(text).strip())
     if match is None:
         raise ValueError(f"Expected a duration such as 16h, 30min or 60s, got {str(text)!r}.")
+    if isinstance(text, str) and not match[2]:
+        raise ValueError(f"Expected a duration with a unit (s, min or h), got {text!r}; write {match[1]}{usual}.")
     return float(match[1]) * {"h": 3600, "min": 60}.get(match[2], 1)
 
 

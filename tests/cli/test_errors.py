@@ -32,6 +32,8 @@ def bad_inputs(folder, model):
         "an unknown method": ([*adapt, "--method", "sihgt"], "Did you mean 'sight'"),
         "an unknown hyper-parameter": ([*adapt, "--set", "taw=1"], "Did you mean 'tau'"),
         "an invalid hyper-parameter": ([*adapt, "--set", "tau=0"], "tau > 0"),
+        "a valid day without a unit": ([*adapt, "--valid-day", "10"], "write 10h"),
+        "a bout without a unit": ([*adapt, "--min-bout", "walking=90"], "write 90s"),
         "an unknown column": ([*adapt, "--columns", "time=when,x=acc_x"], "when"),
         "an unknown subject": (["adapt", "synthetic:W99", "-m", model], "no subject"),
         "a recording without labels": (["evaluate", folder / "short.csv", "-m", model], "no window"),

@@ -111,6 +111,15 @@ def test_a_gyroscope_has_its_own_unit(tmp_path):
     assert recording.unit == ("g",) * 3 + ("rad/s",) * 3
 
 
+def test_a_unit_that_contradicts_the_names_of_columns_gives_one_warning(tmp_path):
+    lines = "".join(f"{t / 50},0,0,9.81\n" for t in range(100))
+    path = write(tmp_path / "p.csv", "time,x [m/s\N{SUPERSCRIPT TWO}],y [m/s2],z [m/s2]\n" + lines)
+    (warning,) = read_table(path, unit="mg").facts["warnings"]
+    assert "m/s^2 but are read as mg" in warning
+    assert "warnings" not in read_table(path, unit="m/s2").facts
+    assert "warnings" not in read_table(path).facts
+
+
 def test_the_unit_of_rotation_is_given_stated_or_expected(tmp_path):
     lines = "".join(f"{i / 50},1,2,3,4,5,6\n" for i in range(9))
     plain = write(tmp_path / "p.csv", "time,ax,ay,az,gx,gy,gz\n" + lines)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -11,7 +13,10 @@ import pytest
 from sight.report import write_report
 from sight.report.axis import Axis
 from sight.report.day_grid import day_grid
-from sight.tables import ResultSummary, daily_rows
+from sight.report.fact_tables import recording_figures
+from sight.report.figures import time_use
+from sight.report.notes import changes_text
+from sight.tables import ResultSummary, TableRules, daily_rows
 from sight.types import Result, Windows
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -85,6 +90,31 @@ def test_a_long_gap_is_one_line_and_does_not_hide_data(opened, tmp_path):
     assert page.messages == [f"request: {(tmp_path / 'r.html').as_uri()}"]
 
 
+@pytest.mark.parametrize(
+    ("valid_day_h", "expected"),
+    [(16, "10 mg</dd>"), (16, "mean of 1 valid day<"), (25, "20 mg</dd>"), (25, "all worn")],
+)
+def test_mean_enmo_is_that_of_valid_days(valid_day_h, expected):
+    whole = result(datetime(2025, 3, 3, tzinfo=BERLIN), (0, 36), off=(24, 25))
+    hour = whole.windows.time_s / HOUR
+    enmo = np.select([hour < 24, hour < 25], [10.0, 500.0], (20 * 35 - 10 * 24) / 11)
+    windows = replace(whole.windows, intensity={"enmo_mg": enmo})
+    summary = ResultSummary(replace(whole, windows=windows), rules=TableRules(valid_day_h=valid_day_h))
+    assert expected in recording_figures(summary, daily_rows(summary))
+
+
+def test_the_share_of_changes_counts_worn_windows():
+    whole = result(None, (0, 4), off=(2, 4))
+    changed = replace(whole, p=np.where(whole.windows.time_s[:, None] >= HOUR, whole.q[:, [2, 0, 1]], whole.q))
+    text = "".join(map(str, changes_text(ResultSummary(changed), [])))
+    assert "(60 of 120)" in text
+
+
+@pytest.mark.parametrize(("hours", "unit"), [(7.9, "min"), (8, "h")])
+def test_time_use_of_less_than_eight_hours_is_in_minutes(hours, unit):
+    assert f"({unit})" in time_use(ResultSummary(result(None, (0, hours))))
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     found = result(datetime(2025, 3, 7, tzinfo=BERLIN), (0, 84), off=(76, 80))  # Friday to Monday noon
@@ -131,6 +161,28 @@ def test_hours_a_day_are_means_of_valid_days(opened, report):
     assert table.locator("tbody td:nth-child(3)").all_inner_texts() == ["8 h 00 min"] * 3
     assert table.locator(".dot").count() == 12
     assert table.locator(".dot.open").count() == 3
+
+
+@pytest.mark.parametrize(("width", "ticks"), [(390, 3), (1280, 5)])
+def test_the_axis_of_hours_a_day_fits_and_its_range_is_explained_where_it_is_shown(opened, report, width, ticks):
+    section = opened(report, width).locator("section:has(.perday)").last
+    boxes = [tick.bounding_box() for tick in section.locator(".scale span:visible").all()]
+    assert len(boxes) == ticks
+    assert all(a["x"] + a["width"] + 4 < b["x"] for a, b in pairwise(boxes))
+    assert section.locator(".note .range").is_visible() == section.locator("th.range").is_visible() == (width > 640)
+
+
+def test_a_wide_matrix_scrolls_and_keeps_the_names_of_its_rows(opened, tmp_path):
+    whole = result(None, (0, 26))
+    classes = tuple(f"activity {k}" for k in range(12))
+    p, q = (np.eye(12)[(np.arange(len(whole.p)) // step) % 12] for step in (1, 7))
+    wide = replace(whole, classes=classes, p=p, q=q)
+    page = opened(write_report(tmp_path / "r.html", wide), 390)
+    region = page.locator(".scroll:has(.matrix)")
+    assert region.evaluate("e => { e.scrollLeft = 9999; return e.scrollLeft }") > 0
+    name, last = (region.locator(cell).last.bounding_box() for cell in ("tbody th", "tbody td"))
+    assert name["x"] >= 0
+    assert name["x"] + name["width"] < last["x"] < last["x"] + last["width"] <= 390
 
 
 def test_the_average_day_has_the_shares_of_valid_days(opened, report):

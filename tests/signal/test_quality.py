@@ -44,9 +44,20 @@ def test_saturation_share():
 def test_gravity_reveals_a_wrong_unit(scale, word):
     rng = np.random.default_rng(0)
     values = (np.array([0.6, 0.0, 0.8]) + rng.normal(0, 0.004, (1000, 3))) * scale
-    warnings = warnings_for(recording(values, np.arange(1000) / 50, 50))
-    assert len(warnings) == 1
-    assert word in warnings[0]
+    card = {"channels": ("x", "y", "z"), "unit": "g", "mean": [0.6, 0, 0.8], "std": [0.1, 0.1, 0.1]}
+    (warning,) = warnings_for(recording(values, np.arange(1000) / 50, 50), card)
+    assert word in warning
+
+
+def test_a_wrong_unit_of_acceleration_does_not_hide_one_of_rotation():
+    rng = np.random.default_rng(0)
+    turning = rng.normal(size=(500, 3))
+    values = np.column_stack([np.tile([600.0, 0, 800], (500, 1)), 57.3 * (turning - turning.mean(axis=0))])
+    both = recording(values, np.arange(500) / 50, 50, unit=("g",) * 3 + ("rad/s",) * 3)
+    card = {"channels": both.channels, "unit": both.unit, "mean": [0.6, 0, 0.8, 0, 0, 0], "std": [0.1] * 3 + [1] * 3}
+    acceleration, rotation = warnings_for(both, card)
+    assert "in mg?" in acceleration
+    assert "in deg/s?" in rotation
 
 
 @pytest.mark.parametrize(

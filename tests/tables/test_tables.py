@@ -151,6 +151,18 @@ def test_wrong_lengths_of_bouts_raise(text):
         TableRules.parse("16h", [text])
 
 
+def test_text_needs_a_unit_and_numbers_are_hours_and_seconds():
+    rules = TableRules.parse(10, 90)
+    assert (rules.valid_day_h, rules.min_bout_s) == (10, 90)
+    for arguments, remedy in (
+        (("10",), "write 10h"),
+        (("10h", "90"), "write 90s"),
+        (("10h", ["walk=90"]), "write 90s"),
+    ):
+        with pytest.raises(ValueError, match=remedy):
+            TableRules.parse(*arguments)
+
+
 def test_a_rule_for_an_unknown_class_raises():
     with pytest.raises(ValueError, match="'walk'"):
         TableRules.parse("16h", ["wlk=90s"]).require_classes(("sit", "walk"))

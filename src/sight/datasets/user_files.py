@@ -135,12 +135,16 @@ def read_table(
     if rate_hz is None:
         rate_hz = _rate(table.path, time_s)
         check_plausible_rate(rate_hz, expected_hz, str(table.path))
+    units = channel_units(mapping, unit, gyro_unit, expected_gyro_unit)
+    contradictions = unit_warnings(mapping, units)
+    if contradictions:
+        facts["warnings"] = [*facts.get("warnings", ()), *contradictions]
     return Recording(
         values=values,
         time_s=time_s,
         labels=None if label_column is None else labels,
         channels=tuple(mapping),
-        unit=channel_units(mapping, unit, gyro_unit, expected_gyro_unit),
+        unit=units,
         rate_hz=rate_hz,
         start=start,
         subject=subject or table.path.name.split(".")[0],
@@ -204,6 +208,27 @@ def channel_units(
         else (acceleration or stated_unit(column) or "g")
         for channel, column in columns.items()
     )
+
+
+def unit_warnings(columns: Mapping[str, str], units: Sequence[str]) -> list[str]:
+    """Return warnings about columns that state another unit than the one that is used for their channel.
+
+    Examples
+    --------
+    >>> unit_warnings({"x": "ax [m/s2]", "y": "ay [m/s2]"}, ("mg", "mg"))[0][:58]
+    'Columns ax [m/s2], ay [m/s2] state m/s^2 but are read as m'
+    """
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for (channel, column), unit in zip(columns.items(), units, strict=False):
+        stated = stated_unit(column)
+        if stated is not None and stated != unit:
+            option = "gyro_unit (--gyro-unit)" if is_rotation(channel) else "unit (--unit)"
+            found.setdefault((stated, unit, option), []).append(column)
+    return [
+        f"Columns {', '.join(names)} state {stated} but are read as {unit}, as set with {option}; leave it out if the "
+        f"names are right."
+        for (stated, unit, option), names in found.items()
+    ]
 
 
 def _rate(path: Path, time_s: Array) -> float:

@@ -103,8 +103,9 @@ def _activities(summary: ResultSummary, others: Sequence[ResultSummary]) -> Iter
         days = f"the {count} valid days" if count > 1 else "the valid day"
         note = f"Share of each class by time of day on {days}, in steps of half an hour. Grey: not worn."
         yield _section("Average day", day_rows.average_day(summary, grid), _note(note))
-        note = f"Bar: mean of {days}. Dots: single days; open dots are days that are not valid. Range: valid days."
-        yield _section("Hours a day", hours_a_day(summary, grid), _note(note))
+        note = f"Bar: mean of {days}. Dots: single days; open dots are days that are not valid."
+        of_range = tag("span", " Range: valid days.", class_="range")
+        yield _section("Hours a day", hours_a_day(summary, grid), _note(note, of_range))
 
 
 def _method(
@@ -118,7 +119,7 @@ def _method(
         yield _section("Time use, raw and refined", figures.time_use(summary), _note(*notes.time_use_note(summary)))
     changes = figures.changes(summary)
     if changes is not None:
-        note = "Number of windows whose class the method changed, from the raw class (rows) to the refined (columns)."
+        note = "Number of worn windows whose class the method changed, from raw class (rows) to refined (columns)."
         yield _section("Changes between classes", changes, _note(note))
     if summary.truth is not None:
         note = "Percent of the windows of each true class (rows) with each predicted class (columns)."

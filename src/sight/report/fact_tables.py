@@ -11,6 +11,7 @@ from sight.report.html import Html, duration, figure, join, percent, scrolling, 
 from sight.report.score_table import Row
 from sight.segments import find_segments
 from sight.tables import ResultSummary
+from sight.tables.subject import mean
 
 
 def recording_figures(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Html:
@@ -24,15 +25,26 @@ def recording_figures(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]
     ]
     if len(daily) > 1:
         valid, complete = (sum(bool(row[key]) for row in daily) for key in ("valid", "complete"))
-        note = f"worn for {summary.rules.valid_day_h:g} h or more; {complete} of {len(daily)} recorded in full"
+        spanned = f"the recording spans {complete} whole day{'s' * (complete != 1)}, gaps included"
+        note = f"worn for {summary.rules.valid_day_h:g} h or more; {spanned}"
         cards.append(("Valid days", f"{valid} of {len(daily)}", note))
-    if "enmo_mg" in summary.intensity:
-        enmo = summary.intensity["enmo_mg"][summary.worn]
-        if np.isfinite(enmo).any():
-            cards.append(("Mean ENMO", f"{np.nanmean(enmo):.0f} mg", "intensity of movement in worn time"))
+    cards += _mean_enmo(summary, daily)
     uncertain = float(summary.uncertain.mean())
     cards.append(("Low confidence", percent(uncertain), f"of {len(summary):,} windows of {w.window_s:g} s"))
     return _cards(cards)
+
+
+def _mean_enmo(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Yield the card of the mean ENMO, if known: that of valid days as in `summary.csv`, else of all worn time."""
+    if "enmo_mg" not in summary.intensity:
+        return
+    valid = [row for row in daily if row["valid"]]
+    enmo = summary.intensity["enmo_mg"][summary.worn]
+    known = enmo[np.isfinite(enmo)]
+    value = mean(valid, "enmo_mg") if valid else float(known.mean()) if len(known) else None
+    where = f"mean of {len(valid)} valid day{'s' * (len(valid) > 1)}" if valid else "all worn time"
+    if value is not None:
+        yield "Mean ENMO", f"{value:.0f} mg", f"intensity of movement, {where}"
 
 
 def method_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:

@@ -12,6 +12,8 @@ from sight.report.html import Html, header, percent, table, tag
 from sight.tables import ResultSummary
 from sight.types import Array
 
+#: Time use is in hours from this many worn minutes on, else in minutes, so that short activities are not 0.0.
+HOURS_FROM_MIN = 8 * 60
 #: Two matrices with more classes than this are placed below each other.
 MAX_SIDE_BY_SIDE = 9
 
@@ -21,7 +23,8 @@ def time_use(summary: ResultSummary) -> Html:
     labels = {"truth": summary.truth, "raw": summary.raw, "refined": summary.refined}
     minutes = {name: summary.minutes(array, summary.worn) for name, array in labels.items() if array is not None}
     longest = max(float(np.max(list(minutes.values()))), 1e-9)
-    unit, scale = ("h", 60) if longest >= 90 else ("min", 1)
+    in_all = float(summary.seconds[summary.worn].sum()) / 60
+    unit, scale = ("h", 60) if in_all >= HOURS_FROM_MIN else ("min", 1)
     values = {name: array / scale for name, array in minutes.items()}
     heads = [header("Class")]
     for name in values:
@@ -54,8 +57,8 @@ def _signed(value: float) -> str:
 
 
 def changes(summary: ResultSummary) -> Html | None:
-    """Return a matrix and a list of the changes from raw to refined class; None if no window changed."""
-    counts = confusion(summary.raw, summary.refined, len(summary.classes))
+    """Return a matrix and a list of the changes from raw to refined class; None if no worn window changed."""
+    counts = confusion(summary.raw[summary.worn], summary.refined[summary.worn], len(summary.classes))
     np.fill_diagonal(counts, 0)
     if not counts.any():
         return None

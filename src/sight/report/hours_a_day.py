@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,9 @@ from sight.report.day_grid import DayGrid
 from sight.report.day_rows import day_name
 from sight.report.html import Html, header, table, tag
 from sight.tables import ResultSummary, hours_text
+
+#: With more ticks than this, narrow screens show every other one.
+MOST_NARROW = 4
 
 
 def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
@@ -33,7 +37,11 @@ def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
         cells.append(tag("td", hours_text(mean[k]), class_="number"))
         cells.append(tag("td", f"{low} \N{EN DASH} {high}", class_="number soft range"))
         rows.append(tag("tr", *cells))
-    ticks = [tag("span", f"{value:g} h", style=f"left:{100 * value / top:.2f}%") for value in _ticks(top)]
+    values = _ticks(top)
+    ticks = [
+        tag("span", f"{value:g} h", class_="minor" if tight else None, style=f"left:{100 * value / top:.2f}%")
+        for value, tight in zip(values, itertools.cycle((False, len(values) > MOST_NARROW)), strict=False)
+    ]
     heads = [
         header("Class"),
         tag("th", tag("div", *ticks, class_="strip scale"), scope="col", aria_label="Hours a day"),

@@ -30,8 +30,8 @@ def changes_text(summary: ResultSummary, scores: Sequence[Row]) -> Iterator[obje
     """Yield the text about how many windows the method changed and whether the scores improved."""
     yield f"Adaptation with {summary.result.method} changed the "
     yield term("raw")
-    yield f" class of {percent(float(summary.changed.mean()))} of the windows "
-    yield f"({int(summary.changed.sum()):,} of {len(summary):,})."
+    of_worn, worn = int(summary.changed[summary.worn].sum()), int(summary.worn.sum())
+    yield f" class of {percent(of_worn / max(worn, 1))} of the worn windows ({of_worn:,} of {worn:,})."
     if not scores or summary.truth is None:
         return
     before, after = scores[0]["macro_f1_truth"], scores[-1]["macro_f1_truth"]

@@ -11,7 +11,7 @@ from sight.card import ModelCard
 from sight.signal.channels import accelerometer
 from sight.signal.clock import blocks
 from sight.signal.domain import Domain, gravity_guess
-from sight.signal.units import ROTATION
+from sight.signal.units import ACCELERATION, ROTATION
 from sight.types import Array, Recording, Windows
 
 #: Largest standard deviation of any axis over a second at rest, as a share of gravity.
@@ -57,6 +57,7 @@ def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) ->
     """Return warnings about a recording as read, by itself and compared with a model's training data.
 
     `card` describes the training data by any of `rate_hz`, `channels`, `unit`, and `mean` and `std` of each channel.
+    If gravity has a wrong magnitude, the levels of acceleration are not compared with training: the cause is the same.
 
     Examples
     --------
@@ -66,9 +67,10 @@ def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) ->
     'At rest acceleration is 9.81 g instead of 1 g; are the values in m/s^2? Set it with unit (--unit m/s^2).'
     """
     card = card or {}
-    warnings = [*_gravity_warnings(recording), *_channel_warnings(recording, card)]
+    gravity = _gravity_warnings(recording)
+    warnings = [*gravity, *_channel_warnings(recording, card)]
     if len(recording.channels) == len(card.get("channels", recording.channels)):
-        warnings += _level_warnings(recording, card)
+        warnings += _level_warnings(recording, card, skipped=tuple(ACCELERATION) if gravity else ())
     return tuple(warnings)
 
 
@@ -140,8 +142,11 @@ def _channel_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str
     return warnings
 
 
-def _level_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:
-    """Compare mean and spread of each channel with training: another placement, turned axes, another unit."""
+def _level_warnings(recording: Recording, card: Mapping[str, Any], skipped: tuple[str, ...]) -> list[str]:
+    """Compare mean and spread of channels with training: another placement, turned axes, another unit.
+
+    Channels with a unit in `skipped` are left out.
+    """
     if "mean" not in card or "std" not in card or not len(recording.values):
         return []
     sample = _thinned(recording).astype(np.float64)
@@ -149,7 +154,7 @@ def _level_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:
     for column, name in enumerate(recording.channels):
         own, mean, std = sample[:, column], float(card["mean"][column]), float(card["std"][column])
         own = own[np.isfinite(own)]
-        if not len(own):
+        if not len(own) or recording.unit[column] in skipped:
             continue
         if abs(own.mean() - mean) > 3 * std:
             warnings.append(

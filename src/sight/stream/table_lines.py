@@ -15,7 +15,7 @@ from sight.card import ModelCard
 from sight.datasets._column_names import check_columns, find_columns, match_channels
 from sight.datasets._time_units import check_plausible_rate
 from sight.datasets._timestamps import MINUTE_NS, number_format, repeated_hours, time_zone
-from sight.datasets.user_files import channel_units
+from sight.datasets.user_files import channel_units, unit_warnings
 from sight.reading import ReadOptions
 from sight.signal.sampling_rate import estimate_rate
 from sight.signal.units import ROTATION, factor
@@ -79,6 +79,8 @@ class TableLines:
             )
         rotation = next((unit for unit in card.units if unit in ROTATION), "deg/s")
         units = dict(zip(mapping, channel_units(mapping, options.unit, options.gyro_unit, rotation), strict=True))
+        for warning in unit_warnings(mapping, tuple(units.values())):
+            logger.warning("%s", warning)
         self._factors = np.array(
             [factor(units[name], to) for name, to in zip(found, card.units, strict=True)], np.float32
         )

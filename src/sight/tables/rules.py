@@ -47,7 +47,10 @@ class TableRules:
 
     @classmethod
     def parse(cls, valid_day: str | float = "16h", min_bout: str | float | Iterable[str] | None = None) -> Self:
-        """Return the rules of texts such as "16h" and ["60s", "walking=120s"]; numbers are hours and seconds."""
+        """Return the rules of texts such as "16h" and ["60s", "walking=120s"].
+
+        Numbers are hours of a valid day and seconds of a bout; text without a unit raises ValueError.
+        """
         listed = [min_bout] if isinstance(min_bout, str | float | int) else list(min_bout or ())
         shortest, of_class = cls.min_bout_s, {}
         for text in listed:
@@ -56,7 +59,7 @@ class TableRules:
                 of_class[name.strip()] = parse_seconds(duration)
             else:
                 shortest = parse_seconds(text)
-        hours = valid_day if isinstance(valid_day, float | int) else parse_seconds(valid_day) / 3600
+        hours = valid_day if isinstance(valid_day, float | int) else parse_seconds(valid_day, "h") / 3600
         return cls(valid_day_h=float(hours), min_bout_s=shortest, min_bout_of_class_s=of_class)
 
     def shortest_bout_s(self, name: str) -> float:
