@@ -7,6 +7,7 @@ import shlex
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from tests.conftest import ROOT
 from tests.helpers.commands import output_of
@@ -27,6 +28,7 @@ def recording(seed):
     return pd.DataFrame({"time": times, **dict(zip("xyz", values.T, strict=True))})
 
 
+@pytest.mark.long
 def test_the_example_runs(tmp_path, monkeypatch):
     (tmp_path / "recordings" / "diaries").mkdir(parents=True)
     (tmp_path / "recordings" / "MAP.toml").write_text(example("map"))
