@@ -41,54 +41,29 @@ DatasetOptions = Annotated[
 
 # --- reading options, the fields of `sight.reading.ReadOptions` -------------------------------------------------------
 
-PANEL = "Reading options"
-Columns = Annotated[
-    str | None, typer.Option(help="Columns that are not recognised: time=t,x=ax,y=ay,z=az.", rich_help_panel=PANEL)
-]
-Unit = Annotated[
-    str | None, typer.Option(help="Unit of acceleration: g (default), mg or m/s^2.", rich_help_panel=PANEL)
-]
-GyroUnit = Annotated[
-    str | None, typer.Option(help="Unit of rotation: deg/s or rad/s; the model's by default.", rich_help_panel=PANEL)
-]
-TimeZone = Annotated[
-    str | None,
-    typer.Option("--tz", help="Time zone of the wearer's days, such as Europe/Vienna.", rich_help_panel=PANEL),
-]
-TimeUnit = Annotated[
-    str | None, typer.Option(help="Unit of numeric times: s, ms, us or ns; detected by default.", rich_help_panel=PANEL)
-]
-TimeFormat = Annotated[
-    str | None, typer.Option(help="Format of times as text, such as '%d.%m.%Y %H:%M:%S.%f'.", rich_help_panel=PANEL)
-]
-Rate = Annotated[
-    float | None,
-    typer.Option(help="Sampling rate (Hz) without times, or if far from the model's.", rich_help_panel=PANEL),
-]
-MaxGap = Annotated[
-    float | None, typer.Option(min=0, help="A longer pause (s) counts as a gap; 0.5 by default.", rich_help_panel=PANEL)
-]
-Calibrate = Annotated[
-    bool,
-    typer.Option("--calibrate", help="Estimate the gravity calibration from the recording.", rich_help_panel=PANEL),
-]
-LabelColumn = Annotated[str | None, typer.Option(help="Column with labels.", rich_help_panel=PANEL)]
-Names = Annotated[Path | None, typer.Option(help="TOML file that maps labels to classes.", rich_help_panel=PANEL)]
+
+def _reading(kind: Any, text: str, *names: str, **limits: Any) -> Any:
+    """Return an option of the panel for reading options; it is named after its argument unless `names` are given."""
+    return Annotated[kind, typer.Option(*names, help=text, rich_help_panel="Reading options", **limits)]
+
+
+TimeZone = _reading(str | None, "Time zone of the wearer's days, such as Europe/Vienna.", "--tz")
+MaxGap = _reading(float | None, "A longer pause (s) counts as a gap; 0.5 by default.", min=0)
 
 #: Option and default of each field; those of labels last.
 READING: dict[str, tuple[Any, Any]] = {
-    "columns": (Columns, None),
-    "unit": (Unit, None),
-    "gyro_unit": (GyroUnit, None),
+    "columns": (_reading(str | None, "Columns that are not recognised: time=t,x=ax,y=ay,z=az."), None),
+    "unit": (_reading(str | None, "Unit of acceleration: g (default), mg or m/s^2."), None),
+    "gyro_unit": (_reading(str | None, "Unit of rotation: deg/s or rad/s; the model's by default."), None),
     "tz": (TimeZone, None),
-    "time_unit": (TimeUnit, None),
-    "time_format": (TimeFormat, None),
-    "rate": (Rate, None),
+    "time_unit": (_reading(str | None, "Unit of numeric times: s, ms, us or ns; detected by default."), None),
+    "time_format": (_reading(str | None, "Format of times as text, such as '%d.%m.%Y %H:%M:%S.%f'."), None),
+    "rate": (_reading(float | None, "Sampling rate (Hz) without times, or if far from the model's."), None),
     "max_gap": (MaxGap, None),
-    "calibrate": (Calibrate, False),
+    "calibrate": (_reading(bool, "Estimate the gravity calibration from the recording.", "--calibrate"), False),
     "option": (DatasetOptions, None),
-    "label_column": (LabelColumn, None),
-    "names": (Names, None),
+    "label_column": (_reading(str | None, "Column with labels."), None),
+    "names": (_reading(Path | None, "TOML file that maps labels to classes."), None),
 }
 LABELS = ("label_column", "names")
 
@@ -126,31 +101,12 @@ MinBout = Annotated[
 
 
 def read_options(
-    columns: str | None = None,
-    unit: str | None = None,
-    gyro_unit: str | None = None,
-    tz: str | None = None,
-    time_unit: str | None = None,
-    rate: float | None = None,
-    max_gap: float | None = None,
-    calibrate: bool = False,
-    option: list[str] | None = None,
-    label_column: str | None = None,
-    time_format: str | None = None,
-    names: Path | None = None,
+    *, columns: str | None = None, names: Path | None = None, option: list[str] | None = None, **fields: Any
 ) -> ReadOptions:
-    """Return the reading options of a command."""
+    """Return the reading options of a command; `fields` are those that need no parsing."""
     return ReadOptions(
         columns=None if columns is None else parse_pairs(columns.split(","), "--columns time=...,x=...,y=...,z=..."),
-        unit=unit,
-        gyro_unit=gyro_unit,
-        tz=tz,
-        time_unit=time_unit,
-        time_format=time_format,
-        rate=rate,
-        max_gap=max_gap,
-        calibrate=calibrate,
-        label_column=label_column,
         names=None if names is None else read_label_map(names),
         dataset_options=parse_pairs(option or (), "--option KEY=VALUE"),
+        **fields,
     )

@@ -11,10 +11,7 @@ from rich.markup import escape
 from sight import registry
 from sight.cli import _options as opt
 from sight.cli._shared import console, error_message, errors, make_adapter, print_warnings, progress
-from sight.reading import ReadOptions, RecordingRef, describe_run, find_recordings, read_windows
-from sight.types import Result, Windows
-
-__all__ = ["adapt", "describe_run", "read_recording", "run_with_progress"]
+from sight.reading import ReadOptions, find_recordings
 
 
 @opt.takes_reading_options()
@@ -78,20 +75,3 @@ def adapt(
     if failed:
         others = f"results of the others are in {out}" if failed < len(refs) else "each is named above"
         raise ValueError(f"{failed} of {len(refs)} recordings could not be read; {others}.")
-
-
-def read_recording(ref: RecordingRef, source: Any, options: Any) -> Windows:
-    """Read windows for a source model and print their warnings."""
-    from sight.card import require_card
-
-    windows = read_windows(ref, require_card(source), options)
-    print_warnings(ref.name, windows.facts)
-    return windows
-
-
-def run_with_progress(adapter: Any, windows: Windows, label: str, lag: float = 0.0) -> Result:
-    """Run an adapter over windows with a progress bar."""
-    from sight.evaluate import run
-
-    with progress(label, len(windows)) as show:
-        return run(adapter, windows, on_predictions=lambda done, *_: show(done), lag=lag)

@@ -10,8 +10,7 @@ from rich.live import Live
 
 from sight import registry
 from sight.cli._live import LiveBands
-from sight.cli._shared import console, error_message, make_adapter
-from sight.cli.adapt import run_with_progress
+from sight.cli._shared import console, error_message, make_adapter, run_with_progress
 from sight.cli.evaluate import write_scores
 from sight.types import Result, Windows
 

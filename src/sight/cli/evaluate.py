@@ -14,9 +14,8 @@ from rich.table import Table
 from sight import registry
 from sight.card import ModelCard, require_card
 from sight.cli import _options as opt
-from sight.cli._shared import console, error_message, errors, make_adapter, print_warnings
-from sight.cli.adapt import describe_run, run_with_progress
-from sight.reading import ReadOptions, RecordingRef, read_windows
+from sight.cli._shared import console, error_message, errors, make_adapter, print_warnings, run_with_progress
+from sight.reading import ReadOptions, RecordingRef, describe_run, read_windows
 from sight.types import Result, Windows
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import typer
 
 from sight import registry
 from sight.atomic import write_atomic
+from sight.card import require_card
 from sight.cli import _options as opt
-from sight.cli._shared import console, make_adapter
-from sight.cli.adapt import read_recording
-from sight.reading import find_recordings
+from sight.cli._shared import console, make_adapter, print_warnings
+from sight.reading import find_recordings, read_windows
 
 
 def export(
@@ -96,7 +96,9 @@ def _export_int8(source: Any, out: Path, target: str, option: list[str] | None) 
     from sight.sources.onnx_export import export_onnx
     from sight.sources.quantise import quantise
 
-    windows = read_recording(find_recordings(target)[0], source, opt.read_options(option=option))
+    ref = find_recordings(target)[0]
+    windows = read_windows(ref, require_card(source), opt.read_options(option=option))
+    print_warnings(ref.name, windows.facts)
     with tempfile.TemporaryDirectory() as folder:
         float32 = export_onnx(source, Path(folder) / "float32.onnx")
         quantise(float32, out, windows.x[:: max(1, len(windows) // 512)])
