@@ -15,7 +15,7 @@ from sight.report.axis import Axis
 from sight.report.day_grid import day_grid
 from sight.report.fact_tables import recording_figures
 from sight.report.figures import time_use
-from sight.report.notes import changes_text
+from sight.report.notes import changes_text, days_note
 from sight.tables import ResultSummary, TableRules, daily_rows
 from sight.types import Result, Windows
 
@@ -75,6 +75,12 @@ def test_the_axis_follows_the_local_clock_through_a_change():
     assert "02:00" not in labels
     assert labels["12:00"] == pytest.approx(1)
     assert labels["04:00"] == pytest.approx(3 / 11)
+
+
+@pytest.mark.parametrize(("day", "hours", "explained"), [(3, 96, False), (3, 144, True), (8, 24, True)])
+def test_bold_weekends_are_explained_if_there_are_any(day, hours, explained):
+    summary = ResultSummary(result(datetime(2025, 3, day, tzinfo=BERLIN), (0, hours)))  # 3 March is a Monday
+    assert ("Bold: weekend." in "".join(map(str, days_note(summary)))) == explained
 
 
 def test_a_long_gap_is_one_line_and_does_not_hide_data(opened, tmp_path):

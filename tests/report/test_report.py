@@ -58,6 +58,13 @@ def test_page_has_no_messages_and_does_not_scroll_sideways(opened, report, width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_details_have_names_in_words(opened, report):
+    names = opened(report).locator(".facts th")
+    assert not [name for name in names.all_text_contents() if "_" in name]
+    assert "stride (s)" in names.all_text_contents()
+    assert "stride_s" in [name.get_attribute("title") for name in names.all()]
+
+
 def test_light_and_dark_differ_and_print_is_light(opened, report):
     paint = "getComputedStyle(document.body).backgroundColor"
     light, dark = opened(report, scheme="light"), opened(report, scheme="dark")

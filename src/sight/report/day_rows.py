@@ -92,8 +92,7 @@ def _row(summary: ResultSummary, grid: DayGrid, d: int) -> Html:
     if hours != 24:
         flags.append(tag("span", f"{hours:g}-hour day", class_="flag", title="The clocks changed on this day."))
     label = f"{name}, {worn}{'' if row['valid'] else ', not valid'}: {_main_classes(summary, grid.seconds[d])}"
-    weekend = day.date is not None and day.date.weekday() >= 5
-    kinds = ["day", *(["weekend"] if weekend else []), *([] if row["valid"] else ["invalid"])]
+    kinds = ["day", *(["weekend"] if is_weekend(day) else []), *([] if row["valid"] else ["invalid"])]
     return tag(
         "div",
         tag("div", tag("b", name), class_="name"),
@@ -107,6 +106,11 @@ def _row(summary: ResultSummary, grid: DayGrid, d: int) -> Html:
 def day_name(day: Day) -> str:
     """Return weekday and date, or the number of the day if the date is unknown."""
     return f"Day {day.number}" if day.date is None else f"{day.date:%a} {day.date.day} {day.date:%b}"
+
+
+def is_weekend(day: Day) -> bool:
+    """Return whether a day is a Saturday or Sunday; it is not if the date is unknown."""
+    return day.date is not None and day.date.weekday() >= 5
 
 
 def _main_classes(summary: ResultSummary, seconds: Array) -> str:

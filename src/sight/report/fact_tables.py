@@ -13,6 +13,9 @@ from sight.segments import find_segments
 from sight.tables import ResultSummary
 from sight.tables.subject import mean
 
+#: Ends of the names of facts that are units, and how these are written.
+UNITS = {"s": "s", "ms": "ms", "hz": "Hz", "g": "g", "mg": "mg", "h": "h", "bytes": "bytes"}
+
 
 def recording_figures(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Html:
     """Return the key figures of a recording as cards: its length, worn time, valid days and confidence."""
@@ -79,21 +82,39 @@ def _arrow(before: str, after: str) -> Html:
 
 
 def facts_table(groups: Mapping[str, Mapping[str, Any]]) -> Html:
-    """Return a table for each group of facts; nested facts are named by their path."""
+    """Return a table for each group of facts; nested facts are named by their path, and empty ones are left out."""
     parts = []
     for name, facts in groups.items():
-        rows = [tag("tr", tag("th", key, scope="row"), tag("td", value)) for key, value in _flatten(facts)]
+        rows = [
+            tag("tr", tag("th", " · ".join(map(fact_label, path)), scope="row", title=".".join(path)), tag("td", text))
+            for path, text in _flatten(facts)
+            if text
+        ]
         if rows:
             parts.append(tag("section", tag("h3", name), scrolling(tag("table", *rows, class_="facts"), name)))
     return join(parts)
 
 
-def _flatten(facts: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+def fact_label(key: str) -> str:
+    """Return the name of a fact in words, with its unit in brackets.
+
+    Examples
+    --------
+    >>> fact_label("rate_measured_hz"), fact_label("label_rule"), fact_label("s")
+    ('rate measured (Hz)', 'label rule', 's')
+    """
+    words, _, unit = key.rpartition("_")
+    text = f"{words} ({UNITS[unit]})" if words and unit in UNITS else key
+    return text.replace("_", " ")
+
+
+def _flatten(facts: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the path and the text of each fact."""
     for key, value in facts.items():
         if isinstance(value, Mapping):
-            yield from _flatten(value, f"{path}{key} · ")
+            yield from _flatten(value, (*path, key))
         elif isinstance(value, (list, tuple)):
-            yield f"{path}{key}", ", ".join(map(str, value))
+            yield (*path, key), ", ".join(map(str, value))
         else:
             plain = value.item() if isinstance(value, np.generic) else value
-            yield f"{path}{key}", f"{plain:g}" if isinstance(plain, float) else figure(plain)
+            yield (*path, key), f"{plain:g}" if isinstance(plain, float) else figure(plain)

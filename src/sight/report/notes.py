@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sight.report.axis import Axis
+from sight.report.day_rows import is_weekend
 from sight.report.glossary import term
 from sight.report.html import duration, percent
 from sight.report.lanes import column_width
 from sight.report.score_table import Row
 from sight.report.timeline import change_indices
-from sight.tables import ResultSummary
+from sight.tables import ResultSummary, days
 
 
 def days_note(summary: ResultSummary) -> Iterator[object]:
@@ -22,6 +23,8 @@ def days_note(summary: ResultSummary) -> Iterator[object]:
         yield "Grey: not worn. "
     if len(summary.gaps):
         yield "Hatched: no data. "
+    if any(is_weekend(day) for day in days(summary)):
+        yield "Bold: weekend. "
     yield f"A day is valid if the sensor was worn for at least {summary.rules.valid_day_h:g} hours; the hours worn are "
     yield "on the right. Times in the legend are means of valid days."
 
