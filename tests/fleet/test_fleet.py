@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +23,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
 from sight import registry, tensorfile  # noqa: E402
-from sight.fleet import shard_state, spark_environment  # noqa: E402
+from sight.fleet import shard_state, spark_environment, spark_job  # noqa: E402
 from sight.fleet.input_check import VALUE_COLUMNS, check_input  # noqa: E402
 from sight.fleet.output_files import finished_files, read_predictions  # noqa: E402
 from sight.fleet.plan import load_plan  # noqa: E402
@@ -296,6 +299,32 @@ def test_a_missing_spark_names_the_remedy(start_fleet, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark", None)
     monkeypatch.setattr(spark_environment.importlib.util, "find_spec", lambda _: None)
     assert "make fleet-env" in start_fleet()
+
+
+def test_ctrl_c_stops_the_stream_and_then_ends_the_command(models, tmp_path, monkeypatch):
+    """Spark is replaced: an interrupt inside one of its calls prints tracebacks, so none may be raised there."""
+    calls = []
+
+    def wait(_seconds):
+        os.kill(os.getpid(), signal.SIGINT)
+        calls.append("wait")  # reached because the signal raises nothing
+        return False
+
+    class Session:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            calls.append("stop")
+
+    monkeypatch.setitem(sys.modules, "pyspark.errors", SimpleNamespace(PySparkException=OSError))
+    monkeypatch.setattr(spark_environment, "require_spark", lambda: None)
+    monkeypatch.setattr(spark_job, "spark_session", lambda _: Session())
+    monkeypatch.setattr(spark_job, "start", lambda *_: SimpleNamespace(awaitTermination=wait, recentProgress=[]))
+    command = ["fleet", tmp_path, "-m", models["first"], "-o", tmp_path / "out", "--every", "1"]
+    shown = run_sight(*command, code=130).output
+    assert shown == "Stopped; finished triggers are kept, and the same command resumes.\n"
+    assert calls == ["wait", "stop"]
 
 
 def test_only_files_of_finished_triggers_are_read(tmp_path):

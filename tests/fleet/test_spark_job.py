@@ -173,3 +173,19 @@ def test_raw_windows_in_lines_of_json_are_encoded_by_the_workers(fleet, models, 
     for t in range(6):
         # JSON decimals keep every float32 exactly.
         np.testing.assert_array_equal(np.float32(predictions["w", t]["q"]), q[t])
+
+
+@pytest.mark.timeout(600)
+def test_ctrl_c_ends_a_stream_with_one_sentence_and_it_resumes(fleet, models, tmp_path):
+    folder, out, log = tmp_path / "rows", tmp_path / "out", tmp_path / "out.log"
+    write_rows(folder, models, wearers=4, windows=4)
+    process = fleet(folder, models["first"], out, "--every", "1", "--files", "1")
+    while process.poll() is None and "trigger 0" not in log.read_text():
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=120) == 130
+    *triggers, last = log.read_text().splitlines()
+    assert all(line.startswith("trigger ") for line in triggers)
+    assert last == "Stopped; finished triggers are kept, and the same command resumes."
+    finish(fleet(folder, models["first"], out), out)
+    assert len(predictions_of(out)) == 16

@@ -40,7 +40,7 @@ def fleet(
     """Predict for many live wearers with a Spark stream that survives the death of its driver.
 
     Needs Java 17 and a separate environment: [bold]make fleet-env[/]. Started again with the same output folder it
-    resumes, also with a new model; every window is predicted exactly once.
+    resumes, also with a new model; every window is predicted exactly once. Ctrl-C ends it with exit code 130.
 
     [bold]Examples[/]
 
@@ -77,7 +77,11 @@ def fleet(
     if "://" not in rows and not Path(rows).is_dir():
         raise ValueError(f"Expected a folder in which files arrive, got {rows}; create it first, it may be empty.")
     require_spark()
-    total = run(plan, config, on_trigger=_print_trigger)
+    try:
+        total = run(plan, config, on_trigger=_print_trigger)
+    except KeyboardInterrupt:
+        errors.print("Stopped; finished triggers are kept, and the same command resumes.")
+        raise typer.Exit(130) from None
     if total["invalid"] and not total["predicted"]:
         errors.print(f"No row was valid; do they hold {kind} that fit the model?", highlight=False, soft_wrap=True)
     console.print(

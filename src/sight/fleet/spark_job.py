@@ -18,6 +18,7 @@ from sight.fleet import shard_state
 from sight.fleet.input_check import VALUE_COLUMNS, check_input
 from sight.fleet.plan import Plan, load_plan
 from sight.fleet.shard import INVALID, LATE, PREDICTED, Rows, advance, output_columns
+from sight.stream.interrupts import StopOnSignal
 
 OUTPUT_SCHEMA = "wearer string, window long, time_s double, class string, q array<float>, surprise float, model string"
 #: File descriptor of standard error.
@@ -180,6 +181,11 @@ def run(plan: Plan, config: JobConfig, on_trigger: Callable[[dict[str, Any]], No
     on_trigger
         Called with the facts of each finished trigger, which are also written to ``progress.jsonl`` in a local output
         folder.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After Ctrl-C or SIGTERM, once Spark has stopped; a later run with the same output folder resumes.
     """
     load_plan(plan)  # raises errors in model, hyper-parameters and files before Spark starts
     check_input(config.rows, config.out, kind=plan.kind, file_format=config.file_format)
@@ -187,8 +193,10 @@ def run(plan: Plan, config: JobConfig, on_trigger: Callable[[dict[str, Any]], No
 
     total = dict.fromkeys(STATUSES, 0)
     try:
-        with spark_session(config) as spark:
-            for facts in finished_triggers(start(spark, plan, config)):
+        # An exception inside a call of Java breaks its connection, so a signal only ends the loop. The handler is set
+        # after that of the session.
+        with spark_session(config) as spark, StopOnSignal() as stop:
+            for facts in finished_triggers(start(spark, plan, config), stop):
                 total = {name: total[name] + facts[name] for name in STATUSES}
                 _append_progress(config, facts)
                 if on_trigger is not None:
@@ -196,13 +204,15 @@ def run(plan: Plan, config: JobConfig, on_trigger: Callable[[dict[str, Any]], No
     except PySparkException as error:
         details = "" if "://" in config.out else f" (details: {config.out}/spark.log)"
         raise ChildProcessError(f"The stream stopped: {error_reason(str(error))}{details}") from error
+    if stop.requested:
+        raise KeyboardInterrupt
     return total
 
 
-def finished_triggers(query: Any) -> Iterator[dict[str, Any]]:
-    """Yield the facts of each finished trigger that had rows, until the query ends."""
+def finished_triggers(query: Any, stop: StopOnSignal) -> Iterator[dict[str, Any]]:
+    """Yield the facts of each finished trigger that had rows, until the query ends or a signal arrives."""
     latest, running = -1, True
-    while running:
+    while running and not stop.requested:
         running = not query.awaitTermination(1)
         for progress in [p for p in query.recentProgress if p["batchId"] > latest and p["numInputRows"]]:
             latest = progress["batchId"]
