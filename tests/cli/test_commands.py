@@ -158,6 +158,17 @@ def test_an_exported_model_cannot_be_exported_again(onnx):
     assert 'sight.export(source, path, method="keel")' in shown
 
 
+@pytest.mark.parametrize("option", [("--fused",), ("--int8", "synthetic:W03")])
+def test_a_bundled_model_can_only_be_copied(option, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = output_of("export", "wrist", *option, code=2)
+    assert f"{option[0]} needs a torch checkpoint (.safetensors)" in shown
+    assert "train a model with sight train" in shown
+    assert list(tmp_path.iterdir()) == []
+    run_sight("export", "wrist", "-o", "copy.onnx")
+    assert (tmp_path / "copy.onnx").is_file()
+
+
 def test_training_on_a_folder_with_leave_one_subject_out_scores(table, tmp_path):
     from sight.datasets.synthetic import Synthetic
 

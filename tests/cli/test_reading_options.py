@@ -14,7 +14,7 @@ from sight.reading import ReadOptions
 from tests.conftest import ROOT
 from tests.helpers.commands import output_of, run_sight
 
-COMMANDS = {"adapt": (), "evaluate": (), "train": (), "cohort": ("run",), "stream": (), "send": ()}
+COMMANDS = {"adapt": (), "evaluate": (), "train": (), "cohort": ("run",), "data": ("info",), "stream": (), "send": ()}
 
 
 def options_of(name):
@@ -49,6 +49,16 @@ def test_files_of_a_subject_are_joined(onnx, table, tmp_path):
     assert (info["subject"], info["input"]["files"], info["stream"]["gaps"]) == ("S01", ["b.csv", "a.csv"], 1)
     run_sight("adapt", *files, "-m", onnx, "-o", tmp_path / "each")
     assert sorted(path.name for path in (tmp_path / "each").iterdir()) == ["a", "b"]
+
+
+def test_reading_options_override_the_map_of_a_folder(tmp_path):
+    rows = [f"{i / 50},{9.81 * (i % 2)},0,9.81,{'walk' if i < 520 else 'sit'}" for i in range(1000)]
+    (tmp_path / "S01.csv").write_text("\n".join(["t,x,y,z,label", *rows]) + "\n")
+    (tmp_path / "MAP.toml").write_text('[columns]\ntime = "when"\n[labels]\nwalk = "walking"\nsit = "sitting"\n')
+    assert "when" in output_of("data", "info", tmp_path, code=2)
+    facts = tmp_path / "facts.json"
+    run_sight("data", "info", tmp_path, "--columns", "time=t", "--unit", "m/s^2", "-o", facts)
+    assert json.loads(facts.read_text())[0]["labels"] == {"walking": 10, "sitting": 9}
 
 
 def test_reading_options_apply_to_folders_only_in_training(tmp_path):

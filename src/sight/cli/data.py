@@ -12,8 +12,8 @@ from rich.table import Table
 
 from sight import registry
 from sight.cli import _options as opt
-from sight.cli._shared import console, parse_pairs, progress
-from sight.reading import open_dataset
+from sight.cli._shared import console, progress
+from sight.reading import ReadOptions, open_dataset
 
 app = typer.Typer(no_args_is_help=True, help="List, download and describe datasets.")
 
@@ -65,15 +65,18 @@ def fetch(
 
 
 @app.command()
+@opt.takes_reading_options()
 def info(
     name: NameOrFolder,
-    option: opt.DatasetOptions = None,
     root: Annotated[Path | None, typer.Option(help="Folder or zip with its files.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Also write all facts to this JSON file.")] = None,
+    *,
+    reading: ReadOptions,
 ) -> None:
     """Count windows, labels, gaps and recorded hours of each subject.
 
     A gap is a pause longer than max_gap_s within a recording, or the pause between two recordings.
+    For a folder, reading options override those of its map.
 
     [bold]Examples[/]
 
@@ -83,8 +86,8 @@ def info(
     """
     from sight.datasets import info as describe
 
-    options: dict[str, Any] = {**parse_pairs(option or (), "--option KEY=VALUE"), **({"root": root} if root else {})}
-    dataset, began = open_dataset(name, options), time.perf_counter()
+    options: dict[str, Any] = {**reading.dataset_options, **({"root": root} if root else {})}
+    dataset, began = open_dataset(name, options, reading=reading.given()), time.perf_counter()
     with progress(name, len(dataset.subjects())) as show:
         rows = list(describe(dataset, on_subject=lambda done, subject: show(done, f"subject {subject}")))
     _print_table(dataset, rows)

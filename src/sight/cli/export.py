@@ -53,7 +53,13 @@ def export(
     out = out or model.with_suffix(".fused.onnx" if fused else ".int8.onnx" if int8 else ".onnx")
     if out.suffix != ".onnx":
         raise ValueError(f"Expected an output that ends with .onnx, got {out.name!r}; rename it.")
-    if str(model) in names() and not (fused or int8):
+    if str(model) in names():
+        if fused or int8:
+            raise ValueError(
+                f"{'--fused' if fused else '--int8'} needs a torch checkpoint (.safetensors), but the bundled model "
+                f"{model} is an ONNX file; train a model with sight train and export that, or use {model} as it is: "
+                f"sight adapt, stream and serve run a method beside it."
+            )
         write_atomic(out, resolve(model).read_bytes())
     else:
         _export_checkpoint(resolve(model), out, fused, method, params, int8, option)
