@@ -7,6 +7,8 @@ SPARK := .venv-spark/bin
 EXTRAS := train,fast,data,live,serve,cohort,bench,dask,docs,dev
 export OMP_NUM_THREADS ?= 1
 export SIGHT_DATA ?= $(abspath ../shared/data)
+# Tests start Python more than a hundred times; without stored bytecode, each start compiles the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-long mutants lint bench docs site licences clean browser servers java fleet-env
 

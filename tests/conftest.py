@@ -6,6 +6,8 @@ import importlib.util
 import inspect
 import os
 import shutil
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -61,6 +63,15 @@ def golden():
 def own_cache(tmp_path_factory, monkeypatch):
     """Use an empty cache instead of the user's."""
     monkeypatch.setenv("SIGHT_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def operators_of_the_exporter():
+    """Let torch read its table of ONNX operators once: every export would read it again, a third of its time."""
+    with suppress(ImportError):
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+        ONNXRegistry.from_torchlib = staticmethod(cache(ONNXRegistry.from_torchlib))
 
 
 @pytest.fixture

@@ -12,13 +12,18 @@ import pytest
 from sight.parallel import is_local, map_unordered
 
 
-def hold(folder, name):
-    """Create a marker file while running; return the largest number of markers seen."""
-    mark = folder / f"{name}.mark"
+def hold(folder, name, wanted=1):
+    """Create a marker file while running; return the largest number of markers seen.
+
+    Up to 20 seconds pass until `wanted` calls run together once: a worker may start slowly.
+    """
+    mark, met = folder / f"{name}.mark", folder / "met"
     mark.touch()
-    most = 0
-    for _ in range(10):
+    most, began = 0, time.monotonic()
+    while time.monotonic() < began + (0.2 if wanted == 1 or met.exists() else 20):
         most = max(most, len(list(folder.glob("*.mark"))))
+        if most >= wanted > 1:
+            met.touch()
         time.sleep(0.02)
     mark.unlink()
     return most
@@ -26,7 +31,7 @@ def hold(folder, name):
 
 @pytest.mark.parametrize(("budget", "at_once"), [(150, 1), (1000, 2)])
 def test_calls_run_together_only_within_the_budget(tmp_path, budget, at_once):
-    arguments = [(tmp_path, name) for name in "abcdef"]
+    arguments = [(tmp_path, name, at_once) for name in "abcdef"]
     sizes = [100, 140, 90, 100, 120, 80]
     found = dict(map_unordered(hold, arguments, "loky", 2, memory=sizes, budget=budget))
     assert sorted(found) == list(range(6))

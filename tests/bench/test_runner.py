@@ -170,7 +170,7 @@ def stored_rows(path: Path) -> list[list[str]]:
 
 def test_a_killed_run_resumes_to_identical_rows(tiny, tmp_path):
     arguments = ["bench", "run", "table-main", "--dataset", str(tiny / "tiny.toml"), "--seeds", "0,1"]
-    arguments += ["--engine", "serial", "--methods", "none,ema,sticky,t3a,tent,sight", "-o"]
+    arguments += ["--engine", "serial", "--methods", "none,ema,tent,sight", "-o"]
     killed, plain = tmp_path / "killed", tmp_path / "plain"
     victim = subprocess.Popen(
         [sys.executable, "-m", "sight", *arguments, str(killed)], start_new_session=True, stdout=subprocess.DEVNULL
@@ -181,7 +181,7 @@ def test_a_killed_run_resumes_to_identical_rows(tiny, tmp_path):
     os.killpg(victim.pid, signal.SIGKILL)
     victim.wait()
     before = finished(killed)
-    assert 8 <= len(before) < 42, "killed too late to prove anything"
+    assert 8 <= len(before) < 30, "killed too late to prove anything"
     assert not list(killed.glob("*.parquet"))
     name = "table-main_tiny.part.parquet"
     assert CliRunner().invoke(app, [*arguments, str(killed), "--gather"]).exit_code == 0
@@ -189,16 +189,16 @@ def test_a_killed_run_resumes_to_identical_rows(tiny, tmp_path):
     assert len(pd.read_parquet(killed / name)) == len(before)
     assert CliRunner().invoke(app, [*arguments, str(killed)]).exit_code == 0
     after = finished(killed)
-    assert len(after) == 42
+    assert len(after) == 30
     assert {path: after[path] for path in before} == before  # finished rows are not computed again
     assert CliRunner().invoke(app, [*arguments, str(plain)]).exit_code == 0
     assert stored_rows(killed / name) == stored_rows(plain / name)
 
 
-LONG_ENGINES = [pytest.param(engine, marks=pytest.mark.long) for engine in ("serial", "dask:local:2")]
+LONG_ENGINES = [pytest.param(engine, marks=pytest.mark.long) for engine in ("loky", "dask:local:2")]
 
 
-@pytest.mark.parametrize("engine", ["loky", *LONG_ENGINES])
+@pytest.mark.parametrize("engine", ["serial", *LONG_ENGINES])
 def test_an_interrupted_run_ends_with_one_line(tiny, tmp_path, default_sigint, engine):
     command = [sys.executable, "-m", "sight", "bench", "run", "ablation", "--dataset", str(tiny / "tiny.toml")]
     command += ["--seeds", ",".join(map(str, range(40))), "--engine", engine, "-o", str(tmp_path)]

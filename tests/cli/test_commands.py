@@ -235,11 +235,9 @@ def test_the_demo_writes_a_report(tmp_path):
 
 
 @pytest.mark.real
+@pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "dataset",
-    ["extrasensory", *(pytest.param(name, marks=pytest.mark.long) for name in ("hapt", "hugadb", "wisdm"))],
-)
+@pytest.mark.parametrize("dataset", ["extrasensory", "hapt", "hugadb", "wisdm"])
 def test_commands_of_the_docs_run_on_real_recordings(dataset, tmp_path, monkeypatch):
     require(data_folder())
     monkeypatch.setenv("SIGHT_DATA", os.path.abspath(data_folder()))
