@@ -20,8 +20,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES, WORK = ROOT / "docs" / "images", ROOT / "build" / "screenshots"
 SIGHT = [sys.executable, "-m", "sight"]
-#: Width and height in CSS pixels; pages are taken in full length.
-DESK, PHONE = (1200, 900), (390, 844)
+#: Width, height and pixels per CSS pixel. Report and overview are taken in full length, pages of the service are not.
+DESK, PHONE = (1200, 860, 1), (390, 844, 2)
 #: Seconds after which the live page has something to show.
 LIVE_S = 60
 
@@ -76,14 +76,24 @@ def demo() -> Iterator[str]:
             done.terminate()
 
 
-def save(browser: Any, address: str, name: str, size: tuple[int, int], prepare: Callable[[Any], None]) -> None:
-    """Write a screenshot of a whole page with 256 colours."""
+def save(
+    browser: Any,
+    address: str,
+    name: str,
+    size: tuple[int, int, int],
+    prepare: Callable[[Any], None],
+    *,
+    full_page: bool = False,
+) -> None:
+    """Write a screenshot of a page with 256 colours."""
     from PIL import Image
 
-    page = browser.new_page(viewport={"width": size[0], "height": size[1]}, reduced_motion="reduce")
+    width, height, scale = size
+    viewport = {"width": width, "height": height}
+    page = browser.new_page(viewport=viewport, device_scale_factor=scale, reduced_motion="reduce")
     page.goto(address)
     prepare(page)
-    picture = Image.open(io.BytesIO(page.screenshot(full_page=True)))
+    picture = Image.open(io.BytesIO(page.screenshot(full_page=full_page)))
     IMAGES.mkdir(exist_ok=True)
     picture.convert("RGB").quantize(256).save(IMAGES / f"{name}.png", optimize=True)
     page.close()
@@ -118,7 +128,7 @@ def main(names: list[str]) -> None:
         )
         for name, make in (("report", report), ("cohort", cohort)):
             if name in wanted:
-                save(browser, make(), name, DESK, settle)
+                save(browser, make(), name, DESK, settle, full_page=True)
         if wanted & {"live", "device"}:
             with demo() as address:
                 for kind, size in (("desk", DESK), ("phone", PHONE)):
