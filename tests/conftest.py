@@ -68,7 +68,7 @@ def own_cache(tmp_path_factory, monkeypatch):
 @pytest.fixture(scope="session", autouse=True)
 def operators_of_the_exporter():
     """Let torch read its table of ONNX operators once: every export would read it again, a third of its time."""
-    with suppress(ImportError):
+    with suppress(ImportError, AttributeError):
         from torch.onnx._internal.exporter._registration import ONNXRegistry
 
         ONNXRegistry.from_torchlib = staticmethod(cache(ONNXRegistry.from_torchlib))
