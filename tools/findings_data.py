@@ -13,7 +13,8 @@ from sight.bench.settings import setting_group, settings, short_name
 from sight.bench.stats import Difference
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
-SOURCE_ONLY, SIGHT, AUTHORS, KEEL = "Source-only", "SIGHT", "SIGHT, authors' code", "Keel"
+SOURCE_ONLY, SIGHT, AUTHORS = "Source-only", "SIGHT", "SIGHT, authors' code"
+KEEL, KEEL_NORM = "Keel", "Keel, norm"
 STICKY, LEARNED, EMA = "Sticky", "Sticky, learned", "EMA"
 #: Simple filters of a few lines.
 FILTERS = (STICKY, LEARNED, EMA)

@@ -23,6 +23,7 @@ from tools.findings_data import (
     EMA,
     FILTERS,
     KEEL,
+    KEEL_NORM,
     SIGHT,
     SOURCE_ONLY,
     STICKY,
@@ -149,14 +150,14 @@ def filters() -> str:
 
 
 def macro_f1() -> str:
-    """Return the gains of SIGHT and Keel under three definitions of macro-F1, and the best method."""
+    """Return the gains of SIGHT and Keel under three definitions of macro-F1, and the best method but `keel-norm`."""
     labels = (SOURCE_ONLY, SIGHT, KEEL)
     found = [summary("table-main", metric=metric, labels=labels) for metric in MACRO_F1]
     gains = [own.by_setting(label) | {"**Mean**": own.gain(label)} for label in (SIGHT, KEEL) for own in found]
     columns = [metric.replace("macro_f1", "gain") for metric in MACRO_F1]
     lines = []
     for short, own in summary("table-main").summaries.items():
-        best = dict.fromkeys(str(own.table[column].idxmax()) for column in columns)
+        best = dict.fromkeys(str(own.table[column].drop(KEEL_NORM).idxmax()) for column in columns)
         lines.append([short, *(points(gain[short]) for gain in gains), ", ".join(best)])
     lines.append(["**Mean**", *(points(gain["**Mean**"]) for gain in gains), ""])
     kinds = ("union", "truth", "all")
@@ -371,13 +372,14 @@ def results() -> str:
 def overview(found: MultiSettingSummary) -> str:
     """Return levels and gains of the methods that a reader asks for first; the best of a group by hindsight."""
     levels, gains = found.column("subject_mean").loc[SOURCE_ONLY], found.column("delta")
-    baselines = [label for label in found.methods if label not in (SOURCE_ONLY, KEEL)]
+    baselines = [label for label in found.methods if label not in (SOURCE_ONLY, KEEL, KEEL_NORM)]
     groups = {
         "Best filter": [label for label in FILTERS if label in found.methods],
         SIGHT: [SIGHT],
         AUTHORS: [AUTHORS],
         "Best baseline": baselines,
         KEEL: [KEEL],
+        KEEL_NORM: [KEEL_NORM],
     }
     lines, kept = [], []
     for short, level in levels.items():
@@ -439,14 +441,14 @@ def stress() -> str:
 
 
 def losses() -> str:
-    """Return where Keel loses: harmed runs, subjects with a loss, and a better method, by setting."""
+    """Return where Keel loses: harmed runs, subjects with a loss, and a better baseline, by setting."""
     nine = summary("table-main")
     lines = []
     for short, own in nine.summaries.items():
         table = own.table
         harmed = [percent(table.at[label, "harmed"] / table.at[label, "runs"]) for label in (KEEL, SIGHT)]
         lost = f"{table.at[KEEL, 'losses']:.0f} of {own.subjects}"
-        best = str(table["delta"].idxmax())
+        best = str(table["delta"].drop(KEEL_NORM).idxmax())
         against = "" if best == KEEL else f"{best}: {points(own.difference(KEEL, best))}"
         lines.append([short, *harmed, lost, against])
     count = sum(own.table.at[KEEL, "losses"] for own in nine.summaries.values())
@@ -458,7 +460,7 @@ def losses() -> str:
         "harmed by Keel, %",
         "harmed by SIGHT, %",
         "subjects with a loss",
-        "Keel against a better method",
+        "Keel against a better baseline",
     ]
     return markdown(heads, lines)
 

@@ -116,21 +116,6 @@ def changes() -> str:
     return _by_setting(rows)
 
 
-def network_baselines() -> str:
-    """Return the gains of baselines that adapt the network."""
-    scores: dict[str, dict[tuple[str, str, str], float]] = {}
-    for row in read("network_baselines"):
-        run = (row["setting"], row["source"], row["target"])
-        scores.setdefault(row["method"], {})[run] = float(row["macro_f1"])
-    base, rows = scores.pop("none"), []
-    for method in (*(name for name in scores if name != "keel"), "keel"):
-        apart = {run: value - base[run] for run, value in scores[method].items()}
-        means = [float(np.mean([gain for run, gain in apart.items() if run[0] == setting])) for setting in SETTINGS]
-        harmed = 100 * float(np.mean([gain < -3 for gain in apart.values()]))
-        rows.append([method, *(number(mean, sign=True) for mean in (*means, float(np.mean(means)))), f"{harmed:.1f} %"])
-    return _by_setting(rows, "mean", "harmed")
-
-
 def days() -> str:
     """Return the gains on recordings, and on days that one class fills, of the versions of Keel."""
     signed = ("mean", "day-60", "day-80", "day-94", "days", "days_worst_percentile", "days_worst")
@@ -241,7 +226,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "keel-halves": halves,
     "keel-accuracy": accuracy,
     "keel-changes": changes,
-    "keel-network-baselines": network_baselines,
     "keel-parts": parts,
     "keel-days": days,
     "keel-normalisation": normalisation,

@@ -96,6 +96,7 @@ def test_several_settings_are_averaged_over_settings():
     assert share == "6.7"
     assert below == f"({np.quantile(pooled, 0.01):.1f}, -8.0)".replace("-", MINUS)
     assert found["nine_days_settings_harm"]["Keel"]["ExtraSensory P"][0] == "8.3"
+    assert found["nine_days_harm"]["SIGHT"]["all streams"] == (DASH, "")  # not run on one of the settings
 
 
 def test_without_source_only_there_are_scores_and_no_differences():

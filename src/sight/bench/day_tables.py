@@ -150,9 +150,13 @@ def _gains(parts: Mapping[str, Any], name: str, title: str, head: str) -> Table:
 
 
 def _risks(parts: Mapping[str, Any], name: str, title: str) -> Table:
-    """Return the share of harmed runs, the worst 1 % and the worst run of each method on each part of the runs."""
+    """Return the share of harmed runs, the worst 1 % and the worst run of each method on each part of the runs.
+
+    A method that was not run on one of the settings has none, as its runs are not comparable.
+    """
     columns = {"Method": [Cell(str(label)) for label in parts[ALL].columns]}
-    for part, own in parts.items():
+    for part, found in parts.items():
+        own = found.loc[:, found.groupby("setting").count().all()].reindex(columns=found.columns)
         # Rounding removes floating-point noise, which must not decide whether a run is harmed.
         harmed = 100 * (own.round(9) < -HARM).sum() / own.notna().sum().where(own.notna().any())
         worst = zip(own.quantile(WORST), own.min(), strict=True)

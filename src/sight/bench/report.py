@@ -82,17 +82,18 @@ def _counts(table: Any) -> list[str]:
 
 
 def _partial(table: Any) -> list[str]:
-    """Return a line for each experiment of the package on a listed setting that lacks pairs or seeds."""
-    lines = []
+    """Return a line for each experiment of the package and the settings on which it lacks the same pairs or seeds."""
+    found: dict[tuple[str, str], list[str]] = {}
     for (name, setting), own in table.groupby(["experiment", "setting"], sort=False):
         if name not in experiments():
             continue
         plan = load_experiment(name)
         pairs, seeds = len(own.drop_duplicates(["sources", "target"])), own["seed"].nunique()
         planned = {"pairs": (pairs, count_pairs(setting, plan.pairs)), "seeds": (seeds, len(plan.seeds))}
-        missing = [f"{found} of {total} {what}" for what, (found, total) in planned.items() if total and found < total]
-        lines += [f"Partial: {', '.join(missing)} ({name} on {setting})."] if missing else []
-    return lines
+        missing = [f"{count} of {total} {what}" for what, (count, total) in planned.items() if total and count < total]
+        if missing:
+            found.setdefault((", ".join(missing), str(name)), []).append(str(setting))
+    return [f"Partial: {missing} ({name} on {', '.join(places)})." for (missing, name), places in found.items()]
 
 
 def _rows_section(table: Any) -> Section:
