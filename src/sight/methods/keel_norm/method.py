@@ -146,7 +146,7 @@ class KeelNorm(Adapter):
     def _reset(self) -> None:
         # Copies of an adapter may share what _bind made; all that changes is new.
         self.keel = copy(self.keel).reset()
-        self._encoder: NormEncoder | None = None
+        self._tools: tuple[NormEncoder, Any] | None = None
         self.moments_ = self.terms.start.copy() if self.widths else np.zeros((2, self.n_classes, 0), np.float32)
         self.weights_ = np.zeros(self.n_classes)
         if self.widths:
@@ -161,12 +161,11 @@ class KeelNorm(Adapter):
             self.source.encode(x[:1])  # raises if windows do not fit the source
             self._shape = x.shape[1:]
         keel, backend, terms, statistics = self.keel, self.keel.backend, self.terms, self._statistics
-        if self._encoder is None:
+        if self._tools is None:
             source: Any = self.source
-            self._encoder = source.norm_encoder()
             kind = "compiled" if backend.name == "numba" else "reference"
-            self._updates: Any = import_module(f"sight.methods.keel_norm.{kind}")
-        encode, updates = self._encoder, self._updates
+            self._tools = source.norm_encoder(), import_module(f"sight.methods.keel_norm.{kind}")
+        encode, updates = self._tools
         q = np.empty((len(x), self.n_classes), self.source.weight.dtype)
         trace = np.empty((len(x), len(keel.trace_names)))
         for t in range(len(x)):
@@ -183,6 +182,9 @@ class KeelNorm(Adapter):
 
     def _gap(self, seconds: float) -> None:
         self.keel.gap(seconds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_tools": None}  # cannot be copied; the next step makes it again
 
     # --- state: entries of Keel and of the moments in one, as the fused graph has them --------------------------
 
