@@ -19,6 +19,7 @@ def add_statistics(model: Any, layers: NormLayers) -> None:
     from onnx import TensorProto, helper, numpy_helper, shape_inference
 
     graph, widths = model.graph, layers.widths
+    _flatten_windows(graph)
     values = shape_inference.infer_shapes(model).graph.value_info
     ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
     constants = {
@@ -65,3 +66,25 @@ def add_statistics(model: Any, layers: NormLayers) -> None:
     graph.input.append(helper.make_tensor_value_info(STATISTICS, TensorProto.FLOAT, layers.trained.shape))
     sizes = [graph.input[0].type.tensor_type.shape.dim[0].dim_param, *constants[f"{MOMENTS}.shape"][1:].tolist()]
     graph.output.append(helper.make_tensor_value_info(MOMENTS, TensorProto.FLOAT, sizes))
+
+
+def _flatten_windows(graph: Any) -> None:
+    """Replace reshapes to (batch, size), for which the exporter computes the batch size in four nodes, by Flatten."""
+    from onnx import helper
+
+    makers = {output: node for node in graph.node for output in node.output}
+    for node in graph.node:
+        shape = makers.get(node.input[1]) if node.op_type == "Reshape" else None
+        if shape is None or shape.op_type != "Concat" or len(shape.input) != 2:
+            continue
+        first = makers.get(shape.input[0])
+        while first is not None and first.op_type in ("Reshape", "Squeeze"):
+            first = makers.get(first.input[0])
+        if first is not None and first.op_type == "Shape" and first.input[0] == "x":
+            node.CopyFrom(helper.make_node("Flatten", [node.input[0]], [node.output[0]], axis=1))
+    used = {value.name for value in graph.output}
+    for node in reversed(list(graph.node)):
+        if used.isdisjoint(node.output):
+            graph.node.remove(node)
+        else:
+            used.update(node.input)
