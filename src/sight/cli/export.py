@@ -70,11 +70,11 @@ def export(
         raise ValueError(f"Expected an output that ends with .onnx, got {out.name!r}; rename it.")
     if str(model) in names():
         if fused or int8 or norms:
-            option_name = "--fused" if fused else "--int8" if int8 else "--norms"
+            given = "--fused" if fused else "--int8" if int8 else "--norms"
             raise ValueError(
-                f"{option_name} needs a torch checkpoint (.safetensors), but the bundled model {model} is an ONNX file; "
-                f"train a model with sight train and export that, or use {model} as it is: sight adapt, stream and serve "
-                f"run a method beside it."
+                f"{given} needs a torch checkpoint (.safetensors), but the bundled model {model} is an ONNX file; "
+                f"train a model with sight train and export that, or use {model} as it is: sight adapt, stream and "
+                f"serve run a method beside it."
             )
         write_atomic(out, resolve(model).read_bytes())
     else:
