@@ -157,15 +157,16 @@ class ManyKeelNorm:
         self.network = copy.deepcopy(source.network).eval().requires_grad_(False)
         replace_batch_norms(self.network, PerWearerNorm)
         norms = [layer for layer in self.network.modules() if isinstance(layer, PerWearerNorm)]
-        self.norms = norms[: len(adapter._norms)]
+        self.norms = norms[: len(adapter.widths)]
         self.widths = [layer.mean.shape[1] for layer in self.norms]
-        constants = (adapter._start, adapter._prior, adapter._mean, adapter._var, adapter._floor, adapter._trained)
+        terms = adapter.terms
+        constants = (terms.start, terms.prior, terms.mean, terms.var, terms.floor, terms.trained)
         self.start, self.prior, self.mean, self.var, self.floor, self.trained = map(self._tensor, constants)
-        self.lowest, self.highest = self._tensor(adapter._lowest[:, 0]), self._tensor(adapter._highest[:, 0])
+        self.lowest, self.highest = self._tensor(terms.lowest[:, 0]), self._tensor(terms.highest[:, 0])
         self.sums = torch.zeros(wearers, *self.start.shape, device=self.device)  # (W, 2, K, C)
         self.weights = torch.zeros(wearers, len(self.prior), device=self.device)
         self.share = torch.ones(wearers, 1, device=self.device)
-        self.spared = self._tensor(adapter._spared)
+        self.spared = self._tensor(terms.spared[0])
 
     @torch.inference_mode()
     def step(self, x: torch.Tensor, wearers: np.ndarray) -> np.ndarray:

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, final, runtime_checkable
 
 import numpy as np
 
 from sight import params
 from sight.ops import choices
 from sight.stateful import Stateful
-from sight.types import Array, SourceStats
+from sight.types import Array, NormLayers, SourceStats
 
 if TYPE_CHECKING:
     from sight.card import ModelCard
@@ -59,6 +59,25 @@ class Source(Protocol):
 
     def module(self) -> Any:
         """Return the torch network; sources without one raise TypeError and name the remedy."""
+
+
+#: Maps a window (1, C, T) and statistics (2, C) to features (1, D), probabilities (1, K) and moments (2, C).
+NormEncoder: TypeAlias = Callable[[Array, Array], tuple[Array, Array, Array]]
+
+
+class NormSource(Source, Protocol):
+    """A source whose batch normalisations can use other statistics than the trained ones; torch and ONNX sources."""
+
+    @property
+    def norm_layers(self) -> NormLayers | None:
+        """The layers that have moments in `SourceStats.norms`; None if the encoder takes no statistics."""
+
+    def norm_encoder(self) -> NormEncoder:
+        """Return an encoder for one wearer, which one thread may use at a time.
+
+        It takes mean and variance of all channels of `norm_layers`, and returns mean and mean square over time of the
+        input of each layer. Its outputs are valid until its next call.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,13 +123,14 @@ class Adapter(Stateful, ABC):
 
     Notes
     -----
-    A subclass may override `chunk`, `rule`, `notes`, `state_bytes`, `class_frequencies` and `class_prototypes`; the
-    other public methods are final.
+    A subclass may override `chunk`, `rule`, `notes`, `state_bytes`, `max_state_bytes`, `class_frequencies` and
+    `class_prototypes`; the other public methods are final.
 
     Optional capabilities are declared on the class. `change_trace` names the entry of `trace` that is the probability
     of a change of class before each window; it makes predictions smoothable (`sight.smoothing`). `fused_step` names the
     class that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with its model
-    (`sight.sources.fused_export`). Methods that advance many wearers at once have a method `many`
+    (`sight.sources.fused_export`). `served` states that a shallow copy after `reset` shares nothing that changes with
+    another copy, which the service requires. Methods that advance many wearers at once have a method `many`
     (`sight.methods._compiled_adapter`).
 
     An adapter belongs to one stream, so one thread may use it at a time. `step`, `peek`, `refine` and `gap` raise
@@ -121,6 +141,7 @@ class Adapter(Stateful, ABC):
     needs: ClassVar[Needs] = Needs()
     change_trace: ClassVar[str | None] = None
     fused_step: ClassVar[str | None] = None
+    served: ClassVar[bool] = False
     _fixed: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -279,7 +300,6 @@ class Adapter(Stateful, ABC):
         """
         return {"statistics": sum(array.nbytes for array in self.state().values())}
 
-    @final
     def max_state_bytes(self, source: Source) -> int | None:
         """Return the most bytes that this method would hold for a wearer of a source, before anything is allocated.
 
@@ -341,6 +361,8 @@ class OutputAdapter(Adapter):
 
     A method writes `_refine_one` for a single window, or `_refine` if it processes a chunk as a whole.
     """
+
+    served: ClassVar[bool] = True
 
     @final
     def refine(self, z: Array, p: Array) -> Array:

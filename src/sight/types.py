@@ -171,6 +171,22 @@ class SourceStats:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class NormLayers:
+    """Batch normalisations of an encoder whose statistics can be given with each window.
+
+    Parameters
+    ----------
+    widths
+        Number of channels of each layer by name, in the order of the network; C in total.
+    trained
+        Trained mean and variance of these channels, (2, C).
+    """
+
+    widths: Mapping[str, int]
+    trained: Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Event:
     """Prediction of a live session for one window.
 

@@ -94,18 +94,22 @@ def test_docstring_has_all_sections(name):
     assert method(name).needs.completed == ("authors' code is not public" in " ".join(doc.split()))
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if on_features(name)])
-def test_torch_and_onnx_lead_to_the_same_predictions(name, onnx_twin):
-    CHECKS["twins"](Case(adapter=method(name), given_source=network("resnet"), twin=onnx_twin))
+@pytest.mark.parametrize("name", [name for name in METHODS if get("methods", name).served])
+def test_torch_and_onnx_lead_to_the_same_predictions(name, onnx_twins):
+    twin = onnx_twins[name == "keel-norm"]
+    CHECKS["twins"](Case(adapter=method(name), given_source=network("resnet"), twin=twin))
 
 
 @pytest.fixture(scope="module")
-def onnx_twin(tmp_path_factory):
+def onnx_twins(tmp_path_factory):
     from sight.sources.onnx import OnnxSource
     from sight.sources.onnx_export import export_onnx
 
-    path = tmp_path_factory.mktemp("onnx") / "toy.onnx"
-    return OnnxSource(export_onnx(network("resnet"), path, shape=(3, 20)))
+    folder = tmp_path_factory.mktemp("onnx")
+    return [
+        OnnxSource(export_onnx(network("resnet"), folder / f"{norms}.onnx", shape=(3, 20), norms=norms))
+        for norms in (False, True)
+    ]
 
 
 # --- completeness -------------------------------------------------------------------------------------------------

@@ -80,6 +80,18 @@ def test_the_fused_graph_runs_as_documented(model, tmp_path, monkeypatch, capsys
     assert labels == 2 * [adapter.source.classes[k] for k in adapter.step(windows).argmax(axis=1)]
 
 
+def test_a_file_with_norms_is_adapted_by_keel_norm(model, onnx, tmp_path):
+    run_sight("export", model, "--norms", "-o", tmp_path / "norms.onnx")
+    command = ["adapt", "synthetic:W03", *TINY, "--method", "keel-norm"]
+    run_sight(*command, "-m", tmp_path / "norms.onnx", "-o", tmp_path / "out")
+    run_sight(*command, "-m", model, "-o", tmp_path / "torch")
+    labels = [pd.read_parquet(tmp_path / name / "windows.parquet")["class"] for name in ("out", "torch")]
+    assert (labels[0] == labels[1]).all()
+    assert "sight export --norms" in output_of(*command, "-m", onnx, "-o", tmp_path / "no", code=2)
+    for other in ("--fused", "--int8=synthetic:W03"):
+        assert "--norms alone" in output_of("export", model, "--norms", other, code=2)
+
+
 def test_int8_export_prints_its_agreement_with_float32(model, tmp_path):
     printed = output_of("export", model, "--int8", "synthetic:W03", *TINY, "-o", tmp_path / "small.onnx")
     assert "% of 359 windows" in printed

@@ -14,6 +14,7 @@ onnx = pytest.importorskip("onnx")
 from sight.encoders.cnn import CNN  # noqa: E402
 from sight.methods._backend import choose  # noqa: E402
 from sight.methods.keel import Keel  # noqa: E402
+from sight.methods.keel_norm import KeelNorm  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
 from sight.metrics import confusion, macro_f1_all  # noqa: E402
 from sight.registry import resolve  # noqa: E402
@@ -24,7 +25,7 @@ from sight.sources.onnx_export import export_onnx  # noqa: E402
 from sight.sources.quantise import quantise  # noqa: E402
 from sight.sources.torch import TorchSource  # noqa: E402
 from sight.sources.torch_to_onnx import prepare_network, to_graph  # noqa: E402
-from sight.testing import ToySource, toy_stream  # noqa: E402
+from sight.testing import ToySource, toy_network, toy_stream  # noqa: E402
 from sight.train import train  # noqa: E402
 from tests.helpers import saturation  # noqa: E402
 
@@ -247,6 +248,71 @@ def test_keel_moves_between_graph_and_adapter(fused_keel, toy):
     np.testing.assert_allclose(run(session, x[45:])[0], adapter.step(x[45:]), rtol=0, atol=2e-5)
     with pytest.raises(ValueError, match="frequencies"):
         session.restore({**adapter.state(), "frequencies": np.ones(3)})
+
+
+# --- keel-norm ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("encoder", "fields"),
+    [
+        ("cnn", {}),
+        ("cnn", {"tolerance": 0.0, "anchor": 20.0, "gap_half_life_s": None}),
+        ("resnet", {"tolerance": 0.1, "scaled": True}),
+        ("resnet", {"tolerance": 0.0, "layers": 2, "confident": 0.6}),
+    ],
+    ids=str,
+)
+def test_fused_keel_norm_agrees_with_the_adapter_through_gaps(tmp_path, encoder, fields):
+    source, x = toy_network(encoder), 1.5 * toy_stream(n=400).x + np.float32(1)
+    adapter = KeelNorm(**fields).bind(source)
+    session = FusedSession(export_fused(source, tmp_path / "fused.onnx", KeelNorm(**fields)))
+    for name, value in adapter.state().items():
+        np.testing.assert_allclose(session.state()[name], value, rtol=1e-6, err_msg=name)
+    for first in range(0, 400, 100):
+        for runner in (adapter, session):
+            runner.gap(20.0 * first / 100)
+        piece = x[first : first + 100]
+        q, _, surprise = run(session, piece)
+        expected = adapter.step(piece)
+        np.testing.assert_allclose(q, expected, rtol=0, atol=5e-5)
+        np.testing.assert_array_equal(q.argmax(axis=1), expected.argmax(axis=1))
+        np.testing.assert_allclose(surprise, adapter.trace()["surprise"], rtol=0, atol=5e-5)
+    for name, value in adapter.state().items():
+        np.testing.assert_allclose(session.state()[name], value, rtol=1e-5, atol=1e-3, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def fused_keel_norm(tmp_path_factory):
+    return export_fused(toy_network(), tmp_path_factory.mktemp("norm") / "fused.onnx", KeelNorm(tolerance=0.0))
+
+
+def test_keel_norm_moves_between_graph_and_adapter(fused_keel_norm):
+    x, adapter = toy_stream(n=60).x + np.float32(1), KeelNorm(tolerance=0.0).bind(toy_network())
+    session = FusedSession(fused_keel_norm)
+    run(session, x[:30])
+    adapter.restore(session.state())
+    np.testing.assert_allclose(run(session, x[30:45])[0], adapter.step(x[30:45]), rtol=0, atol=2e-5)
+    session.restore(adapter.state())
+    np.testing.assert_allclose(run(session, x[45:])[0], adapter.step(x[45:]), rtol=0, atol=2e-5)
+    with pytest.raises(ValueError, match="moments"):
+        session.restore({**adapter.state(), "moments": np.ones((2, 5, 3))})
+
+
+def test_zeros_start_a_new_wearer_of_keel_norm(fused_keel_norm):
+    session, x = FusedSession(fused_keel_norm), toy_stream(n=5).x
+    expected = run(session, x)[0]
+    session.restore({name: np.zeros_like(value) for name, value in session.state().items()})
+    np.testing.assert_array_equal(run(session, x)[0], expected)
+    facts = json.loads({entry.key: entry.value for entry in onnx.load(fused_keel_norm).metadata_props}[FUSED])
+    assert (facts["method"], facts["state_version"], facts["state"][-2:]) == ("keel-norm", 1, ["weights", "moments"])
+    with pytest.raises(ValueError, match="fused graph that includes the adaptation"):
+        OnnxSource(fused_keel_norm)
+
+
+def test_keel_norm_is_not_fused_without_batch_normalisation(tmp_path):
+    with pytest.raises(ValueError, match=r"plain Keel.*export with the method keel"):
+        export_fused(toy_network("transformer"), tmp_path / "fused.onnx", KeelNorm())
 
 
 def test_the_examples_of_the_docs_run(tmp_path, toy, capsys, monkeypatch):

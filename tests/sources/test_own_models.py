@@ -105,7 +105,7 @@ def test_an_own_torch_model_works_in_adapt_stream_and_the_service(exported, day,
 
 def test_export_takes_the_name_of_a_method(exported, tmp_path):
     for method in ("ema", sight.method("ema")):
-        with pytest.raises(TypeError, match="keel for a fused graph, got ema"):
+        with pytest.raises(TypeError, match="keel or keel-norm for a fused graph, got ema"):
             sight.export(exported[0], tmp_path / "no.onnx", method=method)
     with pytest.raises(ValueError, match="Did you mean 'keel'"):
         sight.export(exported[0], tmp_path / "no.onnx", method="kel")

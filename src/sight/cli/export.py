@@ -32,6 +32,14 @@ def export(
         str | None,
         typer.Option(help="Quantise the encoder to int8; calibrated on this recording or dataset:subject."),
     ] = None,
+    norms: Annotated[
+        bool,
+        typer.Option(
+            "--norms",
+            help="Add the statistics of batch normalisation as an input and the moments of its inputs as an output, "
+            "for the method keel-norm.",
+        ),
+    ] = False,
     option: opt.DatasetOptions = None,
 ) -> None:
     """Write a model as ONNX with its card: windows in; features, logits and probabilities out.
@@ -44,25 +52,33 @@ def export(
 
       sight export model.safetensors --fused -o watch.onnx
 
+      sight export model.safetensors --norms -o model.onnx
+
       sight export wrist -o wrist.onnx
     """
     from sight.models import names, resolve
 
     if fused and int8:
         raise ValueError("Expected --fused or --int8, got both; a fused graph is exported in float32.")
+    if norms and (fused or int8):
+        raise ValueError(
+            "Expected --norms alone, got it with --fused or --int8; --fused --method keel-norm needs no --norms, and "
+            "--int8 folds batch normalisation into the weights."
+        )
     out = out or model.with_suffix(".fused.onnx" if fused else ".int8.onnx" if int8 else ".onnx")
     if out.suffix != ".onnx":
         raise ValueError(f"Expected an output that ends with .onnx, got {out.name!r}; rename it.")
     if str(model) in names():
-        if fused or int8:
+        if fused or int8 or norms:
+            given = "--fused" if fused else "--int8" if int8 else "--norms"
             raise ValueError(
-                f"{'--fused' if fused else '--int8'} needs a torch checkpoint (.safetensors), but the bundled model "
-                f"{model} is an ONNX file; train a model with sight train and export that, or use {model} as it is: "
-                f"sight adapt, stream and serve run a method beside it."
+                f"{given} needs a torch checkpoint (.safetensors), but the bundled model {model} is an ONNX file; "
+                f"train a model with sight train and export that, or use {model} as it is: sight adapt, stream and "
+                f"serve run a method beside it."
             )
         write_atomic(out, resolve(model).read_bytes())
     else:
-        _export_checkpoint(resolve(model), out, fused, method, params, int8, option)
+        _export_checkpoint(resolve(model), out, fused, method, params, int8, option, norms)
     console.print(f"Wrote [bold]{out}[/] ({out.stat().st_size / 1024:.0f} KB).")
 
 
@@ -74,6 +90,7 @@ def _export_checkpoint(
     params: list[str] | None,
     int8: str | None,
     option: list[str] | None,
+    norms: bool,
 ) -> None:
     if model.suffix == ".onnx":
         raise ValueError(
@@ -93,7 +110,7 @@ def _export_checkpoint(
     else:
         from sight.sources.onnx_export import export_onnx
 
-        export_onnx(source, out)
+        export_onnx(source, out, norms=norms)
 
 
 def _export_int8(source: Any, out: Path, target: str, option: list[str] | None) -> None:

@@ -76,8 +76,12 @@ class CompiledAdapter(OutputAdapter):
 
     def _refine(self, z: Array, p: Array) -> Array:
         q, trace = self.states.advance(z, p, FIRST)
-        self._trace = dict(zip(self.trace_names, trace.T, strict=True))
+        self._trace = self.name_trace(trace)
         return q
+
+    def name_trace(self, trace: Array) -> dict[str, Array]:
+        """Return the diagnostics (B, names) of windows by name."""
+        return dict(zip(self.trace_names, trace.T, strict=True))
 
     def _gap(self, seconds: float) -> None:
         self.states.gap(seconds)

@@ -7,14 +7,16 @@ parameter names, so that a stored network still loads. LayerNorm and GroupNorm h
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from sight.types import Array
 
 Stats: TypeAlias = Literal["source", "batch", "ema", "mix"]
 
@@ -153,6 +155,38 @@ def recording_copy(network: nn.Module) -> tuple[nn.Module, dict[str, RecordingNo
     shared = copy.deepcopy(network, {id(parameter): parameter for parameter in network.parameters()}).eval()
     replace_batch_norms(shared, RecordingNorm)
     return shared, {name: layer for name, layer in shared.named_modules() if isinstance(layer, RecordingNorm)}
+
+
+class RecordingEncoder:
+    """Encoder and head with given statistics of some batch normalisations; see `sight.base.NormSource`.
+
+    Parameters
+    ----------
+    network
+        Network with ``features(x)`` and ``head``, which is copied except for its parameters.
+    names
+        Names of the layers whose statistics are given.
+    """
+
+    def __init__(self, network: nn.Module, names: Iterable[str]) -> None:
+        self._network: Any
+        self._network, found = recording_copy(network)
+        self._layers = [found[name] for name in names]
+        # All layers read their statistics from one tensor (2, C), which is written once per window.
+        trained = [torch.stack((layer.running_mean, layer.running_var)) for layer in self._layers]
+        self._statistics = torch.cat(trained, dim=1)
+        parts = torch.split(self._statistics, [part.shape[1] for part in trained], dim=1)
+        for layer, part in zip(self._layers, parts, strict=True):
+            layer.running_mean, layer.running_var = part
+
+    @torch.inference_mode()
+    def __call__(self, x: Array, statistics: Array) -> tuple[Array, Array, Array]:
+        """Return features (1, D), probabilities (1, K) and moments (2, C) of a window (1, C, T)."""
+        self._statistics.copy_(torch.from_numpy(statistics))
+        z = self._network.features(torch.as_tensor(x, dtype=torch.float32, device=self._statistics.device))
+        p = torch.softmax(self._network.head(z), dim=1)
+        moments = torch.cat([layer.moments for layer in self._layers], dim=2)[:, 0]
+        return z.cpu().numpy(), p.cpu().numpy(), moments.cpu().numpy()
 
 
 def norm_layers(network: nn.Module) -> dict[str, nn.Module]:

@@ -11,8 +11,9 @@ import numpy as np
 from sight.stateful import check_state
 from sight.types import Array
 
-#: Shape of a state entry: matrix (K, D), vector (K,), or a single number.
-Kind: TypeAlias = Literal["KD", "K", "float", "int"]
+#: Shape of a state entry: matrix (K, D), vector (K,), a single number, or float32 moments (2, K, C) of layers with C
+#: channels, which are no part of `StateArrays`.
+Kind: TypeAlias = Literal["KD", "K", "float", "int", "2KC"]
 
 
 class StateArrays(NamedTuple):
@@ -79,9 +80,9 @@ class StateLayout:
 
     # --- fused graph ------------------------------------------------------------------------------------------
 
-    def graph_zeros(self, classes: int, dims: int) -> dict[str, Array]:
+    def graph_zeros(self, classes: int, dims: int, channels: int = 0) -> dict[str, Array]:
         """Return the graph's state tensors, filled with zeros."""
-        shapes = {"KD": (classes, dims), "K": (classes,), "float": (1,), "int": (1,)}
+        shapes = {"KD": (classes, dims), "K": (classes,), "float": (1,), "int": (1,), "2KC": (2, classes, channels)}
         types = {name: np.int32 if kind == "int" else np.float32 for name, kind in self.entries.items()}
         return {name: np.zeros(shapes[kind], types[name]) for name, kind in self.entries.items()}
 
@@ -89,14 +90,15 @@ class StateLayout:
         """Return the graph's state as the adapter's."""
         state = {}
         for name, kind in self.entries.items():
-            value: Array = tensors[name].astype(np.int64 if kind == "int" else self.dtype or np.float32)
+            dtype = {"int": np.int64, "2KC": np.float32}.get(kind, self.dtype or np.float32)
+            value: Array = tensors[name].astype(dtype)
             value = value * tensors[self.means[name]][0] if name in self.means else value
-            state[name] = value if kind in ("KD", "K") else value[0, ...]
+            state[name] = value[0, ...] if kind in ("float", "int") else value
         return state
 
-    def to_graph(self, state: Mapping[str, Any], classes: int, dims: int) -> dict[str, Array]:
+    def to_graph(self, state: Mapping[str, Any], classes: int, dims: int, channels: int = 0) -> dict[str, Array]:
         """Return the adapter's state as the graph's; raise ValueError if it does not fit."""
-        zeros = self.graph_zeros(classes, dims)
+        zeros = self.graph_zeros(classes, dims, channels)
         check_state(state, self.from_graph(zeros), "fused graph", same_type=False)
         tensors = {}
         for name, zero in zeros.items():

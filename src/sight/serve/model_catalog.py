@@ -15,7 +15,6 @@ import numpy as np
 
 from sight.base import Adapter, Source
 from sight.card import ModelCard, require_card
-from sight.methods._compiled_adapter import CompiledAdapter
 from sight.models import names, resolve
 from sight.ops import choices
 from sight.registry import method
@@ -82,11 +81,11 @@ class Model:
         return copy(self._templates[key]).reset()
 
     def warm_up(self, name: str) -> None:
-        """Encode a window, and refine it if the method is compiled; errors are left to the first wearer."""
+        """Encode and refine a window, which compiles the method; errors are left to the first wearer."""
         shape = len(self.card.channels), whole_samples(self.card.window_s, self.card.rate_hz)
         with suppress(ValueError, TypeError, ModuleNotFoundError), np.errstate(all="ignore"):
             adapter = method(name)
-            if isinstance(adapter, CompiledAdapter):
+            if adapter.served:
                 adapter.bind(self.source).step(np.zeros((1, *shape), np.float32))
 
     def differences(self, other: Model) -> list[str]:

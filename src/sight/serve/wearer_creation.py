@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sight import registry
-from sight.base import OutputAdapter
+from sight.base import Adapter
 from sight.params import parse
 from sight.serve.errors import Conflict, Refused
 from sight.serve.model_catalog import Model, ModelCatalog
@@ -94,22 +94,25 @@ def new_session(wearer: str, config: Mapping[str, Any], models: ModelCatalog) ->
         raise Refused("request", f"{wearer}: {error}") from None
 
 
-def _make_adapter(method: str, params: Mapping[str, Any]) -> OutputAdapter:
+def _make_adapter(method: str, params: Mapping[str, Any]) -> Adapter:
     """Return an adapter without a source; hyper-parameters not given have their present defaults."""
     try:
         cls = registry.get("methods", method)
-        adapter = cls(**parse(cls, [f"{key}={value}" for key, value in params.items()]))
+        adapter: Adapter = cls(**parse(cls, [f"{key}={value}" for key, value in params.items()]))
     except (ValueError, TypeError, ModuleNotFoundError) as error:
         raise Refused("request", f"method {method!r}: {error}") from None
-    if not isinstance(adapter, OutputAdapter):
+    if not adapter.served:
         text = f"{method} adapts the network itself, which all wearers share; use a method such as sight or keel."
         raise Refused("request", text)
     return adapter
 
 
-def _check_state_size(adapter: OutputAdapter, model: Model, limit: int) -> None:
+def _check_state_size(adapter: Adapter, model: Model, limit: int) -> None:
     """Raise `Refused` if the state would be larger than the limit, before it is allocated."""
-    size = adapter.max_state_bytes(model.source)
+    try:
+        size = adapter.max_state_bytes(model.source)
+    except TypeError as error:  # the method does not fit the model
+        raise Refused("request", str(error)) from None
     if size is None:
         text = f"{adapter.name} does not declare the size of its state; write _max_state_bytes, or use another method."
         raise Refused("state", text)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sight.card import ModelCard
 from sight.ops import softmax
-from sight.types import Array, SourceStats
+from sight.types import Array, NormLayers, SourceStats
 
 #: Share of the probabilities of a window that is spread evenly over the classes.
 FLOOR = 1e-3
@@ -41,6 +41,7 @@ class FeatureSource:
         self.classes = classes or tuple(f"class {k}" for k in range(len(weight)))
         self.stats = stats
         self.card: ModelCard | None = None
+        self.norm_layers: NormLayers | None = None
         if self.bias.shape != (len(weight),) or len(self.classes) != len(weight):
             raise ValueError(
                 f"Expected {len(weight)} biases and class names for weights {weight.shape}, "

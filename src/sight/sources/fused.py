@@ -77,8 +77,9 @@ class FusedSession:
         self.classes: tuple[str, ...] = head.classes
         self.shape: tuple[int, int] = tuple(self._session.get_inputs()[0].shape[1:])
         self._layout: StateLayout = cls.layout
-        self._head_shape = head.weight.shape
-        self._initial = self._to_graph(cls(**self.params).bind(head).state())
+        adapter = cls(**self.params).bind(head)
+        self._sizes = (*head.weight.shape, getattr(adapter, "channels", 0))
+        self._initial = self._to_graph(adapter.state())
         self.reset()
 
     def reset(self) -> None:
@@ -114,4 +115,4 @@ class FusedSession:
         self._state = self._to_graph(state)
 
     def _to_graph(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        return self._layout.to_graph(state, *self._head_shape)
+        return self._layout.to_graph(state, *self._sizes)

@@ -10,13 +10,14 @@ import dataclasses
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from sight.atomic import write_atomic
 from sight.base import Adapter
-from sight.methods._compiled_adapter import CompiledAdapter
+from sight.methods._state_layout import StateLayout
 from sight.registry import RECOMMENDED, method, resolve, supporting
 from sight.sources.fused import FusedSession, graph_facts
 from sight.sources.onnx import FUSED
@@ -43,19 +44,22 @@ def export_fused(
         (C, T) of a window; required for a wrapped network without a card.
     """
     adapter = method(RECOMMENDED) if adapter is None else adapter
-    if not isinstance(adapter, CompiledAdapter) or adapter.fused_step is None:
+    if adapter.fused_step is None:
         raise TypeError(
             f"Expected {' or '.join(supporting('fused_step'))} for a fused graph, got {adapter.name}; "
             f"use other methods with the plain export."
         )
     shape = window_shape(source, shape)
-    bound, layout = dataclasses.replace(adapter).bind(source), adapter.layout
+    bound: Any = dataclasses.replace(adapter).bind(source)
+    layout: StateLayout = bound.layout
     step = resolve(adapter.fused_step)(prepare_network(source.network, shape).cpu(), bound)
-    zeros = [torch.from_numpy(tensor) for tensor in layout.graph_zeros(*source.weight.shape).values()]
+    sizes = (*source.weight.shape, getattr(bound, "channels", 0))
+    zeros = [torch.from_numpy(tensor) for tensor in layout.graph_zeros(*sizes).values()]
     inputs = ("x", *layout.entries)
     outputs = ("q", "p", "surprise", *(f"next_{name}" for name in layout.entries))
     model = to_graph(step, (torch.zeros(1, *shape), *zeros), inputs, outputs)
-    data = serialise(model, source, {FUSED: json.dumps(graph_facts(adapter.name, adapter.params(), layout))})
+    facts = {FUSED: json.dumps(graph_facts(adapter.name, adapter.params(), layout))}
+    data = serialise(model, source, facts, source.norm_layers if hasattr(bound, "channels") else None)
     _compare(bound, data, shape)
     return write_atomic(path, data)
 

@@ -72,6 +72,7 @@ def _inspect_onnx(path: Path) -> dict[str, Any]:
         return {
             "kind": "ONNX model of sight",
             "stats": source.stats is not None,
+            "norms": source.norm_layers is not None,
             "window": list(source.shape),
             "split": _split(*source.weight.shape),
         } | (_card_facts(source.card) if source.card else {"classes": list(source.classes)})

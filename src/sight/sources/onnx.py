@@ -14,18 +14,23 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from sight.base import NormEncoder
 from sight.card import ModelCard
 from sight.ops import softmax
 from sight.sources.checkpoint import unpack_stats
 from sight.sources.features import FeatureSource
-from sight.types import Array
+from sight.types import Array, NormLayers
 
 #: Metadata keys of an exported file.
 CLASSES, CARD, TENSORS = "sight.classes", "sight.card", "sight.tensors"
 #: Metadata key of a fused graph: method, hyper-parameters and version of the state.
 FUSED = "sight.fused"
+#: Metadata key of a file whose batch normalisations take statistics: names of the layers.
+NORMS = "sight.norms"
 
 OUTPUTS = ("features", "probabilities")
+#: Input and output of such a file: statistics (2, C) of all layers, and moments (B, 2, C) of their inputs.
+STATISTICS, MOMENTS = "norm_statistics", "norm_moments"
 #: Windows that are encoded at once, if that changes no bit.
 BATCH = 64
 #: Largest number of channels or samples of a window.
@@ -69,6 +74,7 @@ class OnnxSource:
         head = read_head(metadata, path)
         self.classes, self.card, self.stats = head.classes, head.card, head.stats
         self.weight, self.bias = head.weight, head.bias
+        self.norm_layers = head.norm_layers
         self.shape: tuple[int, int] = tuple(self._session.get_inputs()[0].shape[1:])
         self._check_graph()
 
@@ -100,6 +106,10 @@ class OnnxSource:
                 encode_part(first)
         return z, p
 
+    def norm_encoder(self) -> NormEncoder:
+        """Return an encoder that takes the statistics of `norm_layers`, see `sight.base.NormSource`."""
+        return _StatisticsEncoder(self._session, self.shape, self.weight.shape, self.norm_layers)
+
     @cached_property
     def _batches_are_exact(self) -> bool:
         """Whether a batch of windows gives the same bits as its windows one by one, on this processor."""
@@ -126,8 +136,11 @@ class OnnxSource:
                 f"{list(card.classes)}, the graph has {shape} and {list(self.classes)}; export the model again."
             )
         try:
-            z, p = self._session.run(OUTPUTS, {"x": self._random_windows(1)})
+            x = self._random_windows(1)
+            z, p = self._session.run(OUTPUTS, {"x": x})
             fits = np.allclose(softmax(z @ self.weight.T + self.bias), p, atol=1e-3)
+            if self.norm_layers is not None:
+                fits = fits and np.allclose(self.norm_encoder()(x, self.norm_layers.trained)[1], p, atol=1e-3)
         except Exception:  # onnxruntime raises a dozen private types
             fits = False
         if not fits:
@@ -144,6 +157,37 @@ class OnnxSource:
         )
 
 
+class _StatisticsEncoder:
+    """Encoder of single windows with given statistics; inputs and outputs keep their memory, which saves time."""
+
+    def __init__(self, session: Any, shape: tuple[int, int], head: tuple[int, ...], layers: NormLayers | None) -> None:
+        if layers is None:
+            raise TypeError("This ONNX file takes no statistics of batch normalisation; export it with --norms.")
+        from onnxruntime import OrtValue
+
+        sizes = {
+            "x": (1, *shape),
+            STATISTICS: layers.trained.shape,
+            OUTPUTS[0]: (1, head[1]),
+            OUTPUTS[1]: (1, head[0]),
+            MOMENTS: (1, *layers.trained.shape),
+        }
+        arrays = {name: np.zeros(size, np.float32) for name, size in sizes.items()}
+        self._x, self._statistics, *self._outputs = arrays.values()
+        self._session, self._binding = session, session.io_binding()
+        for name, array in arrays.items():
+            given = name in ("x", STATISTICS)
+            bind = self._binding.bind_ortvalue_input if given else self._binding.bind_ortvalue_output
+            bind(name, OrtValue.ortvalue_from_numpy(array))  # on a CPU it uses the memory of the array
+
+    def __call__(self, x: Array, statistics: Array) -> tuple[Array, Array, Array]:
+        """Return features (1, D), probabilities (1, K) and moments (2, C) of a window (1, C, T)."""
+        self._x[:], self._statistics[:] = x, statistics
+        self._session.run_with_iobinding(self._binding)
+        z, p, moments = self._outputs
+        return z, p, moments[0]
+
+
 def read_head(metadata: Mapping[str, str], path: object) -> FeatureSource:
     """Return head, classes, statistics and card from the metadata of an exported file; raise ValueError if damaged."""
     try:
@@ -156,11 +200,21 @@ def read_head(metadata: Mapping[str, str], path: object) -> FeatureSource:
             raise ValueError("the head holds NaN or infinity")
         head = FeatureSource(weight, bias, classes, unpack_stats(tensors))
         head.card = ModelCard.from_json(metadata[CARD]) if CARD in metadata else None
+        head.norm_layers = _read_norm_layers(metadata, tensors, head) if NORMS in metadata else None
     except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(
             f"{path}: the metadata of sight are damaged ({' '.join(str(error).split())[:200]}); export the model again."
         ) from None
     return head
+
+
+def _read_norm_layers(metadata: Mapping[str, str], tensors: Mapping[str, Array], head: FeatureSource) -> NormLayers:
+    moments = (head.stats.norms if head.stats else None) or {}
+    widths = {name: moments[name].shape[2] for name in json.loads(metadata[NORMS])}
+    trained = tensors[STATISTICS]
+    if trained.shape != (2, sum(widths.values())) or not np.isfinite(trained).all():
+        raise ValueError(f"the statistics of layers are not (2, {sum(widths.values())}) finite numbers")
+    return NormLayers(widths=widths, trained=trained)
 
 
 def open_session(model: Path | bytes, threads: int = 1) -> Any:

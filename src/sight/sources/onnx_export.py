@@ -9,14 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from sight.atomic import write_atomic
-from sight.sources.onnx import OUTPUTS, open_session
+from sight.sources.onnx import MOMENTS, OUTPUTS, OnnxSource, open_session
 from sight.sources.onnx_metadata import serialise
+from sight.sources.onnx_norms import add_statistics
 from sight.sources.torch import TorchSource
 from sight.sources.torch_to_onnx import prepare_network, to_graph
-from sight.types import Array
+from sight.types import Array, NormLayers
 
 
-def export_onnx(source: TorchSource, path: str | Path, *, shape: tuple[int, int] | None = None) -> Path:
+def export_onnx(
+    source: TorchSource, path: str | Path, *, shape: tuple[int, int] | None = None, norms: bool = False
+) -> Path:
     """Write a source model as .onnx: input ``x`` (B, C, T); outputs ``features``, ``logits``, ``probabilities``.
 
     Parameters
@@ -27,8 +30,13 @@ def export_onnx(source: TorchSource, path: str | Path, *, shape: tuple[int, int]
         Output file.
     shape
         (C, T) of a window; required for a wrapped network without a card.
+    norms
+        Whether to add an input ``norm_statistics`` (2, C) with the statistics of batch normalisation, whose default is
+        the trained ones, and an output ``norm_moments`` (B, 2, C) with mean and mean square of the layers' inputs, for
+        `keel-norm`.
     """
     shape = window_shape(source, shape)
+    layers = _require_layers(source) if norms else None
     model = to_graph(
         _ExportOutputs(prepare_network(source.network, shape)),
         (torch.zeros(2, *shape, device=source.device),),
@@ -36,12 +44,29 @@ def export_onnx(source: TorchSource, path: str | Path, *, shape: tuple[int, int]
         outputs=["features", "logits", "probabilities"],
         dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
     )
-    data = serialise(model, source)
+    if layers is not None:
+        add_statistics(model, layers)
+    data = serialise(model, source, norms=layers)
     x = _test_windows(source, shape)
     exported = open_session(data).run(OUTPUTS, {"x": x})
     for name, expected, output in zip(OUTPUTS, source.encode(x), exported, strict=True):
         check_agreement(name, expected, output, tolerance=1e-5)
+    if layers is not None:
+        moved = layers.trained * np.array([[0.9], [1.2]], np.float32)
+        encoders = (model.norm_encoder() for model in (source, OnnxSource(data)))
+        expected_outputs, outputs = (encode(x[:1], moved) for encode in encoders)
+        for name, expected, output in zip((*OUTPUTS, MOMENTS), expected_outputs, outputs, strict=True):
+            check_agreement(f"{name} with other statistics", expected, output, tolerance=1e-5)
     return write_atomic(path, data)
+
+
+def _require_layers(source: TorchSource) -> NormLayers:
+    if not source.norm_layers.widths:
+        raise ValueError(
+            "Expected a network with batch normalisation and its moments in the statistics (SourceStats.norms), found "
+            "none; export it without norms and use keel, or compute the statistics again (sight.source_stats)."
+        )
+    return source.norm_layers
 
 
 def window_shape(source: TorchSource, shape: tuple[int, int] | None) -> tuple[int, int]:

@@ -12,17 +12,25 @@ import safetensors.numpy
 
 from sight.base import Source
 from sight.sources.checkpoint import pack_stats
-from sight.sources.onnx import CARD, CLASSES, TENSORS
+from sight.sources.onnx import CARD, CLASSES, NORMS, STATISTICS, TENSORS
+from sight.types import NormLayers
 
 
-def serialise(model: Any, source: Source, extra: Mapping[str, str] | None = None) -> bytes:
+def serialise(
+    model: Any, source: Source, extra: Mapping[str, str] | None = None, norms: NormLayers | None = None
+) -> bytes:
     """Return an ONNX model as bytes, with classes, head, statistics, card and `extra` texts in its metadata.
 
-    Moments of layers are left out, because only methods that need the torch network use them.
+    Moments of layers are left out unless they are those of `norms`, whose statistics the graph takes.
     """
-    stats = replace(source.stats, norms=None) if source.stats else None
-    tensors = {"head.weight": source.weight, "head.bias": source.bias} | pack_stats(stats)
+    stats, layers = source.stats, {}
+    tensors = {"head.weight": source.weight, "head.bias": source.bias}
+    if norms is not None and stats is not None and stats.norms is not None:
+        layers = {name: stats.norms[name] for name in norms.widths}
+        tensors[STATISTICS] = norms.trained
+    tensors |= pack_stats(replace(stats, norms=layers or None) if stats else None)
     metadata = {
+        **({NORMS: json.dumps([*layers])} if layers else {}),
         CLASSES: json.dumps(source.classes),
         TENSORS: base64.b64encode(safetensors.numpy.save(tensors)).decode("ascii"),
     }

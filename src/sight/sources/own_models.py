@@ -169,7 +169,12 @@ def source_stats(source: Source, x: Array, y: Array) -> SourceStats:
 
 
 def export(
-    source: Source, path: str | Path, *, method: str | Adapter | None = None, shape: tuple[int, int] | None = None
+    source: Source,
+    path: str | Path,
+    *,
+    method: str | Adapter | None = None,
+    shape: tuple[int, int] | None = None,
+    norms: bool = False,
 ) -> Path:
     """Write a source model as ONNX, which all commands read and which runs without torch; return the path.
 
@@ -184,11 +189,16 @@ def export(
         state) to (probabilities, new state); torch only.
     shape
         (C, T) of a window; required for a torch model without a card.
+    norms
+        Whether the graph takes statistics of batch normalisation and returns moments, for the method keel-norm; torch
+        only. A fused graph of keel-norm needs no such option.
     """
     if isinstance(source, OnnxSource):
-        if method is not None:
+        if method is not None or (norms and source.norm_layers is None):
+            what = "with statistics of batch normalisation as input" if method is None else "for a fused graph"
             raise TypeError(
-                "Expected a torch model for a fused graph, got an ONNX source; use it with sight adapt instead."
+                f"Expected a torch model {what}, got an ONNX source; export the torch model, or use this one with "
+                f"sight adapt and keel."
             )
         import onnx
 
@@ -196,10 +206,10 @@ def export(
 
         content = source.content
         graph = onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(str(content))
-        return write_atomic(path, serialise(graph, source))
+        return write_atomic(path, serialise(graph, source, norms=source.norm_layers))
     if not hasattr(source, "network"):
         raise TypeError(f"Expected a torch or ONNX source model, got {type(source).__name__}, which has no encoder.")
     if method is None:
-        return Path(import_torch_module("onnx_export").export_onnx(source, path, shape=shape))
+        return Path(import_torch_module("onnx_export").export_onnx(source, path, shape=shape, norms=norms))
     adapter = make_method(method) if isinstance(method, str) else method
     return Path(import_torch_module("fused_export").export_fused(source, path, adapter, shape=shape))

@@ -9,11 +9,13 @@ from typing import Self, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight import registry
 from sight.card import ModelCard
+from sight.methods._norms import RecordingEncoder
 from sight.sources import checkpoint
-from sight.types import Array, SourceStats
+from sight.types import Array, NormLayers, SourceStats
 
 #: Windows per forward pass.
 BATCH = 256
@@ -108,6 +110,23 @@ class TorchSource:
     def module(self) -> nn.Module:
         """Return the network itself; copy it before you change it."""
         return self.network
+
+    @property
+    def norm_layers(self) -> NormLayers:
+        """The batch normalisations with moments in the statistics; without any, there is nothing to adapt."""
+        moments = (self.stats.norms if self.stats else None) or {}
+        layers = {
+            name: torch.stack((layer.running_mean, layer.running_var))
+            for name, layer in self.network.named_modules()
+            if name in moments and isinstance(layer, _BatchNorm)
+            if layer.running_mean is not None and layer.running_var is not None
+        }
+        trained = torch.cat([torch.zeros(2, 0, device=self.device), *layers.values()], dim=1)
+        return NormLayers(widths={name: part.shape[1] for name, part in layers.items()}, trained=trained.cpu().numpy())
+
+    def norm_encoder(self) -> RecordingEncoder:
+        """Return an encoder that takes the statistics of `norm_layers`, see `sight.base.NormSource`."""
+        return RecordingEncoder(self.network, self.norm_layers.widths)
 
     def encode(self, x: Array) -> tuple[Array, Array]:
         """Map windows (B, C, T) to features (B, D) and probabilities (B, K)."""

@@ -102,6 +102,27 @@ def test_invalid_options_are_refused(manager, options, error, keyword):
         manager.info("anna")
 
 
+def test_keel_norm_runs_on_files_that_take_statistics(tmp_path):
+    from sight.sources.onnx_export import export_onnx
+
+    (tmp_path / "models").mkdir()
+    export_onnx(toy_network(), tmp_path / "models" / "moving@1.onnx", norms=True)
+    export_onnx(toy_network(), tmp_path / "models" / "plain@1.onnx")
+    models = ModelCatalog.load([tmp_path / "models"])
+    manager = SessionManager(models, SqliteStore(tmp_path / "store.db"))
+    with pytest.raises(Refused, match="sight export --norms"):
+        manager.create("anna", model="plain@1", method="keel-norm")
+    values = {name: 2 * make_stream(seed, 40) + 1 for seed, name in enumerate(("anna", "ben"))}
+    for name in values:
+        manager.create(name, model="moving@1", method="keel-norm")
+    for first in range(0, 400, 80):
+        for name, own in values.items():
+            send(manager, name, own[first : first + 80], seq=first // 80 + 1)
+    for name, own in values.items():
+        assert same_events(manager.events(name), uninterrupted(models.get("moving@1"), own, "keel-norm"))
+    manager.close()
+
+
 @pytest.mark.parametrize("name", ["", "a/b", "../x", "a b", "x" * 65, "é", "a\n", ".", "..", "..."])
 def test_invalid_names_are_refused(manager, name):
     with pytest.raises(Refused, match="1 to 64 letters"):

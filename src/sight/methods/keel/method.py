@@ -146,11 +146,12 @@ class Keel(CompiledAdapter):
     def _initial(self) -> dict[str, Any]:
         return {"belief": 1 / self.n_classes, "hazard": self.hazard}
 
-    def _refine(self, z: Array, p: Array) -> Array:
-        q = super()._refine(z, p)
+    def name_trace(self, trace: Array) -> dict[str, Array]:
+        """Return the diagnostics by name; without class means there is no agreement."""
+        named = super().name_trace(trace)
         if not self.constants[0].share:
-            del self._trace["agreement"]
-        return q
+            del named["agreement"]
+        return named
 
 
 def _margin(scores: Array, present: Array) -> float:
