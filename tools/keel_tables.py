@@ -147,6 +147,20 @@ def normalisation() -> str:
     return markdown(["", *heads], rows)
 
 
+def moved_sensor() -> str:
+    """Return the scores of methods on a sensor at another place, means over subjects."""
+    found = read("moved_sensor")
+    base = {row["subject"]: float(row["macro_f1"]) for row in found if row["method"] == "none"}
+    rows = []
+    for method in dict.fromkeys(row["method"] for row in found):
+        own = [row for row in found if row["method"] == method]
+        accuracy, macro_f1 = (np.mean([float(row[name]) for row in own]) for name in ("accuracy", "macro_f1"))
+        gains = np.array([float(row["macro_f1"]) - base[row["subject"]] for row in own])
+        harmed = f"{100 * (gains < -3).mean():.0f} %"
+        rows.append([method, number(float(accuracy)), number(float(macro_f1)), _signed(float(gains.mean())), harmed])
+    return markdown(["", "accuracy", "macro-F1", "gain", "harmed"], rows)
+
+
 def _signed(value: float | None) -> str:
     return "-" if value is None else number(value, sign=True)
 
@@ -229,6 +243,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "keel-parts": parts,
     "keel-days": days,
     "keel-normalisation": normalisation,
+    "keel-moved-sensor": moved_sensor,
     "keel-sensitivity": sensitivity,
     "keel-stress": stress,
     "keel-fixed-lag": fixed_lag,

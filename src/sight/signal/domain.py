@@ -122,7 +122,10 @@ class Domain:
         for turned, axes in self._turned(statistics):
             if self.unfamiliar(turned) <= self.alarm_share / 2:
                 return f"they would fit with the axes {axes}: is the sensor turned, or are columns mixed up?"
-        return "is the sensor at another place of the body, or turned?"
+        return (
+            "is the sensor at another place of the body, or turned? If it is at another place, train a model for that "
+            "place; without one, the method keel-norm helps a little."
+        )
 
     def _turned(self, statistics: Array) -> Iterator[tuple[Array, str]]:
         """Yield the statistics under other orientations with their axes, those with the fewest changes first."""
