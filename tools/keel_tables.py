@@ -116,16 +116,19 @@ def changes() -> str:
     return _by_setting(rows)
 
 
-def days() -> str:
+def days(sources: str = "all") -> str:
     """Return the gains on recordings, and on days that one class fills, of the versions of Keel."""
-    signed = ("mean", "day-60", "day-80", "day-94", "days", "days_worst_percentile", "days_worst")
+    signed = ("mean", "day-60", "day-80", "day-94", "days", "days_worst_percentile", "days_worst", "sitting")
     rows = []
     for row in read("days"):
+        if row["sources"] != sources:
+            continue
         figures = [number(float(row[name]), sign=True) for name in signed]
-        shares = [f"{float(row[name]):.1f} %" for name in ("harmed_percent", "days_harmed_percent")]
-        rows.append([f"{row['method']}, {row['half']}", figures[0], shares[0], *figures[1:5], shares[1], *figures[5:]])
-    heads = ["macro-F1", "harmed", "60 %", "80 %", "94 %", "all days", "harmed", "worst 1 %", "worst"]
-    return markdown(["", *heads], rows)
+        harmed = [f"{float(row[f'{name}harmed_percent']):.1f} %" for name in ("", "days_", "sitting_")]
+        label = f"{row['method']}, {row['half']}"
+        rows.append([label, figures[0], harmed[0], *figures[1:5], harmed[1], *figures[5:], harmed[2]])
+    heads = ["60 %", "80 %", "94 %", "all days", "harmed", "worst 1 %", "worst", "sitting", "harmed"]
+    return markdown(["", "macro-F1", "harmed", *heads], rows)
 
 
 def normalisation() -> str:
@@ -242,6 +245,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "keel-changes": changes,
     "keel-parts": parts,
     "keel-days": days,
+    "keel-days-pooled": functools.partial(days, "pooled"),
     "keel-normalisation": normalisation,
     "keel-moved-sensor": moved_sensor,
     "keel-sensitivity": sensitivity,

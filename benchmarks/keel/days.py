@@ -45,6 +45,7 @@ METHODS = {
     "Keel, filter only": partial(predict, fields=DEFAULTS | {"align": 0.0, "debias": 0.0}),
     "Keel 0.1": partial(predict, fields=VERSION_0_1),
     "Keel": partial(predict, fields=DEFAULTS),
+    "Keel, weak correction": partial(predict, fields=DEFAULTS | {"align": 0.2, "debias": 1.0, "penalty": 0.0}),
     "true bouts": true_bouts,
 }
 
@@ -56,7 +57,9 @@ def main() -> None:
     written: list[dict[str, Any]] = []
     for half, name in enumerate(HALVES):
         rows = gains(models, METHODS, half)
-        written += [{"half": name, "method": method, **summarise(rows, method)} for method in METHODS]
+        for sources, kept in {"all": rows, "pooled": [row for row in rows if row["setting"].endswith("_P")]}.items():
+            labels = {"half": name, "sources": sources}
+            written += [labels | {"method": method} | summarise(kept, method) for method in METHODS]
     write(results / "days.csv", written)
 
 

@@ -1,4 +1,7 @@
-"""Evaluate Keel's hyper-parameters on development subjects, one field at a time, over the projections of every model.
+"""Evaluate Keel's hyper-parameters on development subjects over the projections of every model.
+
+Fields are changed one at a time (sensitivity.csv), and those that decide between recordings and days together
+(joint_search.csv).
 
 Run as ``python -m benchmarks.keel.search WINDOWS PROJECTIONS RESULTS``. A compiled copy of the method's recursion works
 on K numbers per window, so that one value over all nine settings takes seconds. Gains are computed for the recordings
@@ -8,6 +11,7 @@ on K numbers per window, so that one value over all nine settings takes seconds.
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +56,15 @@ GRID = {
     "surprise": (0.0,),
     "temper": (1.0,),
     "rate": (0.0,),
+}
+
+#: Fields that are changed together.
+JOINT = {
+    "prototypes": (0.3, 0.4, 0.5),
+    "least": (0.1, 0.2, 0.3),
+    "penalty": (0.25, 0.5, 1.0),
+    "align": (0.2, 0.4),
+    "doubt": (0.05, 0.1),
 }
 
 
@@ -159,19 +172,19 @@ def keel(
     return labels
 
 
-def streams(model: Model, half: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield kind, rows and labels of each stream of the subjects of a half: the recording, then the days."""
+def streams(model: Model, half: int) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+    """Yield kind, dominating class, rows and labels of each stream of a half: the recording, then the days."""
     setting = load_setting(SEDENTARY[model.setting.split("_")[0]])
     for i in range(half, len(model.labels), 2):
         if i in model.subjects:
             continue
         y, first = model.labels[i], model.edges[i]
-        yield "recording", np.arange(first, model.edges[i + 1]), y
+        yield "recording", "", np.arange(first, model.edges[i + 1]), y
         for kind in DOMINATED:
             for name in setting.sedentary:
                 index = day_stream(y, kind, i, dominating=model.classes.index(name))
                 if index is not None:
-                    yield kind, first + index, y[index]
+                    yield kind, name, first + index, y[index]
 
 
 def score(y: np.ndarray, labels: np.ndarray, classes: int) -> tuple[float, float]:
@@ -193,9 +206,10 @@ def gains(models: list[Model], methods: dict[str, Callable[..., np.ndarray]], ha
     """Return a row for each stream with the gain in accuracy and macro-F1 of each method over source-only."""
     found = []
     for model in models:
-        for kind, rows, y in streams(model, half):
+        for kind, dominating, rows, y in streams(model, half):
             before = score(y, model.head[rows].argmax(axis=1), len(model.prior))
-            row: dict[str, Any] = {"setting": model.setting, "kind": kind}
+            sitting = dominating in ("sitting", "sit")
+            row: dict[str, Any] = {"setting": model.setting, "kind": kind, "sitting": sitting}
             for name, method in methods.items():
                 after = score(y, method(model, rows, y), len(model.prior))
                 row[name] = tuple(new - old for new, old in zip(after, before, strict=True))
@@ -206,13 +220,14 @@ def gains(models: list[Model], methods: dict[str, Callable[..., np.ndarray]], ha
 def summarise(rows: list[dict[str, Any]], name: str) -> dict[str, float]:
     """Return the figures of one method: macro-F1 on the recordings, accuracy on the days, means over settings."""
 
-    def values(kinds: Sequence[str], score: int) -> dict[str, np.ndarray]:
-        chosen = [row for row in rows if row["kind"] in kinds]
+    def values(kinds: Sequence[str], score: int, sitting: bool = False) -> dict[str, np.ndarray]:
+        chosen = [row for row in rows if row["kind"] in kinds and row["sitting"] >= sitting]
         by = {s: [row[name][score] for row in chosen if row["setting"] == s] for s in SETTINGS}
         return {setting: np.array(gained) for setting, gained in by.items() if gained}
 
     recordings, days = values(["recording"], 1), values([*DOMINATED], 0)
-    all_days = np.concatenate(list(days.values()))
+    sitting = values([*DOMINATED], 0, sitting=True)
+    all_days, sitting_days = (np.concatenate(list(found.values())) for found in (days, sitting))
     means = {setting: float(gained.mean()) for setting, gained in recordings.items()}
     harmed = 100 * float((np.concatenate(list(recordings.values())) < -MARGIN).mean())
     figures = means | {"mean": float(np.mean(list(means.values()))), "harmed_percent": harmed}
@@ -223,6 +238,8 @@ def summarise(rows: list[dict[str, Any]], name: str) -> dict[str, float]:
         "days_harmed_percent": 100 * float((all_days < -MARGIN).mean()),
         "days_worst_percentile": float(np.percentile(all_days, 1)),
         "days_worst": float(all_days.min()),
+        "sitting": float(np.mean([gained.mean() for gained in sitting.values()])),
+        "sitting_harmed_percent": 100 * float((sitting_days < -MARGIN).mean()),
     }
 
 
@@ -237,7 +254,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Write a row for the defaults and for each change of one field."""
+    """Write a row for the defaults and each change of one field, and a row for each combination of `JOINT`."""
     windows, projections, results = (Path(name) for name in sys.argv[1:4])
     models = [read(path, windows) for path in sorted(projections.glob("*.npz"))]
     changes = [("defaults", ""), *((key, value) for key, values in GRID.items() for value in values)]
@@ -250,6 +267,9 @@ def main() -> None:
         results / "sensitivity.csv",
         [{"field": key, "value": value, **summarise(rows, f"{key} {value}")} for key, value in changes],
     )
+    joint = {str(values): dict(zip(JOINT, values, strict=True)) for values in itertools.product(*JOINT.values())}
+    rows = gains(models, {name: partial(predict, fields=DEFAULTS | fields) for name, fields in joint.items()})
+    write(results / "joint_search.csv", [fields | summarise(rows, name) for name, fields in joint.items()])
 
 
 if __name__ == "__main__":
