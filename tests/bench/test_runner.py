@@ -168,6 +168,7 @@ def stored_rows(path: Path) -> list[list[str]]:
     return pd.read_parquet(path).drop(columns=["seconds", "computed_at"]).astype(str).to_numpy().tolist()
 
 
+@pytest.mark.long
 def test_a_killed_run_resumes_to_identical_rows(tiny, tmp_path):
     arguments = ["bench", "run", "table-main", "--dataset", str(tiny / "tiny.toml"), "--seeds", "0,1"]
     arguments += ["--engine", "serial", "--methods", "none,ema,tent,sight", "-o"]

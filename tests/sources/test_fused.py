@@ -257,9 +257,9 @@ def test_keel_moves_between_graph_and_adapter(fused_keel, toy):
     ("encoder", "fields"),
     [
         ("cnn", {}),
-        ("cnn", {"tolerance": 0.0, "anchor": 20.0, "gap_half_life_s": None}),
-        ("resnet", {"tolerance": 0.1, "scaled": True}),
-        ("resnet", {"tolerance": 0.0, "layers": 2, "confident": 0.6}),
+        ("cnn", {"tolerance": 0.1, "scaled": True}),
+        pytest.param("resnet", {"tolerance": 0.0, "anchor": 20.0, "gap_half_life_s": None}, marks=pytest.mark.long),
+        pytest.param("resnet", {"tolerance": 0.0, "layers": 2, "confident": 0.6}, marks=pytest.mark.long),
     ],
     ids=str,
 )

@@ -28,6 +28,7 @@ def test_every_generated_block_is_used():
     assert used == set(build_docs.BLOCKS)
 
 
+@pytest.mark.long
 def test_generated_figures_are_current():
     """Within a hundredth of a point, since processors differ in the last digit."""
     figures = build_docs.figures()

@@ -111,6 +111,7 @@ def test_a_longer_span_requests_the_missing_events(opened, service):
     service.request("/v1/wearers/cleo", method="DELETE")
 
 
+@pytest.mark.long
 def test_the_page_reconnects_after_a_kill_and_misses_nothing(opened, exported, tmp_path):
     service = PageService(tmp_path, exported).start()
     try:
