@@ -232,8 +232,16 @@ def _client(address: str, limited: bool = False) -> Iterator[Any]:
             # Dask would give each worker an equal share of memory, and kill it for one large recording.
             **({"memory_limit": 0} if limited else {}),
         )
-    with cluster, dask.Client(cluster) as client:
-        yield client
+    disabled = logging.root.manager.disable
+    try:
+        with cluster, dask.Client(cluster) as client:
+            try:
+                yield client
+            except BaseException:
+                logging.disable(logging.ERROR)  # calls that are cut off log errors while the cluster closes
+                raise
+    finally:
+        logging.disable(disabled)
 
 
 @contextmanager
