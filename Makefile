@@ -10,12 +10,15 @@ export SIGHT_DATA ?= $(abspath ../shared/data)
 # Tests start Python more than a hundred times; without stored bytecode, each start compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long mutants lint bench docs site licences clean browser servers java fleet-env
+.PHONY: demo test pytest test-long mutants lint bench docs site licences clean browser servers java fleet-env
 
 demo: .venv/.ready ## adapt a bundled model to an unseen synthetic wearer, write a report
 	$(BIN)/sight demo
 
-test: .venv/.ready .venv-bare/.ready browser servers lint ## run all tests but the long ones, and lint
+test: .venv/.ready .venv-bare/.ready browser servers ## run all tests but the long ones, and lint beside them
+	$(MAKE) --no-print-directory -j2 lint pytest
+
+pytest: .venv/.ready
 	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile -rs
 
 test-long: .venv/.ready .venv-spark/.ready browser servers java ## run the long tests: engines, kills, soaks
