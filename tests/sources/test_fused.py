@@ -203,18 +203,25 @@ def test_fused_keel_agrees_with_the_adapter_through_gaps(tmp_path, toy, fields):
     trained, stream = toy
     adapter, x = Keel(**fields).bind(trained), stream(1000)
     session = FusedSession(export_fused(trained, tmp_path / "fused.onnx", Keel(**fields)))
-    for first in range(0, 1000, 250):
+    p = assert_agreement_through_gaps(session, adapter, x, atol=2e-5)
+    np.testing.assert_allclose(p, trained.encode(x)[1], rtol=0, atol=1e-6)
+
+
+def assert_agreement_through_gaps(session, adapter, x, atol):
+    """Step both over four pieces with gaps between them, compare predictions and states, return p of the session."""
+    pieces, raw = np.split(x, 4), []
+    for number, piece in enumerate(pieces):
         for runner in (adapter, session):
-            runner.gap(20.0 * first / 250)
-        piece = x[first : first + 250]
+            runner.gap(20.0 * number)
         q, p, surprise = run(session, piece)
         expected = adapter.step(piece)
-        np.testing.assert_allclose(q, expected, rtol=0, atol=2e-5)
+        np.testing.assert_allclose(q, expected, rtol=0, atol=atol)
         np.testing.assert_array_equal(q.argmax(axis=1), expected.argmax(axis=1))
-        np.testing.assert_allclose(p, trained.encode(piece)[1], rtol=0, atol=1e-6)
         np.testing.assert_allclose(surprise, adapter.trace()["surprise"], rtol=0, atol=5e-5)
+        raw.append(p)
     for name, value in adapter.state().items():
         np.testing.assert_allclose(session.state()[name], value, rtol=1e-5, atol=1e-3, err_msg=name)
+    return np.concatenate(raw)
 
 
 @pytest.mark.parametrize("windows", [4_000, pytest.param(20_000, marks=pytest.mark.long)])
@@ -269,17 +276,7 @@ def test_fused_keel_norm_agrees_with_the_adapter_through_gaps(tmp_path, encoder,
     session = FusedSession(export_fused(source, tmp_path / "fused.onnx", KeelNorm(**fields)))
     for name, value in adapter.state().items():
         np.testing.assert_allclose(session.state()[name], value, rtol=1e-6, err_msg=name)
-    for first in range(0, 400, 100):
-        for runner in (adapter, session):
-            runner.gap(20.0 * first / 100)
-        piece = x[first : first + 100]
-        q, _, surprise = run(session, piece)
-        expected = adapter.step(piece)
-        np.testing.assert_allclose(q, expected, rtol=0, atol=5e-5)
-        np.testing.assert_array_equal(q.argmax(axis=1), expected.argmax(axis=1))
-        np.testing.assert_allclose(surprise, adapter.trace()["surprise"], rtol=0, atol=5e-5)
-    for name, value in adapter.state().items():
-        np.testing.assert_allclose(session.state()[name], value, rtol=1e-5, atol=1e-3, err_msg=name)
+    assert_agreement_through_gaps(session, adapter, x, atol=5e-5)
 
 
 @pytest.fixture(scope="module")

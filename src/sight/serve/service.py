@@ -151,7 +151,7 @@ class Service:
             self._strangers.pop(connection, None)
 
     def enter(self, connection: Connection) -> bool:
-        """Count a socket that has shown a token; return whether there is room for it."""
+        """Count a socket that has shown a token; return whether it is within the limit."""
         self._strangers.pop(connection, None)
         if not self.ready or len(self._sockets) >= self.limits.connections:
             return False

@@ -93,7 +93,7 @@ class Connection(ABC):
             self._reader.cancel()
 
     def turn_away(self) -> None:
-        """Close a socket that has not shown a token, to make room for another."""
+        """Close a socket that has not shown a token, so that another can be accepted."""
         self._end = 1013, CROWDED
         self.stop()
 
