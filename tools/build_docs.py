@@ -17,6 +17,7 @@ from tools import (
     demo_model,
     doors_tables,
     findings_figures,
+    findings_keel_tables,
     findings_tables,
     keel_tables,
     load_figures,
@@ -32,6 +33,7 @@ BLOCK = re.compile(r"(<!-- begin generated: ([\w-]+) -->\n).*?(<!-- end generate
 BLOCKS: dict[str, Callable[[], str]] = {
     **reference_blocks.BLOCKS,
     **findings_tables.BLOCKS,
+    **findings_keel_tables.BLOCKS,
     **keel_tables.BLOCKS,
     **doors_tables.BLOCKS,
     **model_tables.BLOCKS,

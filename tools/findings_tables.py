@@ -1,4 +1,4 @@
-"""Tables of docs/findings.md and of the README, computed from the committed benchmark rows."""
+"""Tables of docs/findings.md about SIGHT and the benchmark, computed from the committed benchmark rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from sight.bench import across_settings, paper_values
 from sight.bench.aggregate import MACRO_F1, grids
 from sight.bench.analyses import EDGES
 from sight.bench.analysis_tables import persistence
-from sight.bench.multi_setting_summary import MultiSettingSummary
 from sight.bench.plan import ORDERS
 from sight.bench.report import ORDER_NAMES
-from sight.bench.result_rows import arrays, matrices
+from sight.bench.result_rows import arrays
 from sight.bench.settings import setting_group
 from sight.bench.stats import Difference
 from sight.bench.table_format import DASH, Cell, Table, delta_cells, number, points
@@ -322,151 +321,7 @@ def cost() -> str:
     return markdown(heads, lines)
 
 
-# --- Keel ----------------------------------------------------------------------------------------------------------
-
-
-def errors() -> str:
-    """Return how concentrated the errors of source-only are, by setting."""
-    rows = rows_of("table-main", label=SOURCE_ONLY)
-    lines = []
-    for setting, short in setting_group().items():
-        confusions = matrices(rows[rows["setting"] == setting], "confusion")
-        lines.append([short, *(number(_mean(confusions, share), 0) for share in (_to_one_class, _in_missed_classes))])
-    for kind, name in (("-single", "**Single sources**"), ("-pooled", "**Pooled sources**")):
-        own = rows[rows["setting"].str.endswith(kind)]
-        parts = [matrices(part, "confusion") for _, part in own.groupby("setting")]
-        shares = [
-            [_share(one, share) for part in parts for one in part] for share in (_to_one_class, _in_missed_classes)
-        ]
-        lines.append([name, *(number(float(np.nanmean(values)), 0) for values in shares)])
-    return markdown(["Setting", "errors in one wrong class, %", "errors in classes never recognised, %"], lines)
-
-
-def _mean(confusions: Any, share: Callable[[Any], tuple[float, float]]) -> float:
-    return float(np.nanmean([_share(one, share) for one in confusions]))
-
-
-def _share(confusion: Any, share: Callable[[Any], tuple[float, float]]) -> float:
-    part, total = share(confusion)
-    return 100 * part / total if total else float("nan")
-
-
-def _to_one_class(confusion: Any) -> tuple[float, float]:
-    """Return the wrong windows with the most frequent wrong class of their class, and all wrong windows."""
-    wrong = confusion * (1 - np.eye(len(confusion)))
-    return wrong.max(axis=1).sum(), wrong.sum()
-
-
-def _in_missed_classes(confusion: Any) -> tuple[float, float]:
-    """Return the wrong windows in classes without a single right window, and all wrong windows."""
-    right = np.diag(confusion)
-    wrong = confusion.sum(axis=1) - right
-    return wrong[right == 0].sum(), wrong.sum()
-
-
-def results() -> str:
-    """Return the table of the README: source-only, best filter, SIGHT, best baseline and Keel on each setting."""
-    return overview(summary("table-main"))
-
-
-def overview(found: MultiSettingSummary) -> str:
-    """Return levels and gains of the methods that a reader asks for first; the best of a group by hindsight."""
-    levels, gains = found.column("subject_mean").loc[SOURCE_ONLY], found.column("delta")
-    baselines = [label for label in found.methods if label not in (SOURCE_ONLY, KEEL, KEEL_NORM)]
-    groups = {
-        "Best filter": [label for label in FILTERS if label in found.methods],
-        SIGHT: [SIGHT],
-        AUTHORS: [AUTHORS],
-        "Best baseline": baselines,
-        KEEL: [KEEL],
-        KEEL_NORM: [KEEL_NORM],
-    }
-    lines, kept = [], []
-    for short, level in levels.items():
-        best = {head: gains[short].reindex(labels).dropna() for head, labels in groups.items()}
-        kept.append([own.max() for own in best.values()])
-        cells = [
-            _level(level, own.max(), found.marked[own.idxmax()] if "Best" in head else "") for head, own in best.items()
-        ]
-        lines.append([str(short), number(level), *cells])
-    mean = float(levels.mean())
-    lines.append(["**Mean**", number(mean), *(_level(mean, gain) for gain in np.mean(kept, axis=0))])
-    return markdown(["Setting", SOURCE_ONLY, *groups], lines)
-
-
-def _level(level: float, gain: float, name: str = "") -> str:
-    return f"{number(level + gain)} ({number(gain, sign=True)}) {name}".strip()
-
-
-def baselines() -> str:
-    """Return Keel against every other method."""
-    nine = summary("table-main")
-    others = [label for label in nine.methods if label not in (KEEL, SOURCE_ONLY)]
-    lines = []
-    for label in (SOURCE_ONLY, *sorted(others, key=lambda label: nine.difference(KEEL, label).mean)):
-        by_setting = nine.by_setting(KEEL, label)
-        better = sum(difference.verdict == "better" for difference in by_setting.values())
-        where = [f"{better} of {len(by_setting)}", *lists(by_setting)[1:]]
-        lines.append([nine.marked[label], points(nine.difference(KEEL, label)), *where, percent(nine.harmed(label))])
-    heads = ["Keel against", "mean", "better on", "worse on", "no difference shown on", "harmed by that method, %"]
-    return markdown(heads, lines)
-
-
-def keel_parts() -> str:
-    """Return what Keel loses without each part, and the gains of its variants."""
-    found = summary("keel-parts")
-    labels = [label for label in found.complete if found.methods[label] == "keel"]
-    lines = []
-    for label in sorted(labels, key=lambda label: found.difference(label, KEEL).mean):
-        apart = (
-            ["", ""]
-            if label == KEEL
-            else [points(found.difference(label, KEEL)), counts(found.by_setting(label, KEEL))]
-        )
-        lines.append([label, *apart, points(found.gain(label)), percent(found.harmed(label))])
-    return markdown(["Variant", "against Keel", "better/open/worse", "against source-only", "harmed, %"], lines)
-
-
-def stress() -> str:
-    """Return the gains on shuffled streams and on streams of one class."""
-    lines = []
-    for name, found in (("shuffled", summary("order", order="shuffled")), ("one class", summary("stress"))):
-        for short, own in found.summaries.items():
-            gains = [points(own.difference(label, SOURCE_ONLY)) for label in (SIGHT, STICKY, KEEL)]
-            harmed, total = own.table.loc[KEEL, ["harmed", "runs"]]
-            lines.append([f"{name}, {short}", *gains, percent(harmed / total)])
-        means = [points(found.gain(label)) for label in (SIGHT, STICKY, KEEL)]
-        lines.append([f"**{name}, mean**", *means, percent(found.harmed(KEEL))])
-    return markdown(["Stream", SIGHT, STICKY, KEEL, "harmed by Keel, %"], lines)
-
-
-def losses() -> str:
-    """Return where Keel loses: harmed runs, subjects with a loss, and a better baseline, by setting."""
-    nine = summary("table-main")
-    lines = []
-    for short, own in nine.summaries.items():
-        table = own.table
-        harmed = [percent(table.at[label, "harmed"] / table.at[label, "runs"]) for label in (KEEL, SIGHT)]
-        lost = f"{table.at[KEEL, 'losses']:.0f} of {own.subjects}"
-        best = str(table["delta"].drop(KEEL_NORM).idxmax())
-        against = "" if best == KEEL else f"{best}: {points(own.difference(KEEL, best))}"
-        lines.append([short, *harmed, lost, against])
-    count = sum(own.table.at[KEEL, "losses"] for own in nine.summaries.values())
-    total = sum(own.subjects for own in nine.summaries.values())
-    harmed = [percent(nine.harmed(label)) for label in (KEEL, SIGHT)]
-    lines.append(["**All**", *harmed, f"{count:.0f} of {total}", ""])
-    heads = [
-        "Setting",
-        "harmed by Keel, %",
-        "harmed by SIGHT, %",
-        "subjects with a loss",
-        "Keel against a better baseline",
-    ]
-    return markdown(heads, lines)
-
-
 BLOCKS: dict[str, Callable[[], str]] = {
-    "results": results,
     "findings-runs": runs,
     "findings-seeds": seeds,
     "findings-sight": sight,
@@ -482,9 +337,4 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "findings-networks": networks,
     "findings-segments": segments,
     "findings-cost": cost,
-    "findings-errors": errors,
-    "findings-baselines": baselines,
-    "findings-keel-parts": keel_parts,
-    "findings-stress": stress,
-    "findings-losses": losses,
 }
