@@ -78,7 +78,13 @@ def test_unlabelled_windows_are_ignored():
     )
     plain, mixed = train(windows, CLASSES, **FEW), train([windows, noise], CLASSES, **FEW)
     assert np.array_equal(weights(plain), weights(mixed))
-    assert mixed.stats.count == 80
+    assert (mixed.stats.count, mixed.stats.subjects) == (80, 1)
+
+
+def test_statistics_contain_the_number_of_subjects():
+    windows = toy_stream(n=40)
+    arrays = train((windows.x, windows.label), CLASSES, rate_hz=20, **FEW)
+    assert (train([windows] * 3, CLASSES, **FEW).stats.subjects, arrays.stats.subjects) == (3, 0)
 
 
 def test_card_describes_the_training(tmp_path):

@@ -45,7 +45,7 @@ METHODS = {
     "Keel, filter only": partial(predict, fields=DEFAULTS | {"align": 0.0, "debias": 0.0}),
     "Keel 0.1": partial(predict, fields=VERSION_0_1),
     "Keel": partial(predict, fields=DEFAULTS),
-    "Keel, weak correction": partial(predict, fields=DEFAULTS | {"align": 0.2, "debias": 1.0, "penalty": 0.0}),
+    "Keel, corrected in full": partial(predict, fields=DEFAULTS | {"pooled": 1.0}),
     "true bouts": true_bouts,
 }
 

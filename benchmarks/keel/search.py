@@ -1,7 +1,7 @@
 """Evaluate Keel's hyper-parameters on development subjects over the projections of every model.
 
-Fields are changed one at a time (sensitivity.csv), and those that decide between recordings and days together
-(joint_search.csv).
+Fields are changed one at a time (sensitivity.csv), and those that decide between recordings and days together, for
+pooled and single sources (correction_search.csv).
 
 Run as ``python -m benchmarks.keel.search WINDOWS PROJECTIONS RESULTS``. A compiled copy of the method's recursion works
 on K numbers per window, so that one value over all nine settings takes seconds. Gains are computed for the recordings
@@ -30,13 +30,14 @@ from sight.bench.settings import load_setting
 from sight.methods.keel import Keel
 from sight.methods.keel.state import LEAST_COVERAGE
 
-FIELDS = (
-    *("prototypes", "align", "debias", "penalty", "guard", "doubt"),
-    *("surprise", "temper", "hazard", "rate", "patience"),
-)
+#: Fields that the recursion takes, and those that are applied before.
+STEP = ("align", "debias", "penalty", "guard", "doubt", "surprise", "temper", "hazard", "rate", "patience")
+FIELDS = ("prototypes", "pooled", *STEP)
 #: Values of this version and of version 0.1; `least` is the coverage up to which nothing is corrected.
 DEFAULTS = {name: float(getattr(Keel(), name)) for name in FIELDS} | {"least": LEAST_COVERAGE}
-VERSION_0_1 = DEFAULTS | {"align": 0.6, "penalty": 99.0, "least": 0.0}
+VERSION_0_1 = DEFAULTS | {
+    **{"prototypes": 0.3, "align": 0.6, "debias": 2.5, "penalty": 99.0, "pooled": 1.0, "least": 0.0, "hazard": 0.1}
+}
 #: Settings of the benchmark whose sedentary classes fill the days of a dataset.
 SEDENTARY = {
     "extrasensory": "extrasensory-pooled",
@@ -50,6 +51,7 @@ GRID = {
     "align": (0.0, 0.8),
     "debias": (0.0,),
     "penalty": (0.0, 99.0),
+    "pooled": (0.0, 1.0),
     "guard": (0.0,),
     "least": (0.0,),
     "doubt": (0.0,),
@@ -58,13 +60,13 @@ GRID = {
     "rate": (0.0,),
 }
 
-#: Fields that are changed together.
+#: Fields that are changed together; `pooled` for pooled sources only.
 JOINT = {
     "prototypes": (0.3, 0.4, 0.5),
-    "least": (0.1, 0.2, 0.3),
-    "penalty": (0.25, 0.5, 1.0),
-    "align": (0.2, 0.4),
-    "doubt": (0.05, 0.1),
+    "debias": (2.5, 4.0, 6.0),
+    "penalty": (0.5, 1.0),
+    "hazard": (0.1, 0.2),
+    "pooled": (0.4, 0.5, 0.6, 1.0),
 }
 
 
@@ -195,10 +197,12 @@ def score(y: np.ndarray, labels: np.ndarray, classes: int) -> tuple[float, float
 
 def predict(model: Model, rows: np.ndarray, _: np.ndarray, *, fields: dict[str, float]) -> np.ndarray:
     """Return Keel's labels of one stream; the truth, the third argument, is not used."""
-    share, others = fields["prototypes"], [fields[key] for key in (*FIELDS[1:], "least")]
+    share, pooled = fields["prototypes"], fields["pooled"]
+    kept = pooled + (1 - pooled) / len(model.subjects)
+    scaled = fields | {key: kept * fields[key] for key in ("align", "debias", "penalty")}
     evidence = (1 - share) * model.head[rows] + share * model.cosine[rows]
     expected = (1 - share) * model.head_mean + share * model.cosine_mean
-    labels: np.ndarray = keel(evidence, expected, model.prior, *others)
+    labels: np.ndarray = keel(evidence, expected, model.prior, *(scaled[key] for key in (*STEP, "least")))
     return labels
 
 
@@ -254,7 +258,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Write a row for the defaults and each change of one field, and a row for each combination of `JOINT`."""
+    """Write a row for the defaults and each change of one field, and rows for each combination of `JOINT`."""
     windows, projections, results = (Path(name) for name in sys.argv[1:4])
     models = [read(path, windows) for path in sorted(projections.glob("*.npz"))]
     changes = [("defaults", ""), *((key, value) for key, values in GRID.items() for value in values)]
@@ -267,9 +271,15 @@ def main() -> None:
         results / "sensitivity.csv",
         [{"field": key, "value": value, **summarise(rows, f"{key} {value}")} for key, value in changes],
     )
-    joint = {str(values): dict(zip(JOINT, values, strict=True)) for values in itertools.product(*JOINT.values())}
-    rows = gains(models, {name: partial(predict, fields=DEFAULTS | fields) for name, fields in joint.items()})
-    write(results / "joint_search.csv", [fields | summarise(rows, name) for name, fields in joint.items()])
+    found = []
+    for sources, grid in {"pooled": JOINT, "single": JOINT | {"pooled": (1.0,)}}.items():
+        joint = {str(values): dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())}
+        chosen = [model for model in models if (len(model.subjects) > 1) == (sources == "pooled")]
+        rows = gains(chosen, {name: partial(predict, fields=DEFAULTS | fields) for name, fields in joint.items()})
+        for name, fields in joint.items():
+            figures = {key: value for key, value in summarise(rows, name).items() if key not in SETTINGS}
+            found.append({"sources": sources} | fields | figures)
+    write(results / "correction_search.csv", found)
 
 
 if __name__ == "__main__":

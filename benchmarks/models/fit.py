@@ -112,7 +112,9 @@ def fit(spec: Spec, data: dict[str, Any], rows: np.ndarray, device: str) -> Torc
             loss.backward()
             optimiser.step()
             schedule.step()
-    return _source(spec, data, network.eval(), classes, x, y, generator, (mean, std))
+    source = _source(spec, data, network.eval(), classes, x, y, generator, (mean, std))
+    source.stats = replace(source.stats, subjects=len(np.unique(data["subject"][rows])))
+    return source
 
 
 def _class_weights(y: np.ndarray, size: int, device: str) -> Tensor:

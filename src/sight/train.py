@@ -55,7 +55,7 @@ def train(
     Parameters
     ----------
     windows
-        Windows of one or several subjects, or arrays x (N, C, T) and y (N,).
+        Windows of one or several subjects, one object for each, or arrays x (N, C, T) and y (N,).
     classes
         Names of the classes, in the order of the label indices.
     encoder, encoder_args
@@ -124,7 +124,7 @@ def train(
         training={**params, "windows": len(train_rows), "torch": str(torch.__version__), **history},
     )
     source = TorchSource(network, classes=card.classes, card=card)
-    source.stats = compute_stats(source, data.x, data.y) if stats else None
+    source.stats = compute_stats(source, data.x, data.y, data.subjects) if stats else None
     source.fisher = fisher_information(source, data.x, seed=seed) if fisher else None
     return source
 
@@ -167,6 +167,7 @@ class _Data:
     y: Array  # (N,)
     rate_hz: float
     stride_s: float | None
+    subjects: int  # 0 if unknown
 
 
 def _collect(windows: TrainingData, n_classes: int, rate_hz: float | None) -> _Data:
@@ -174,9 +175,10 @@ def _collect(windows: TrainingData, n_classes: int, rate_hz: float | None) -> _D
     subjects = [windows] if isinstance(windows, Windows) else list(windows)
     if subjects and isinstance(subjects[0], Windows):
         parts = [(subject.x, subject.label) for subject in cast(list[Windows], subjects)]
+        n_subjects = sum(bool((y != UNLABELLED).any()) for _, y in parts)
         rate_hz, stride_s = rate_hz or subjects[0].x.shape[2] / subjects[0].window_s, subjects[0].stride_s
     else:
-        parts, stride_s = [cast(tuple[Array, Array], windows)], None
+        parts, stride_s, n_subjects = [cast(tuple[Array, Array], windows)], None, 0
     if rate_hz is None:
         raise ValueError("Expected rate_hz for arrays, got None; pass the samples per second of the windows.")
     shapes = {x.shape[1:] for x, _ in parts}
@@ -190,7 +192,7 @@ def _collect(windows: TrainingData, n_classes: int, rate_hz: float | None) -> _D
             f"Expected two or more windows with labels from 0 to {n_classes - 1}, got {len(y)} "
             f"with labels {np.unique(y).tolist()}; check the classes."
         )
-    return _Data(x, y, rate_hz, stride_s)
+    return _Data(x, y, rate_hz, stride_s, n_subjects)
 
 
 def _domain(windows: TrainingData, units: Sequence[str] | str, n_channels: int, rate_hz: float) -> dict[str, Any]:

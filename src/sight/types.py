@@ -135,8 +135,8 @@ class SourceStats:
         Mean feature, (D,).
     class_means
         Mean feature of each class, (K, D); the overall mean for a class without windows.
-    count
-        Number of windows.
+    count, subjects
+        Number of windows, and of the subjects they are from; 0 if unknown.
     norms
         Mean and mean square over windows and time of the input of each batch normalisation, by the layer's name and for
         each class, (2, K, C); the overall moments for a class without windows. None if they were not computed or the
@@ -147,6 +147,7 @@ class SourceStats:
     feature_mean: Array
     class_means: Array
     count: int = 0
+    subjects: int = 0
     norms: Mapping[str, Array] | None = None
 
     def __post_init__(self) -> None:
@@ -162,6 +163,10 @@ class SourceStats:
                 raise ValueError(f"SourceStats: expected finite numbers as {name}, got others; train the model again.")
         if (np.asarray(self.prior) < 0).any():
             raise ValueError("SourceStats: expected shares of classes as prior, got negative ones.")
+        if self.count < 0 or self.subjects < 0:
+            raise ValueError(
+                f"SourceStats: expected numbers of windows and subjects, got {self.count} and {self.subjects}."
+            )
         for name, moments in (self.norms or {}).items():
             if np.ndim(moments) != 3 or np.shape(moments)[:2] != (2, shape[0]) or not np.isfinite(moments).all():
                 raise ValueError(

@@ -42,6 +42,7 @@ def make(name: str, *, stats: bool = True, fill: bool = False) -> TorchSource:
         feature_mean=rng.normal(size=dims).astype(np.float32),
         class_means=rng.normal(size=(4, dims)).astype(np.float32),
         count=77,
+        subjects=5,
     )
     return TorchSource(network, classes=CLASSES, card=card, stats=left if stats else None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -78,7 +79,8 @@ def transcription(source, z, p, keel):
         strength = covered * min(1, (doubts / keel.doubt + n0) / (t + 1 + n0))
         drift = [sum(s[k] - expected[k] for s in seen) / (t + n0) for k in k_all]
         excess = [min(keel.debias * math.log(shares[k] / stats.prior[k]), keel.penalty) for k in k_all]
-        bias = [keel.align * drift[k] + excess[k] for k in k_all]
+        kept = keel.pooled + (1 - keel.pooled) / stats.subjects if stats.subjects else keel.pooled
+        bias = [kept * (keel.align * drift[k] + excess[k]) for k in k_all]
         e = [math.exp(x[k] - strength * bias[k]) for k in k_all]
         e = [v / sum(e) for v in e]
         if t == 0:
@@ -136,7 +138,8 @@ def test_float32_predicts_the_same_labels():
 def test_debias_corrects_a_bias_that_the_filter_cannot():
     source, y, z, p = day(np.tile(np.arange(6), 10), 12, bias=[0, 0, 0, 0, 0, 4.0])
     off, bounded, free = (
-        (labels(Keel(**fields), source, z, p) == y).mean() for fields in ({"debias": 0.0}, {}, {"penalty": 99.0})
+        (labels(Keel(pooled=1.0, **fields), source, z, p) == y).mean()
+        for fields in ({"debias": 0.0}, {}, {"penalty": 99.0})
     )
     assert off < (p.argmax(axis=1) == y).mean() < bounded < free - 0.1
 
@@ -157,12 +160,22 @@ def with_stats(source, means):
     return FeatureSource(source.weight, stats=stats)
 
 
+@pytest.mark.parametrize(("subjects", "share"), [(1, 1.0), (2, 0.6), (8, 0.3), (0, 0.2)])
+def test_a_source_of_more_subjects_is_corrected_less(subjects, share):
+    source, z, p = toy(n=100)
+    source.stats = replace(source.stats, subjects=subjects)
+    fields = {"align": 0.5, "debias": 3.0, "penalty": 0.4}
+    scaled = {name: share * value for name, value in fields.items()}
+    q = Keel(**fields, pooled=0.2).bind(source).refine(z, p)
+    np.testing.assert_allclose(q, Keel(**scaled, pooled=1.0).bind(source).refine(z, p), atol=1e-12)
+
+
 def test_align_removes_a_shift_of_the_features():
     source, y, z, _ = day(np.tile(np.arange(6), 10), 12)
     z = z + 3 * np.array([1.0, -1, 0, 0, 1, -1])
     p = softmax(z)
     source = with_stats(source, 3 * np.eye(6))
-    only = {**OFF, "hazard": 0.95, "doubt": 0.0}
+    only = {**OFF, "hazard": 0.95, "doubt": 0.0, "pooled": 1.0}
     off, half, whole = ((labels(Keel(**only | {"align": a}), source, z, p) == y).mean() for a in (0.0, 0.5, 1.0))
     assert off + 0.05 < half < whole
 

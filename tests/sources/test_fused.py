@@ -339,7 +339,7 @@ def test_the_examples_of_the_docs_run(tmp_path, toy, capsys, monkeypatch):
 def test_the_file_of_keel_has_what_hosts_need(fused_keel):
     model = onnx.load(fused_keel)
     facts = json.loads({entry.key: entry.value for entry in model.metadata_props}[FUSED])
-    assert (facts["method"], facts["state_version"], facts["params"]["debias"]) == ("keel", 2, 2.5)
+    assert (facts["method"], facts["state_version"], facts["params"]["debias"]) == ("keel", 2, 4.0)
     assert [tensor.name for tensor in model.graph.input] == ["x", *facts["state"]]
     assert (facts["gap_clears"], facts["class_frequencies"]) == (["linked"], "frequencies")
     types = {tensor.name: tensor.type.tensor_type.elem_type for tensor in model.graph.input}

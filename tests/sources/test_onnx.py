@@ -42,7 +42,7 @@ def test_onnx_agrees_with_torch(exported):
     assert np.array_equal(twin.weight, source.weight)
     assert np.array_equal(twin.bias, source.bias)
     assert np.array_equal(twin.stats.class_means, source.stats.class_means)
-    assert (twin.stats.count, twin.shape) == (77, (3, source.card.length))
+    assert (twin.stats.count, twin.stats.subjects, twin.shape) == (77, 5, (3, source.card.length))
 
 
 def test_onnx_predictions_are_bit_identical_for_any_chunk_size_and_number_of_threads(exported):

@@ -188,9 +188,9 @@ def test_a_remedied_cosine_head_is_accepted():
 def test_source_stats_ignores_unlabelled_windows_and_checks_labels():
     source, x = wrap(Own()), np.random.default_rng(0).normal(size=(9, 3, 20))
     y = np.array([0, 1, 2, 0, 1, 2, -1, -1, 0])
-    stats = sight.source_stats(source, x, y)
+    stats = sight.source_stats(source, x, y, subjects=2)
     z = source.encode(x)[0]
-    assert stats.count == 7
+    assert (stats.count, stats.subjects) == (7, 2)
     np.testing.assert_allclose(stats.class_means[1], z[[1, 4]].mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(stats.prior, [3 / 7, 2 / 7, 2 / 7], rtol=1e-6)
     for wrong in (y + 1, np.array(list("sitsitsit")), y[:-1], np.full(9, -1)):

@@ -77,7 +77,7 @@ def test_checkpoint_round_trip_is_bit_identical(name, tmp_path):
     assert twin.card == source.card
     assert np.array_equal(twin.weight, source.weight)
     assert np.array_equal(twin.bias, source.bias)
-    assert twin.stats.count == 77
+    assert (twin.stats.count, twin.stats.subjects) == (77, 5)
     assert np.array_equal(twin.stats.class_means, source.stats.class_means)
     assert np.array_equal(twin.fisher["blocks.weight"], [0, 1, 2])
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["model.safetensors"]

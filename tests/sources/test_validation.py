@@ -77,6 +77,12 @@ def test_incomplete_statistics_are_refused():
     assert checkpoint.unpack_stats({}) is None
 
 
+def test_statistics_without_the_number_of_subjects_are_read():
+    packed = checkpoint.pack_stats(small_stats())
+    del packed["subjects"]
+    assert checkpoint.unpack_stats(packed).subjects == 0
+
+
 def test_inspection_of_a_checkpoint_without_a_head_is_a_value_error(tmp_path):
     path = tmp_path / "m.safetensors"
     path.write_bytes(tensorfile.pack({}, checkpoint.KEY, json.loads(small_card().to_json())))

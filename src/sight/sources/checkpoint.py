@@ -17,6 +17,7 @@ from sight.types import Array, SourceStats
 #: Metadata key of the model card.
 KEY = "sight"
 _STATS, _NORMS, _FISHER, _NETWORK = "stats.", "norms.", "fisher.", "network."
+_SUBJECTS = "subjects"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,9 +64,10 @@ def pack_stats(stats: SourceStats | None) -> dict[str, Array]:
     if stats is None:
         return {}
     values = {field.name: getattr(stats, field.name) for field in fields(stats)}
-    # A prefix of their own: version 0.1 reads all of "stats." and ignores what it does not know.
-    norms = {_NORMS + name: array for name, array in (values.pop("norms") or {}).items()}
-    return norms | {_STATS + name: np.asarray(value) for name, value in values.items()}
+    # Names of their own: version 0.1 requires its own fields under "stats." and ignores other names.
+    added = {_NORMS + name: array for name, array in (values.pop("norms") or {}).items()}
+    added[_SUBJECTS] = np.asarray(values.pop("subjects"))
+    return added | {_STATS + name: np.asarray(value) for name, value in values.items()}
 
 
 def unpack_stats(tensors: Mapping[str, Array]) -> SourceStats | None:
@@ -73,10 +75,12 @@ def unpack_stats(tensors: Mapping[str, Array]) -> SourceStats | None:
     values = _with_prefix(_STATS, tensors)
     if not values:
         return None
-    names = {field.name for field in fields(SourceStats)} - {"norms"}
-    if set(values) != names or values["count"].size != 1:
+    names = {field.name for field in fields(SourceStats)} - {"norms", "subjects"}
+    subjects = tensors.get(_SUBJECTS, np.asarray(0))
+    if set(values) != names or values["count"].size != 1 or subjects.size != 1:
         raise ValueError(f"Expected statistics {sorted(names)}, got {sorted(values)}; export the model again.")
-    return SourceStats(**values | {"count": int(values["count"]), "norms": _with_prefix(_NORMS, tensors) or None})
+    numbers = {"count": int(values["count"]), "subjects": int(subjects)}
+    return SourceStats(**values | numbers | {"norms": _with_prefix(_NORMS, tensors) or None})
 
 
 def _with_prefix(prefix: str, tensors: Mapping[str, Array]) -> dict[str, Any]:

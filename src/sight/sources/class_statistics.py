@@ -9,7 +9,7 @@ import numpy as np
 from sight.types import Array, SourceStats
 
 
-def feature_stats(z: Array, y: Array, classes: Sequence[str]) -> SourceStats:
+def feature_stats(z: Array, y: Array, classes: Sequence[str], subjects: int = 0) -> SourceStats:
     """Return class frequencies and mean features of labelled features (N, D) with class indices (N,)."""
     z, one_hot = z.astype(np.float64), np.eye(len(classes))[y]  # (N, K)
     count = one_hot.sum(axis=0)
@@ -18,6 +18,7 @@ def feature_stats(z: Array, y: Array, classes: Sequence[str]) -> SourceStats:
         feature_mean=z.mean(axis=0).astype(np.float32),
         class_means=class_means(one_hot.T @ z, count),
         count=len(y),
+        subjects=subjects,
     )
 
 

@@ -143,7 +143,7 @@ def _card(classes: tuple[str, ...], given: dict[str, Any]) -> ModelCard:
     )
 
 
-def source_stats(source: Source, x: Array, y: Array) -> SourceStats:
+def source_stats(source: Source, x: Array, y: Array, *, subjects: int = 0) -> SourceStats:
     """Return statistics of the training data that methods such as Keel use; no data is kept.
 
     Parameters
@@ -152,6 +152,8 @@ def source_stats(source: Source, x: Array, y: Array) -> SourceStats:
         Source model.
     x, y
         Windows (N, C, T) of the training data and their class indices (N,), -1 for unlabelled windows.
+    subjects
+        Number of subjects in the training data; 0 if unknown, which Keel treats as many.
 
     Examples
     --------
@@ -163,8 +165,8 @@ def source_stats(source: Source, x: Array, y: Array) -> SourceStats:
     """
     x, y = labelled(x, y, source.classes)
     if not hasattr(source, "network"):
-        return feature_stats(source.encode(x)[0], y, source.classes)
-    stats: SourceStats = import_torch_module("source_stats").compute_stats(source, x, y)
+        return feature_stats(source.encode(x)[0], y, source.classes, subjects)
+    stats: SourceStats = import_torch_module("source_stats").compute_stats(source, x, y, subjects)
     return stats
 
 

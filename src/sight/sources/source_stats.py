@@ -21,9 +21,9 @@ from sight.types import Array, SourceStats
 FISHER_WINDOWS, FISHER_BATCH = 2_000, 64
 
 
-def compute_stats(source: TorchSource, x: Array, y: Array) -> SourceStats:
+def compute_stats(source: TorchSource, x: Array, y: Array, subjects: int = 0) -> SourceStats:
     """Return class frequencies, mean features and moments of layers of labelled windows (N, C, T) with labels (N,)."""
-    stats = feature_stats(source.encode(x)[0], y, source.classes)
+    stats = feature_stats(source.encode(x)[0], y, source.classes, subjects)
     return replace(stats, norms=_class_moments(source, x, np.eye(len(source.classes))[y]) or None)
 
 

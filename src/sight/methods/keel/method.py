@@ -37,6 +37,10 @@ class Keel(CompiledAdapter):
     penalty
         Most that `debias` lowers the evidence of a frequent class, in nats. It raises rare classes without a bound: a
         class that fills the day is plausible, a class that never comes is less so.
+    pooled
+        Share of the correction (`align`, `debias`, `penalty`) that is applied to a source trained on many subjects,
+        which is less biased for a new wearer. With n subjects the share is ``pooled + (1 - pooled) / n``, so that a
+        source of a single subject is corrected in full; an unknown number counts as many. 1 turns the scaling off.
     guard
         Whether `align` and `debias` are scaled by how many of the classes have been predicted so far; up to a tenth of
         the possible coverage nothing is corrected.
@@ -102,15 +106,16 @@ class Keel(CompiledAdapter):
     numpy_step: ClassVar[str] = "sight.methods.keel.reference:step"
     numba_step: ClassVar[str] = "sight.methods.keel.compiled:advance"
     fused_step: ClassVar[str | None] = "sight.methods.keel.fused:KeelStep"
-    prototypes: UnitInterval = 0.3
+    prototypes: UnitInterval = 0.4
     align: UnitInterval = 0.4
-    debias: NonNegative = 2.5
-    penalty: NonNegative = 1.0
+    debias: NonNegative = 4.0
+    penalty: NonNegative = 0.5
+    pooled: UnitInterval = 0.5
     guard: bool = True
     doubt: UnitInterval = 0.05
     surprise: NonNegative = 1.5
     temper: UnitInterval = 0.3
-    hazard: Annotated[float, Range(at_least=LOWEST, at_most=HIGHEST)] = 0.1
+    hazard: Annotated[float, Range(at_least=LOWEST, at_most=HIGHEST)] = 0.2
     rate: UnitInterval = 0.005
     patience: Positive = 50.0
     gap_half_life_s: GapHalfLife = 30.0
@@ -120,8 +125,11 @@ class Keel(CompiledAdapter):
         return strength(StateArrays(*(array[0] for array in self.states.arrays)), self.constants[1])
 
     def _constants(self) -> tuple[Any, ...]:
-        values = self.params()
-        if self.source.stats is None:
+        values, stats = self.params(), self.source.stats
+        subjects = stats.subjects if stats else 0
+        share = self.pooled + (1 - self.pooled) / subjects if subjects else self.pooled
+        values |= {name: share * values[name] for name in ("align", "debias", "penalty")}
+        if stats is None:
             values["align"] = 0.0  # there is nothing to align to
         return self._terms(), KeelParams(**{name: values[name] for name in KeelParams._fields})
 

@@ -53,7 +53,7 @@ CERTAIN = 50.0
 class KeelParams(NamedTuple):
     """The hyper-parameters of `Keel` as the steps take them."""
 
-    align: float  # 0 without source statistics
+    align: float  # this and the next two scaled by the number of source subjects; 0 without source statistics
     debias: float
     penalty: float
     guard: bool
