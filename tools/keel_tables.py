@@ -181,6 +181,7 @@ def sensitivity() -> str:
         "align": "0.00",
         "debias": "0.00",
         "penalty": "99.00",
+        "pooled": "1.00",
         "guard": "0.00",
         "least": "0.00",
         "doubt": "0.00",

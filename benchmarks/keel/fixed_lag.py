@@ -33,7 +33,7 @@ def filtered(model: Model, rows: slice) -> tuple[np.ndarray, np.ndarray]:
     # The evidence is mixed here and passed as the head's output, so the step mixes nothing.
     terms = SourceTerms(model.prior, expected, 0.0, 0.0, np.empty(0), np.empty((0, 0)))
     p = softmax((1 - share) * model.head[rows] + share * model.cosine[rows])
-    params, first = keel.constants[1]._replace(align=keel.align), np.zeros(1, np.int64)
+    params, first = keel.constants[1]._replace(**keel.correction(len(model.subjects))), np.zeros(1, np.int64)
     q, trace = keel.backend.advance(np.zeros((len(p), 0)), p, keel.states.arrays, first, terms, params)
     return q, trace[:, 0]
 

@@ -197,9 +197,9 @@ def score(y: np.ndarray, labels: np.ndarray, classes: int) -> tuple[float, float
 
 def predict(model: Model, rows: np.ndarray, _: np.ndarray, *, fields: dict[str, float]) -> np.ndarray:
     """Return Keel's labels of one stream; the truth, the third argument, is not used."""
-    share, pooled = fields["prototypes"], fields["pooled"]
-    kept = pooled + (1 - pooled) / len(model.subjects)
-    scaled = fields | {key: kept * fields[key] for key in ("align", "debias", "penalty")}
+    share = fields["prototypes"]
+    correction = Keel(**{key: fields[key] for key in ("align", "debias", "penalty", "pooled")})
+    scaled = fields | correction.correction(len(model.subjects))
     evidence = (1 - share) * model.head[rows] + share * model.cosine[rows]
     expected = (1 - share) * model.head_mean + share * model.cosine_mean
     labels: np.ndarray = keel(evidence, expected, model.prior, *(scaled[key] for key in (*STEP, "least")))

@@ -124,11 +124,14 @@ class Keel(CompiledAdapter):
         """Return the share, 0 to 1, of the bias correction that is applied at present."""
         return strength(StateArrays(*(array[0] for array in self.states.arrays)), self.constants[1])
 
+    def correction(self, subjects: int) -> dict[str, float]:
+        """Return `align`, `debias` and `penalty` for a source trained on this many subjects; 0 if unknown."""
+        share = self.pooled + (1 - self.pooled) / subjects if subjects else self.pooled
+        return {"align": share * self.align, "debias": share * self.debias, "penalty": share * self.penalty}
+
     def _constants(self) -> tuple[Any, ...]:
         values, stats = self.params(), self.source.stats
-        subjects = stats.subjects if stats else 0
-        share = self.pooled + (1 - self.pooled) / subjects if subjects else self.pooled
-        values |= {name: share * values[name] for name in ("align", "debias", "penalty")}
+        values |= self.correction(stats.subjects if stats else 0)
         if stats is None:
             values["align"] = 0.0  # there is nothing to align to
         return self._terms(), KeelParams(**{name: values[name] for name in KeelParams._fields})
