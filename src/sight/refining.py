@@ -65,7 +65,7 @@ def refine(
     --------
     >>> p = np.array([[0.9, 0.1], [0.4, 0.6], [0.9, 0.1]])
     >>> refine(p).round(2).tolist()
-    [[0.9, 0.1], [0.8, 0.2], [0.97, 0.03]]
+    [[0.9, 0.1], [0.75, 0.25], [0.95, 0.05]]
 
     >>> rng = np.random.default_rng(0)
     >>> q = refine(rng.normal(size=(5, 8)), np.full((5, 3), 1 / 3), rng.normal(size=(3, 8)), method="sight", tau=0.1)

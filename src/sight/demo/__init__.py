@@ -16,7 +16,7 @@ MODEL = Path(__file__).parent / "demo.onnx"
 DATASET: dict[str, Any] = {"wearers": 60, "hours": 0.4, "seed": 4}
 TRAINING_SUBJECTS = ("W01", "W02", "W03", "W04", "W05")
 #: Subjects of the demo. They were chosen because the model is biased for them; for most others adaptation gains less.
-WEARERS = {"demo-anna": "W08", "demo-bela": "W29", "demo-cleo": "W09"}
+WEARERS = {"demo-anna": "W08", "demo-bela": "W29", "demo-cleo": "W30"}
 
 
 def recordings() -> dict[str, Recording]:

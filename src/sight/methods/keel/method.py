@@ -90,7 +90,7 @@ class Keel(CompiledAdapter):
     >>> import numpy as np, sight
     >>> p = np.array([[0.9, 0.1], [0.4, 0.6]])
     >>> sight.refine(np.ones((2, 3)), p, np.eye(2, 3), method="keel").round(3).tolist()
-    [[0.9, 0.1], [0.8, 0.2]]
+    [[0.9, 0.1], [0.749, 0.251]]
 
     References
     ----------
