@@ -28,7 +28,8 @@ METHODS = {"anna": "keel", "ben": "sight"}
 
 
 #: Hyper-parameters with which Keel predicts as in 0.1; its corrections of class frequencies have changed since.
-KEEL = {"prototypes": 0.3, "align": 0.6, "debias": 0.0, "pooled": 1.0, "guard": False, "hazard": 0.1}
+KEEL = {"prototypes": 0.3, "align": 0.6, "debias": 0.0, "guard": False, "hazard": 0.1}
+KEEL |= {"penalty": 99.0, "pooled": 1.0}
 PARAMS = {"keel": KEEL, "sight": {}}
 
 

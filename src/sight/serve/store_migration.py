@@ -91,4 +91,6 @@ def _renamed(values: dict[str, Any]) -> dict[str, Any]:
     present = {"params" if name == "settings" else name: value for name, value in values.items()}
     if present["method"] == "oatta" and present["params"].get("carry") == "answer":
         present["params"] |= {"carry": "output"}
+    if present["method"] == "keel":  # parameters that 0.1 did not have, at values without effect
+        present["params"] |= {"penalty": 99.0, "pooled": 1.0}
     return present
