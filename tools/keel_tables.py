@@ -127,8 +127,8 @@ def days(sources: str = "all") -> str:
         harmed = [f"{float(row[f'{name}harmed_percent']):.1f} %" for name in ("", "days_", "sitting_")]
         label = f"{row['method']}, {row['half']}"
         rows.append([label, figures[0], harmed[0], *figures[1:5], harmed[1], *figures[5:], harmed[2]])
-    heads = ["60 %", "80 %", "94 %", "all days", "harmed", "worst 1 %", "worst", "sitting", "harmed"]
-    return markdown(["", "macro-F1", "harmed", *heads], rows)
+    heads = ["60 %", "80 %", "94 %", "all days", "days harmed", "worst 1 %", "worst", "sitting", "sitting harmed"]
+    return markdown(["", "recordings", "recordings harmed", *heads], rows)
 
 
 def normalisation() -> str:
