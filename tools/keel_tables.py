@@ -164,6 +164,21 @@ def moved_sensor() -> str:
     return markdown(["", "accuracy", "macro-F1", "gain", "harmed"], rows)
 
 
+def few_subjects() -> str:
+    """Return the gains on source models of three subjects by the share of the correction, means over settings."""
+    labels = {"Sticky": "sticky", "pooled 0": "Keel, a third", "pooled 0.25": "Keel, half", "Keel": "Keel, two thirds"}
+    labels |= {"pooled 0.75": "Keel, five sixths", "pooled 1": "Keel, in full"}
+    rows = []
+    for method, label in labels.items():
+        own = [row for row in read("few_subjects") if row["method"] == method]
+        cells = [label]
+        for name in ("recordings", "days"):
+            mean, harmed = (np.mean([float(row[f"{name}{end}"]) for row in own]) for end in ("", "_harmed_percent"))
+            cells += [_signed(float(mean)), f"{harmed:.1f} %"]
+        rows.append(cells)
+    return markdown(["share of the correction", "recordings", "harmed", "days", "harmed"], rows)
+
+
 def _signed(value: float | None) -> str:
     return "-" if value is None else number(value, sign=True)
 
@@ -249,6 +264,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "keel-days-pooled": functools.partial(days, "pooled"),
     "keel-normalisation": normalisation,
     "keel-moved-sensor": moved_sensor,
+    "keel-few-subjects": few_subjects,
     "keel-sensitivity": sensitivity,
     "keel-stress": stress,
     "keel-fixed-lag": fixed_lag,
