@@ -118,17 +118,26 @@ def changes() -> str:
 
 def days(sources: str = "all") -> str:
     """Return the gains on recordings, and on days that one class fills, of the versions of Keel."""
-    signed = ("mean", "day-60", "day-80", "day-94", "days", "days_worst_percentile", "days_worst", "sitting")
-    rows = []
-    for row in read("days"):
-        if row["sources"] != sources:
-            continue
-        figures = [number(float(row[name]), sign=True) for name in signed]
-        harmed = [f"{float(row[f'{name}harmed_percent']):.1f} %" for name in ("", "days_", "sitting_")]
-        label = f"{row['method']}, {row['half']}"
-        rows.append([label, figures[0], harmed[0], *figures[1:5], harmed[1], *figures[5:], harmed[2]])
-    heads = ["60 %", "80 %", "94 %", "all days", "days harmed", "worst 1 %", "worst", "sitting", "sitting harmed"]
-    return markdown(["", "recordings", "recordings harmed", *heads], rows)
+
+    def gain(row: dict[str, str], name: str) -> str:
+        return number(float(row[name]), sign=True)
+
+    def with_harm(row: dict[str, str], name: str, prefix: str) -> str:
+        return f"{gain(row, name)} ({float(row[f'{prefix}harmed_percent']):.1f} %)"
+
+    rows = [
+        [
+            f"{row['method']}, {row['half']}",
+            with_harm(row, "mean", ""),
+            *(gain(row, name) for name in ("day-60", "day-80", "day-94")),
+            with_harm(row, "days", "days_"),
+            f"{gain(row, 'days_worst_percentile')}, {gain(row, 'days_worst')}",
+            with_harm(row, "sitting", "sitting_"),
+        ]
+        for row in read("days")
+        if row["sources"] == sources
+    ]
+    return markdown(["", "recordings", "60 %", "80 %", "94 %", "all days", "worst 1 %, worst", "sitting"], rows)
 
 
 def normalisation() -> str:
