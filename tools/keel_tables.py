@@ -123,7 +123,7 @@ def days(sources: str = "all") -> str:
         return number(float(row[name]), sign=True)
 
     def with_harm(row: dict[str, str], name: str, prefix: str) -> str:
-        return f"{gain(row, name)} ({float(row[f'{prefix}harmed_percent']):.1f} %)"
+        return f"{gain(row, name)} ({float(row[f'{prefix}harmed_percent']):.1f})"
 
     rows = [
         [
