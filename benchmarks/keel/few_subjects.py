@@ -15,29 +15,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from benchmarks.keel.evaluate import MARGIN
 from benchmarks.keel.search import write
 
-from sight import metrics
+from sight.bench.result_rows import read
 
 RUN = ["sources", "target", "seed", "order"]
 
 
 def gains(rows: pd.DataFrame, score: str) -> pd.DataFrame:
-    """Return the gains over source-only, a row for each run and a column for each method."""
-    table = rows.pivot_table(index=RUN, columns="label", values=score)
+    """Return the gains over source-only in points, a row for each run and a column for each method."""
+    table = 100 * rows.pivot_table(index=RUN, columns="label", values=score)
     return table.sub(table.pop("Source-only"), axis=0)
-
-
-def scored(path: Path) -> pd.DataFrame:
-    """Return the rows of a result file with accuracy and macro-F1 in points."""
-    rows = pd.read_parquet(path)
-    tables = [np.reshape(flat, (-1, int(len(flat) ** 0.5))) for flat in rows["confusion"]]
-    rows["accuracy"] = [100 * metrics.accuracy(table) for table in tables]
-    rows["macro_f1"] = [100 * metrics.macro_f1_union(table) for table in tables]
-    return rows
 
 
 def main() -> None:
@@ -45,9 +35,9 @@ def main() -> None:
     runs, results = (Path(name) for name in sys.argv[1:3])
     found: list[dict[str, Any]] = []
     for path in sorted(runs.glob("*/share_*.parquet")):
-        rows = scored(path)
+        rows = read([path])
         recorded = rows["order"] == "chronological"
-        recordings, days = gains(rows[recorded], "macro_f1"), gains(rows[~recorded], "accuracy")
+        recordings, days = gains(rows[recorded], "macro_f1_union"), gains(rows[~recorded], "accuracy")
         for label in recordings:
             figures: dict[str, Any] = {"setting": path.parent.name, "method": label}
             for name, own in (("recordings", recordings[label]), ("days", days[label])):

@@ -35,9 +35,8 @@ STEP = ("align", "debias", "penalty", "guard", "doubt", "surprise", "temper", "h
 FIELDS = ("prototypes", "pooled", *STEP)
 #: Values of this version and of version 0.1; `least` is the coverage up to which nothing is corrected.
 DEFAULTS = {name: float(getattr(Keel(), name)) for name in FIELDS} | {"least": LEAST_COVERAGE}
-VERSION_0_1 = DEFAULTS | {
-    **{"prototypes": 0.3, "align": 0.6, "debias": 2.5, "penalty": 99.0, "pooled": 1.0, "least": 0.0, "hazard": 0.1}
-}
+VERSION_0_1 = DEFAULTS | {"prototypes": 0.3, "align": 0.6, "debias": 2.5, "hazard": 0.1}
+VERSION_0_1 |= {"penalty": 99.0, "pooled": 1.0, "least": 0.0}  # without effect
 #: Settings of the benchmark whose sedentary classes fill the days of a dataset.
 SEDENTARY = {
     "extrasensory": "extrasensory-pooled",

@@ -42,7 +42,7 @@ def test_a_bundled_model_is_small_and_its_card_complete(name):
     source = sight.load(name)
     assert resolve(name).stat().st_size <= 1.5e6
     assert set(ABOUT) <= set(source.card.about)
-    assert source.stats is not None
+    assert source.stats.subjects == len(source.card.training["subjects"])
     assert sorted({c for c in source.card.about["label_map"].values() if c}) == sorted(source.classes)
     assert {"none", "sticky", "keel"} <= set(source.card.about["scores"])
     z, p = source.encode(np.zeros((1, len(source.card.channels), source.card.length), np.float32))
