@@ -82,6 +82,15 @@ def test_a_dead_worker_raises_without_on_lost():
         list(map_unordered(call, [(Task(deadly=True),)], "loky", 1))
 
 
+def interrupt_own_process():
+    os.kill(os.getpid(), signal.SIGINT)
+    return "finished"
+
+
+def test_workers_ignore_ctrl_c():
+    assert dict(map_unordered(interrupt_own_process, [()], "loky", 2)) == {0: "finished"}
+
+
 def test_engines_are_local_or_not():
     assert [is_local(engine) for engine in ("serial", "loky", "dask:local:2", "dask:tcp://a:1")] == [True] * 3 + [False]
     with pytest.raises(ValueError, match="Expected engine"):
