@@ -185,6 +185,12 @@ def test_a_remedied_cosine_head_is_accepted():
         del Own.directions
 
 
+@pytest.mark.parametrize(("named", "given", "stored"), [((), None, 0), (("A", "B"), None, 2), (("A", "B"), 5, 5)])
+def test_the_number_of_training_subjects_is_given_or_that_of_the_card(named, given, stored):
+    source, x = wrap(Own(), dataset="folder", subjects=named), np.zeros((3, 3, 20))
+    assert sight.source_stats(source, x, np.arange(3), subjects=given).subjects == stored
+
+
 def test_source_stats_ignores_unlabelled_windows_and_checks_labels():
     source, x = wrap(Own()), np.random.default_rng(0).normal(size=(9, 3, 20))
     y = np.array([0, 1, 2, 0, 1, 2, -1, -1, 0])

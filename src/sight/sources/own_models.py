@@ -143,7 +143,7 @@ def _card(classes: tuple[str, ...], given: dict[str, Any]) -> ModelCard:
     )
 
 
-def source_stats(source: Source, x: Array, y: Array, *, subjects: int = 0) -> SourceStats:
+def source_stats(source: Source, x: Array, y: Array, *, subjects: int | None = None) -> SourceStats:
     """Return statistics of the training data that methods such as Keel use; no data is kept.
 
     Parameters
@@ -153,7 +153,8 @@ def source_stats(source: Source, x: Array, y: Array, *, subjects: int = 0) -> So
     x, y
         Windows (N, C, T) of the training data and their class indices (N,), -1 for unlabelled windows.
     subjects
-        Number of subjects in the training data; 0 if unknown, which Keel treats as many.
+        Number of subjects in the training data; if None, that of the card, which `wrap` writes from its own `subjects`.
+        Keel treats an unknown number, 0, as many.
 
     Examples
     --------
@@ -164,6 +165,8 @@ def source_stats(source: Source, x: Array, y: Array, *, subjects: int = 0) -> So
     ((5, 16), 200)
     """
     x, y = labelled(x, y, source.classes)
+    if subjects is None:
+        subjects = len(source.card.training.get("subjects", ())) if source.card else 0
     if not hasattr(source, "network"):
         return feature_stats(source.encode(x)[0], y, source.classes, subjects)
     stats: SourceStats = import_torch_module("source_stats").compute_stats(source, x, y, subjects)
