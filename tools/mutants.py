@@ -50,7 +50,7 @@ TARGETS = {
     "methods/keel/reference.py": f"tests/methods/test_keel.py {COMPILED}",
     **{f"methods/{name}.py": OUTPUT for name in BASELINES},
     "methods/_many_wearers.py": COMPILED,
-    "methods/_state_layout.py": f"{COMPILED} tests/sources/test_fused.py",
+    "methods/_state_layout.py": f"{COMPILED} tests/sources/fused",
     "metrics.py": "tests/test_metrics.py",
     "segments.py": "tests/test_segments.py",
     "signal/calibrate.py": "tests/signal/test_calibrate.py tests/signal/test_preparation.py",
