@@ -219,7 +219,8 @@ def sensitivity() -> str:
     for field, value in [("defaults", ""), *off.items()]:
         row = found[field, value]
         cells = [number(float(row[name]), sign="percent" not in name) for name in names]
-        rows.append([f"`{field}` = {float(value):g}" if value else "defaults", *cells])
+        label = "least coverage, a constant," if field == "least" else f"`{field}`"
+        rows.append([f"{label} = {float(value):g}" if value else "defaults", *cells])
     return markdown(["", "recordings, macro-F1", "harmed, %", "days, accuracy", "harmed, %"], rows)
 
 
