@@ -158,11 +158,12 @@ def _loky_pool(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]
     libraries = ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA")
     threads = {f"{name}_NUM_THREADS": "1" for name in libraries} | {"VECLIB_MAXIMUM_THREADS": "1"}
 
-    # Workers ignore Ctrl-C; this process handles it and stops them.
-    ignore = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
-
     def executor() -> Any:
-        return get_reusable_executor(max_workers=count, timeout=300, env=threads, **ignore)
+        # Workers ignore Ctrl-C; this process handles it and stops them.
+        ignored = (signal.SIGINT, signal.SIG_IGN)
+        return get_reusable_executor(
+            max_workers=count, timeout=300, env=threads, initializer=signal.signal, initargs=ignored
+        )
 
     try:
         yield _Pool(

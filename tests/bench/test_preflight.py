@@ -11,7 +11,7 @@ from sight.bench.experiments import experiments, load_experiment
 from sight.bench.preflight import check, check_output
 from sight.bench.settings import load_setting
 from sight.bench.speed_tables import speed_tables
-from tests.bench.test_runner import TINY, bench
+from tests.bench.runner.runner_helpers import TINY, bench
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ MODEL = Path(__file__).parent / "demo.onnx"
 #: Options of the synthetic dataset, and its subjects that the model was trained on.
 DATASET: dict[str, Any] = {"wearers": 60, "hours": 0.4, "seed": 4}
 TRAINING_SUBJECTS = ("W01", "W02", "W03", "W04", "W05")
-#: Subjects of the demo. They were chosen because the model is biased for them; for most others adaptation gains less.
+#: Subjects of the demo. They were chosen because adaptation gains much for them; for most others it gains less.
 WEARERS = {"demo-anna": "W08", "demo-bela": "W29", "demo-cleo": "W30"}
 
 

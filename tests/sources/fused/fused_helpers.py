@@ -27,3 +27,12 @@ def assert_agreement_through_gaps(session, adapter, x, atol):
     for name, value in adapter.state().items():
         np.testing.assert_allclose(session.state()[name], value, rtol=1e-5, atol=1e-3, err_msg=name)
     return np.concatenate(raw)
+
+
+def assert_states_move(session, adapter, x):
+    """Move a wearer from the session to the adapter and back; both predict the same after each move."""
+    run(session, x[:30])
+    adapter.restore(session.state())
+    np.testing.assert_allclose(run(session, x[30:45])[0], adapter.step(x[30:45]), rtol=0, atol=2e-5)
+    session.restore(adapter.state())
+    np.testing.assert_allclose(run(session, x[45:])[0], adapter.step(x[45:]), rtol=0, atol=2e-5)

@@ -11,7 +11,7 @@ pytest.importorskip("onnx")
 from sight.methods.keel import Keel
 from sight.sources.fused import FusedSession
 from sight.sources.fused_export import export_fused
-from tests.sources.fused.fused_helpers import SHAPE, assert_agreement_through_gaps, run
+from tests.sources.fused.fused_helpers import SHAPE, assert_agreement_through_gaps, assert_states_move, run
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,6 @@ def test_keel_moves_between_graph_and_adapter(fused_keel, toy):
     session = FusedSession(fused_keel)
     for name, value in adapter.state().items():
         np.testing.assert_allclose(session.state()[name], value, rtol=1e-7, err_msg=name)
-    run(session, x[:30])
-    adapter.restore(session.state())
-    np.testing.assert_allclose(run(session, x[30:45])[0], adapter.step(x[30:45]), rtol=0, atol=2e-5)
-    session.restore(adapter.state())
-    np.testing.assert_allclose(run(session, x[45:])[0], adapter.step(x[45:]), rtol=0, atol=2e-5)
+    assert_states_move(session, adapter, x)
     with pytest.raises(ValueError, match="frequencies"):
         session.restore({**adapter.state(), "frequencies": np.ones(3)})

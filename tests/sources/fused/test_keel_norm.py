@@ -15,7 +15,7 @@ from sight.sources.fused import FUSED, FusedSession  # noqa: E402
 from sight.sources.fused_export import export_fused  # noqa: E402
 from sight.sources.onnx import OnnxSource  # noqa: E402
 from sight.testing import toy_network, toy_stream  # noqa: E402
-from tests.sources.fused.fused_helpers import assert_agreement_through_gaps, run  # noqa: E402
+from tests.sources.fused.fused_helpers import assert_agreement_through_gaps, assert_states_move, run  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,7 @@ def fused_keel_norm(tmp_path_factory):
 def test_keel_norm_moves_between_graph_and_adapter(fused_keel_norm):
     x, adapter = toy_stream(n=60).x + np.float32(1), KeelNorm(tolerance=0.0).bind(toy_network())
     session = FusedSession(fused_keel_norm)
-    run(session, x[:30])
-    adapter.restore(session.state())
-    np.testing.assert_allclose(run(session, x[30:45])[0], adapter.step(x[30:45]), rtol=0, atol=2e-5)
-    session.restore(adapter.state())
-    np.testing.assert_allclose(run(session, x[45:])[0], adapter.step(x[45:]), rtol=0, atol=2e-5)
+    assert_states_move(session, adapter, x)
     with pytest.raises(ValueError, match="moments"):
         session.restore({**adapter.state(), "moments": np.ones((2, 5, 3))})
 
