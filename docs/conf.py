@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from sight._version import __version__
+from sight import __version__
 
 project = "sight"
 author = "The sight developers"

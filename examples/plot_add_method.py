@@ -21,8 +21,8 @@ import numpy as np
 import sight
 from sight.base import Needs, OutputAdapter
 from sight.checks import check_adapter
-from sight.metrics import score_result
 from sight.params import PositiveInt
+from sight.results.metrics import score_result
 from sight.testing import ToySource, toy_stream
 
 

@@ -18,10 +18,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import sight
-from sight.bench.stats import mean_difference
 from sight.datasets.synthetic import Synthetic
-from sight.metrics import score_result
-from sight.train import train
+from sight.models.train import train
+from sight.results.metrics import score_result
+from sight.results.statistics import mean_difference
 
 dataset = Synthetic(wearers=11, hours=0.3)
 seen, unseen = dataset.subjects()[:3], dataset.subjects()[3:]

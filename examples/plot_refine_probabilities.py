@@ -19,7 +19,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import sight
 from sight.datasets import load, windows_of
-from sight.metrics import confusion, macro_f1_union
+from sight.results.metrics import confusion, macro_f1_union
 
 data = load("hapt")
 try:

@@ -22,7 +22,7 @@ from torch import nn
 
 import sight
 from sight.datasets import load, windows_of
-from sight.metrics import score_result
+from sight.results.metrics import score_result
 
 data = load("hapt")
 try:

@@ -91,7 +91,7 @@ def harth(tmp_path):
 @pytest.fixture
 def edit(tmp_path, monkeypatch):
     """Fingerprint a copy of the package; return a function that adds a comment to one of its files."""
-    from sight import code_fingerprint
+    from sight._util import code_fingerprint
 
     home, copy = code_fingerprint.HOME, tmp_path / "sight"
     for file in home.rglob("*.py"):

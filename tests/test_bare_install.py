@@ -17,7 +17,7 @@ BARE = ROOT / ".venv-bare" / "bin" / "python"
 @pytest.fixture(scope="module")
 def onnx(tmp_path_factory):
     """Return an exported model, which the base install must be able to run."""
-    from sight.sources.onnx_export import export_onnx
+    from sight.models.export.onnx import export_onnx
     from sight.testing import toy_network
 
     return export_onnx(toy_network("cnn"), tmp_path_factory.mktemp("onnx") / "model.onnx")
@@ -115,8 +115,8 @@ def test_commands_name_the_missing_extra(bare, onnx, tmp_path, words, extra):
 def test_an_onnx_source_is_adapted_without_torch(tmp_path):
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
-    from sight.sources.onnx_export import export_onnx
-    from sight.train import train
+    from sight.models.export.onnx import export_onnx
+    from sight.models.train import train
 
     dataset = Synthetic(hours=0.05, gaps_per_hour=0)
     facts = {"channels": dataset.channels, "units": dataset.units, "dataset": dataset.name}
@@ -128,7 +128,7 @@ def test_an_onnx_source_is_adapted_without_torch(tmp_path):
         import sys
         for name in ("torch", "onnx", "onnxscript", "numba", "sklearn", "matplotlib", "joblib"):
             sys.modules[name] = None
-        from sight.cli import app
+        from sight.apps.cli import app
         app(["adapt", "synthetic:W02", "-m", sys.argv[1], "-o", sys.argv[2], "--option", "hours=0.05"])
         """,
         onnx,

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import sight
-from sight.annotations import label_windows
-from sight.datasets.npz import read_npz, write_npz
-from sight.datasets.user_files import read
-from sight.sources import inspect
-from sight.sources.fused import FusedSession
+from sight.models.fused import FusedSession
+from sight.models.load import inspect
+from sight.recordings.files import read
+from sight.recordings.labels import label_windows
+from sight.recordings.npz import read_npz, write_npz
 from sight.testing import ToySource, toy_network, toy_stream
 from tests.helpers.onnx_files import write_model
 

@@ -12,12 +12,12 @@ import sqlite3
 import numpy as np
 import pytest
 
+from sight.apps.serve.model_catalog import ModelCatalog
+from sight.apps.serve.session_manager import SessionManager
+from sight.apps.serve.sqlite_store import SCHEMA, SqliteStore
+from sight.apps.stream import Session, state_file
+from sight.models.load import load
 from sight.registry import method
-from sight.serve.model_catalog import ModelCatalog
-from sight.serve.session_manager import SessionManager
-from sight.serve.sqlite_store import SCHEMA, SqliteStore
-from sight.sources import load
-from sight.stream import Session, state_file
 from sight.testing import toy_network
 from tests.conftest import ROOT
 from tests.helpers.sessions import send
@@ -116,7 +116,7 @@ def test_a_database_of_0_1_is_migrated_and_continues(expected, agree, tmp_path):
 
 
 def test_an_interrupted_migration_is_repeated(expected, tmp_path, monkeypatch):
-    monkeypatch.setattr("sight.serve.store_migration.seal", lambda *_: 1 / 0)
+    monkeypatch.setattr("sight.apps.serve.store_migration.seal", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         copy_store(tmp_path)
     monkeypatch.undo()

@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from sight._version import __version__
+from sight import __version__
 from tests.conftest import ROOT
 
 SMOKE = """

@@ -1,6 +1,6 @@
 """Trains the model of the demo, and measures raw and refined accuracy of all synthetic wearers.
 
-``python -m tools.demo_model`` writes ``src/sight/demo/demo.onnx`` and ``benchmarks/results/live/demo.csv``; with
+``python -m tools.demo_model`` writes ``src/sight/apps/demo/demo.onnx`` and ``benchmarks/results/live/demo.csv``; with
 ``--measure`` it measures the model that is there. Training is seeded, but other processors and versions of torch may
 give other last digits.
 """
@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from sight import demo, registry
-from sight.atomic import write_atomic
+from sight import registry
+from sight._util.atomic import write_atomic
+from sight.apps import demo
 from sight.datasets import windows_of
 from sight.datasets.synthetic import Synthetic
-from sight.evaluate import run
-from sight.sources import load
+from sight.models.load import load
+from sight.results.prediction_loop import run
 
 RESULT = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "live" / "demo.csv"
 #: Minutes of signal that the page shows in the first half minute, minute and two minutes of the demo.
@@ -35,8 +36,8 @@ def main() -> None:
 
 def train_model() -> None:
     """Train a small transformer on the training subjects, and export it."""
-    from sight.sources.onnx_export import export_onnx
-    from sight.train import train
+    from sight.models.export.onnx import export_onnx
+    from sight.models.train import train
 
     dataset = Synthetic(**demo.DATASET)
     source = train(

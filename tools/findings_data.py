@@ -7,10 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sight.bench import result_rows, stats
-from sight.bench.multi_setting_summary import MultiSettingSummary, summarise_settings
-from sight.bench.settings import setting_group, settings, short_name
-from sight.bench.stats import Difference
+from sight.apps.bench import result_rows
+from sight.apps.bench.multi_setting_summary import MultiSettingSummary, summarise_settings
+from sight.apps.bench.settings import setting_group, settings, short_name
+from sight.results import statistics as stats
+from sight.results.statistics import Difference
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 SOURCE_ONLY, SIGHT, AUTHORS = "Source-only", "SIGHT", "SIGHT, authors' code"

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench.multi_setting_summary import MultiSettingSummary
-from sight.bench.result_rows import matrices
-from sight.bench.settings import setting_group
-from sight.bench.table_format import number, points
+from sight.apps.bench.multi_setting_summary import MultiSettingSummary
+from sight.apps.bench.result_rows import matrices
+from sight.apps.bench.settings import setting_group
+from sight.apps.bench.table_format import number, points
 from tools.findings_data import (
     AUTHORS,
     FILTERS,

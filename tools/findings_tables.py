@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from sight.bench import across_settings, paper_values
-from sight.bench.aggregate import MACRO_F1, grids
-from sight.bench.analyses import EDGES
-from sight.bench.analysis_tables import persistence
-from sight.bench.plan import ORDERS
-from sight.bench.report import ORDER_NAMES
-from sight.bench.result_rows import arrays
-from sight.bench.settings import setting_group
-from sight.bench.stats import Difference
-from sight.bench.table_format import DASH, Cell, Table, delta_cells, number, points
+from sight.apps.bench import across_settings, paper_values
+from sight.apps.bench.aggregate import MACRO_F1, grids
+from sight.apps.bench.analyses import EDGES
+from sight.apps.bench.analysis_tables import persistence
+from sight.apps.bench.plan import ORDERS
+from sight.apps.bench.report import ORDER_NAMES
+from sight.apps.bench.result_rows import arrays
+from sight.apps.bench.settings import setting_group
+from sight.apps.bench.table_format import DASH, Cell, Table, delta_cells, number, points
+from sight.results.statistics import Difference
 from tools.findings_data import (
     AUTHORS,
     EMA,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from sight._version import __version__
+from sight import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, SBOM = ROOT / "docs" / "licences.md", ROOT / "build" / "sbom.cdx.json"

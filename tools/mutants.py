@@ -37,11 +37,11 @@ EQUIVALENT = Path(__file__).with_name("mutants_equivalent.toml")
 COMPILED = "tests/methods/test_compiled_adapter.py"
 GOLDEN = "tests/methods/test_golden.py::test_{}_equal_the_stored_ones[{}]"
 BASELINES = ("ema", "sticky", "t3a", "lame", "oatta")
-OUTPUT = "tests/methods/test_output_baselines.py tests/test_evaluate.py " + " ".join(
+OUTPUT = "tests/methods/test_output_baselines.py tests/results/test_prediction_loop.py " + " ".join(
     GOLDEN.format(part, name) for name in (*BASELINES, "sticky-learned") for part in ("predictions", "defaults")
 )
-STORES = "tests/serve/test_sqlite_store.py tests/serve/test_stores.py tests/serve/test_tokens.py"
-SIGNAL = "tests/signal tests/stream/test_session.py"
+STORES = "tests/apps/serve/test_sqlite_store.py tests/apps/serve/test_stores.py tests/apps/serve/test_tokens.py"
+SIGNAL = "tests/recordings/signal tests/apps/stream/test_session.py"
 #: Target below src/sight to its tests, those that find most first.
 TARGETS = {
     "methods/sight/compiled.py": f"{COMPILED} tests/methods/test_sight.py",
@@ -49,23 +49,23 @@ TARGETS = {
     "methods/keel/compiled.py": f"{COMPILED} tests/methods/test_keel.py",
     "methods/keel/reference.py": f"tests/methods/test_keel.py {COMPILED}",
     **{f"methods/{name}.py": OUTPUT for name in BASELINES},
-    "methods/_many_wearers.py": COMPILED,
-    "methods/_state_layout.py": f"{COMPILED} tests/sources/fused",
-    "metrics.py": "tests/test_metrics.py",
-    "segments.py": "tests/test_segments.py",
-    "signal/calibrate.py": "tests/signal/test_calibrate.py tests/signal/test_preparation.py",
-    "signal/clock.py": SIGNAL,
-    "signal/live_windows.py": SIGNAL,
-    "signal/nonwear.py": SIGNAL,
-    "signal/preparation.py": SIGNAL,
-    "signal/quality.py": SIGNAL,
-    "signal/resample.py": SIGNAL,
-    "signal/resampling_stages.py": SIGNAL,
-    "signal/sampling_rate.py": SIGNAL,
-    "signal/windows.py": SIGNAL,
-    "serve/sqlite_store.py": STORES,
-    "serve/tokens.py": "tests/serve/test_tokens.py tests/serve/test_security.py",
-    "stateful.py": "tests/test_stateful.py tests/test_base.py tests/stream/test_state_file.py",
+    "methods/compiled/many_wearers.py": COMPILED,
+    "methods/compiled/state_layout.py": f"{COMPILED} tests/models/fused",
+    "results/metrics.py": "tests/results/test_metrics.py",
+    "results/segments.py": "tests/results/test_segments.py",
+    "recordings/signal/calibrate.py": "tests/recordings/signal/test_calibrate.py tests/recordings/signal/test_preparation.py",
+    "recordings/signal/clock.py": SIGNAL,
+    "recordings/signal/live_windows.py": SIGNAL,
+    "recordings/signal/nonwear.py": SIGNAL,
+    "recordings/signal/preparation.py": SIGNAL,
+    "recordings/signal/quality.py": SIGNAL,
+    "recordings/signal/resample.py": SIGNAL,
+    "recordings/signal/resampling_stages.py": SIGNAL,
+    "recordings/signal/sampling_rate.py": SIGNAL,
+    "recordings/signal/windows.py": SIGNAL,
+    "apps/serve/sqlite_store.py": STORES,
+    "apps/serve/tokens.py": "tests/apps/serve/test_tokens.py tests/apps/serve/test_security.py",
+    "_util/stateful.py": "tests/util/test_stateful.py tests/test_base.py tests/apps/stream/test_state_file.py",
     "params.py": "tests/test_registry.py tests/test_base.py",
 }
 

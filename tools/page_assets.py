@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from sight.atomic import write_atomic
-from sight.report import palette
+from sight._util.atomic import write_atomic
+from sight.results.report import palette
 from sight.types import Array, Recording
 
-STATIC = Path(__file__).resolve().parents[1] / "src/sight/serve/static"
+STATIC = Path(__file__).resolve().parents[1] / "src/sight/apps/serve/static"
 #: Step size of a stored sample by unit; powers of two, so that every language reads the same float32.
 STEP = {"g": 2.0**-11, "deg/s": 2.0**-4}
 DATASET: dict[str, Any] = {"wearers": 9, "hours": 0.5, "seed": 0}
@@ -36,7 +36,8 @@ def colours() -> dict[str, str]:
     words = "".join(f"export const {name} = {json.dumps(value)};\n" for name, value in tables.items())
     return {
         "palette.css": palette.stylesheet(palette.COLOURS) + "\n",
-        "js/palette_words.js": "// Generated from src/sight/report/palette.py by tools/page_assets.py.\n" + words,
+        "js/palette_words.js": "// Generated from src/sight/results/report/palette.py by tools/page_assets.py.\n"
+        + words,
     }
 
 
@@ -86,8 +87,8 @@ def main() -> None:
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
     from sight.methods.sight import SIGHT
-    from sight.sources.fused_export import export_fused
-    from sight.train import train
+    from sight.models.export.fused import export_fused
+    from sight.models.train import train
 
     dataset = Synthetic(**DATASET)
     source = train(

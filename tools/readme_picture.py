@@ -2,7 +2,8 @@
 
 Run as ``python -m tools.readme_picture`` with HAPT in the data folder; takes some minutes. The model is trained on ten
 subjects (setting HAPT body P). The day is built from recordings of another subject: 60 % sitting, in bouts
-(`sight.bench.day_streams`). Of the subjects that were not in training, the one with the median gain of Keel is drawn.
+(`sight.apps.bench.day_streams`). Of the subjects that were not in training, the one with the median gain
+of Keel is drawn.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from sight.bench.day_streams import day_stream
+from sight.apps.bench.day_streams import day_stream
 from sight.datasets import load, windows_of
 from sight.methods.keel import Keel
-from sight.report.lanes import runs
-from sight.report.palette import class_colours, stack_order
-from sight.train import train
+from sight.models.train import train
+from sight.results.report.lanes import runs
+from sight.results.report.palette import class_colours, stack_order
 from sight.types import Array
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "images" / "raw-adapted.png"

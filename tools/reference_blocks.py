@@ -11,15 +11,15 @@ import typer.main
 from typer.testing import CliRunner
 
 from sight import registry
-from sight.bench import paper_values
-from sight.bench.pipeline import pipeline_table
-from sight.bench.speed_tables import speed_tables
-from sight.bench.timing_setup import SHAPES, Shape
-from sight.card import ModelCard
-from sight.cli import app
-from sight.encoders.cnn import CNN
+from sight.apps.bench import paper_values
+from sight.apps.bench.pipeline import pipeline_table
+from sight.apps.bench.speed_tables import speed_tables
+from sight.apps.bench.timing_setup import SHAPES, Shape
+from sight.apps.cli import app
 from sight.methods import presets
-from sight.sources.torch import TorchSource
+from sight.models.card import ModelCard
+from sight.models.encoders.cnn import CNN
+from sight.models.torch import TorchSource
 from tools.findings_data import RESULTS, speed
 from tools.findings_tables import markdown
 

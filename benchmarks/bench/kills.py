@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from sight.atomic import write_json
+from sight._util.atomic import write_json
 
 OUT = Path(__file__).resolve().parents[1] / "results" / "kills.json"
 #: Columns in which two runs of the same rows may differ.

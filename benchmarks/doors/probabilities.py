@@ -20,8 +20,8 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import sight
-from sight import metrics
 from sight.datasets import load, windows_of
+from sight.results import metrics
 from sight.types import Array
 
 OUT = Path(__file__).parents[1] / "results" / "doors" / "probabilities.csv"

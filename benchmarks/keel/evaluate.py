@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sight import metrics
+from sight.results import metrics
 
 SETTINGS = (
     "extrasensory_P",

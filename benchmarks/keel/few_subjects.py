@@ -19,7 +19,7 @@ import pandas as pd
 from benchmarks.keel.evaluate import MARGIN
 from benchmarks.keel.search import write
 
-from sight.bench.result_rows import read
+from sight.apps.bench.result_rows import read
 
 RUN = ["sources", "target", "seed", "order"]
 

@@ -15,12 +15,12 @@ import numpy as np
 from benchmarks.keel.evaluate import SETTINGS
 from benchmarks.keel.search import Model, read
 
-from sight import metrics
 from sight.methods.keel import Keel
 from sight.methods.keel.state import SourceTerms
-from sight.ops import softmax
-from sight.smoothing import backward
-from sight.sources.features import FeatureSource
+from sight.methods.ops import softmax
+from sight.models.features import FeatureSource
+from sight.results import metrics
+from sight.results.smoothing import backward
 
 LAGS = (0, 1, 2, 5, 10, 20, math.inf)
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from sight import metrics, registry
+from sight import registry
 from sight.datasets import windows_of
-from sight.sources import load
+from sight.models.load import load
+from sight.results import metrics
 
 NAMES = {
     "walk": "walking",

@@ -28,14 +28,14 @@ import torch
 from benchmarks.keel.source_training import Task, read_dataset, tasks, train_source
 from torch import nn
 
-from sight import metrics
-from sight.bench.day_streams import DOMINATED, day_stream
-from sight.methods._norms import replace_batch_norms
+from sight.apps.bench.day_streams import DOMINATED, day_stream
+from sight.methods.gradient.norms import replace_batch_norms
 from sight.methods.keel import Keel
 from sight.methods.keel.state import TRACE
 from sight.methods.keel_norm import KeelNorm
 from sight.methods.sticky import Sticky
-from sight.sources.features import FeatureSource
+from sight.models.features import FeatureSource
+from sight.results import metrics
 from sight.types import SourceStats
 
 #: Fields of `KeelNorm` and of `Keel` inside it.

@@ -5,7 +5,7 @@ pooled and single sources (correction_search.csv).
 
 Run as ``python -m benchmarks.keel.search WINDOWS PROJECTIONS RESULTS``. A compiled copy of the method's recursion works
 on K numbers per window, so that one value over all nine settings takes seconds. Gains are computed for the recordings
-(macro-F1) and for days that one sedentary class fills (accuracy, `sight.bench.day_streams`).
+(macro-F1) and for days that one sedentary class fills (accuracy, `sight.apps.bench.day_streams`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import numpy as np
 from benchmarks.keel.evaluate import MARGIN, SETTINGS
 from numba import njit
 
-from sight import metrics
-from sight.bench.day_streams import DOMINATED, day_stream
-from sight.bench.settings import load_setting
+from sight.apps.bench.day_streams import DOMINATED, day_stream
+from sight.apps.bench.settings import load_setting
 from sight.methods.keel import Keel
 from sight.methods.keel.state import LEAST_COVERAGE
+from sight.results import metrics
 
 #: Fields that the recursion takes, and those that are applied before.
 STEP = ("align", "debias", "penalty", "guard", "doubt", "surprise", "temper", "hazard", "rate", "patience")

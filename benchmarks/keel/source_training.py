@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.parallel import map_unordered
+from sight._util.parallel import map_unordered
 
 HAPT = (["1", "2", "3", "4", "5", "7", "8", "9"], [range(10), range(10, 20)])
 SETTINGS = {  # dataset: single sources by name, pooled sources by position among the subjects
@@ -49,7 +49,7 @@ def read_dataset(folder: Path, name: str) -> tuple[dict, np.ndarray, np.ndarray]
 
 def train_source(task: Task, folder: Path, **options: Any) -> tuple[Any, np.ndarray]:
     """Train the source model of a task, by default on CUDA; return it with the indices of its training windows."""
-    from sight.train import train
+    from sight.models.train import train
 
     dataset, kind, subjects, seed = task
     facts, x, y = read_dataset(folder, dataset)

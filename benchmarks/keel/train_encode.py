@@ -79,8 +79,8 @@ def projections(z: np.ndarray, source) -> dict[str, np.ndarray]:
 
 def predict(z, p, weight, stats, edges, y, subjects) -> dict[str, np.ndarray]:
     """Return the labels that each method predicts for all subjects outside the source, -1 inside it."""
+    from sight.models.features import FeatureSource
     from sight.registry import method
-    from sight.sources.features import FeatureSource
 
     predictions: dict[str, np.ndarray] = {}
     for name, changes in METHODS.items():

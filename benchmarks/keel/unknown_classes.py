@@ -28,7 +28,7 @@ COST = 0.05
 
 def predict(task: tuple[str, int, int], folder: Path, out: Path) -> str:
     """Train a source model without one class, and store the scores of all other subjects' windows."""
-    from sight.train import train
+    from sight.models.train import train
 
     dataset, left_out, seed = task
     facts, x, y = read_dataset(folder, dataset)
@@ -95,7 +95,7 @@ def predict_all(folder: Path, out: Path, workers: int) -> None:
 
 def score(windows: Path, stored: Path, results: Path) -> None:
     """Write one row for each class left out and each score, then their means, which are printed."""
-    from sight.bench.analyses import area_under_curve
+    from sight.apps.bench.analyses import area_under_curve
 
     rows = []
     for path in sorted(stored.glob("*.npz")):

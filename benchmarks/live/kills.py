@@ -30,13 +30,13 @@ import httpx
 import numpy as np
 import websockets
 
-from sight.atomic import write_json
+from sight._util.atomic import write_json
+from sight.apps.serve.chunks import Chunk
+from sight.apps.serve.message_format import pack
+from sight.apps.serve.model_catalog import Model, ModelCatalog
+from sight.apps.stream.event_json import as_json
+from sight.apps.stream.session import Session
 from sight.registry import method
-from sight.serve.chunks import Chunk
-from sight.serve.message_format import pack
-from sight.serve.model_catalog import Model, ModelCatalog
-from sight.stream.event_json import as_json
-from sight.stream.session import Session
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "live"
 #: Chunks of one WebSocket without an acknowledgement.
@@ -321,7 +321,7 @@ def run(kills: int, store: str, wearers: int, seed: int, model: Path | None) -> 
 
 def make_model(path: Path) -> Path:
     """Export a small network with random weights; accuracy does not matter here."""
-    from sight.sources.onnx_export import export_onnx
+    from sight.models.export.onnx import export_onnx
     from sight.testing import toy_network
 
     return export_onnx(toy_network("cnn"), path)

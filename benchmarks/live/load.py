@@ -31,9 +31,9 @@ import numpy as np
 import psutil
 import websockets
 
-from sight.atomic import write_json
-from sight.serve.chunks import Chunk
-from sight.serve.message_format import pack
+from sight._util.atomic import write_json
+from sight.apps.serve.chunks import Chunk
+from sight.apps.serve.message_format import pack
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "live"
 RATE_HZ, CHANNELS, CLASSES = 50, 3, 12
@@ -43,8 +43,8 @@ TICK_S = 0.02
 
 def make_model(path: Path) -> Path:
     """Export the paper's CNN for windows of HARTH's shape, trained briefly on noise; accuracy does not matter here."""
-    from sight.sources.onnx_export import export_onnx
-    from sight.train import train
+    from sight.models.export.onnx import export_onnx
+    from sight.models.train import train
 
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(256, CHANNELS, 2 * RATE_HZ)).astype(np.float32), rng.integers(CLASSES, size=256)
@@ -55,9 +55,9 @@ def make_model(path: Path) -> Path:
 
 def expected_windows(model: Path, chunks: int, samples: np.ndarray) -> int:
     """Return the number of windows in a stream of `chunks` chunks, counted by a session without a service."""
+    from sight.apps.stream import Session
+    from sight.models.load import load
     from sight.registry import method
-    from sight.sources import load
-    from sight.stream import Session
 
     session = Session(load(model), method("none"))
     return sum(len(session.push(samples)) for _ in range(chunks))

@@ -17,11 +17,11 @@ from benchmarks.models.pack import PACKED
 from benchmarks.models.specs import MODELS, Spec
 
 from sight.datasets import load
-from sight.datasets._by_name import windows_of
-from sight.models import FOLDER
-from sight.signal.domain import describe
-from sight.sources.onnx_export import export_onnx
-from sight.sources.torch import TorchSource
+from sight.models.bundled import FOLDER
+from sight.models.domain import describe
+from sight.models.export.onnx import export_onnx
+from sight.models.torch import TorchSource
+from sight.recordings.dataset_by_name import windows_of
 
 RESULTS = Path("benchmarks/results/models")
 #: Orientations of training as the out-of-domain check names them.

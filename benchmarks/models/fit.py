@@ -22,12 +22,13 @@ import torch.nn.functional as F  # noqa: N812
 from benchmarks.models.specs import MODELS, VARIANTS, Spec, regroup
 from torch import Tensor
 
-from sight import metrics, registry
-from sight.card import ModelCard
-from sight.evaluate import run
-from sight.sources.source_stats import compute_stats
-from sight.sources.torch import TorchSource
-from sight.train import normalisation
+from sight import registry
+from sight.models.card import ModelCard
+from sight.models.source_statistics import compute_stats
+from sight.models.torch import TorchSource
+from sight.models.train import normalisation
+from sight.results import metrics
+from sight.results.prediction_loop import run
 from sight.types import Windows
 
 METHODS = ("none", "sticky", "keel")

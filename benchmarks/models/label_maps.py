@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from benchmarks.models.specs import regroup
 
-from sight import metrics
 from sight.datasets.wisdm2019 import COARSE
+from sight.results import metrics
 
 DESK = {"sitting": ("sitting",), "desk work": ("typing", "writing")}
 HANDS = {"hand activity": (*COARSE["hand activity"], *COARSE["ball game"])}

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from sight.card import ModelCard
+from sight.apps.stream.session import EXAMINED
 from sight.datasets import load
-from sight.datasets._by_name import windows_of
-from sight.signal.domain import Domain, describe
-from sight.stream.session import EXAMINED
+from sight.models.card import ModelCard
+from sight.models.domain import Domain, describe
+from sight.recordings.dataset_by_name import windows_of
 
 Array = np.ndarray
 #: Model to dataset, orientations of training, rate, window and stride.

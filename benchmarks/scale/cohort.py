@@ -90,8 +90,8 @@ def make_days(folder: Path, hours: float) -> list[Path]:
 
 def make_model(folder: Path) -> Path:
     """Train the paper's network briefly; its accuracy does not matter here."""
-    from sight.sources.onnx_export import export_onnx
-    from sight.train import train
+    from sight.models.export.onnx import export_onnx
+    from sight.models.train import train
 
     dataset = Synthetic(hours=0.3, gaps_per_hour=0)
     windowing = {"rate_hz": MODEL_HZ, "window_s": WINDOW_S, "stride_s": WINDOW_S}

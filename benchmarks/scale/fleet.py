@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sight.atomic import write_json
-from sight.bench import timing
-from sight.fleet.output_files import read_predictions
-from sight.fleet.plan import Plan, file_digest, load_plan
+from sight._util.atomic import write_json
+from sight.apps.bench import timing
+from sight.apps.fleet.output_files import read_predictions
+from sight.apps.fleet.plan import Plan, file_digest, load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ROOT / ".venv-spark" / "bin" / "python"
@@ -34,10 +34,10 @@ def write_model(path: Path) -> Path:
     """Export an untrained perceptron with 6 classes and 128 features."""
     import torch
 
-    from sight.card import ModelCard
-    from sight.encoders.mlp import MLP
-    from sight.sources.onnx_export import export_onnx
-    from sight.sources.torch import TorchSource
+    from sight.models.card import ModelCard
+    from sight.models.encoders.mlp import MLP
+    from sight.models.export.onnx import export_onnx
+    from sight.models.torch import TorchSource
 
     torch.manual_seed(0)
     network = MLP(channels=DIMS, classes=CLASSES, hidden=(DIMS,)).eval()

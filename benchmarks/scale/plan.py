@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.scale.simulation import NO_FAULTS, Cell, Cohort, Faults, batch, live, most_wearers
 
-from sight.atomic import write_atomic, write_json
+from sight._util.atomic import write_atomic, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"

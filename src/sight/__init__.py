@@ -11,35 +11,35 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sight._version import __version__
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from sight.adaptation import Adaptation, adapt
-    from sight.bench.comparison import compare
-    from sight.evaluate import run
-    from sight.reading import read
-    from sight.refining import refine
+    from sight.models.load import load
+    from sight.models.wrap import export, source_stats, wrap
+    from sight.recordings.read import read
     from sight.registry import RECOMMENDED, method
-    from sight.sources import load
-    from sight.sources.own_models import export, source_stats, wrap
+    from sight.results.adapt import Adaptation, adapt
+    from sight.results.comparison import compare
+    from sight.results.prediction_loop import run
+    from sight.results.refine import refine
     from sight.types import Event, Recording, Result, SourceStats, Windows
 
 # onnxruntime reads it when it is imported; otherwise it contacts its maker and writes a device id to the user's cache.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 _MODULES = {
-    "Adaptation": "sight.adaptation",
-    "adapt": "sight.adaptation",
-    "compare": "sight.bench.comparison",
-    "refine": "sight.refining",
-    "run": "sight.evaluate",
-    "read": "sight.reading",
+    "Adaptation": "sight.results.adapt",
+    "adapt": "sight.results.adapt",
+    "compare": "sight.results.comparison",
+    "refine": "sight.results.refine",
+    "run": "sight.results.prediction_loop",
+    "read": "sight.recordings.read",
     "method": "sight.registry",
     "RECOMMENDED": "sight.registry",
-    "load": "sight.sources",
-    "export": "sight.sources.own_models",
-    "source_stats": "sight.sources.own_models",
-    "wrap": "sight.sources.own_models",
+    "load": "sight.models.load",
+    "export": "sight.models.wrap",
+    "source_stats": "sight.models.wrap",
+    "wrap": "sight.models.wrap",
     "Event": "sight.types",
     "Recording": "sight.types",
     "Result": "sight.types",

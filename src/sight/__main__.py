@@ -1,6 +1,6 @@
 """``python -m sight``: the same commands without the script on the path."""
 
-from sight.cli import main
+from sight.apps.cli import main
 
 if __name__ == "__main__":
     main()

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, fina
 import numpy as np
 
 from sight import params
-from sight.ops import choices
-from sight.stateful import Stateful
+from sight._util.stateful import Stateful
+from sight._util.text import choices
 from sight.types import Array, NormLayers, SourceStats
 
 if TYPE_CHECKING:
-    from sight.card import ModelCard
+    from sight.models.card import ModelCard
 
 
 #: Longest feature vector that methods take: products of two still fit into float32.
@@ -127,11 +127,11 @@ class Adapter(Stateful, ABC):
     `class_prototypes`; the other public methods are final.
 
     Optional capabilities are declared on the class. `change_trace` names the entry of `trace` that is the probability
-    of a change of class before each window; it makes predictions smoothable (`sight.smoothing`). `fused_step` names the
-    class that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with its model
-    (`sight.sources.fused_export`). `served` states that a shallow copy after `reset` shares nothing that changes with
+    of a change of class before each window; it makes predictions smoothable (`sight.results.smoothing`). `fused_step`
+    names the class that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with
+    its model (`sight.models.export.fused`). `served` states that a shallow copy after `reset` shares nothing that changes with
     another copy, which the service requires. Methods that advance many wearers at once have a method `many`
-    (`sight.methods._compiled_adapter`).
+    (`sight.methods.compiled.adapter`).
 
     An adapter belongs to one stream, so one thread may use it at a time. `step`, `peek`, `refine` and `gap` raise
     RuntimeError if another thread is inside one of them; use a `clone` for each thread. A source may be shared.

@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import numpy as np
 
-from sight.ops import choices
+from sight._util.text import choices
 
 NUMBERS: Mapping[Any, tuple[type, ...]] = {int: (int, np.integer), float: (int, float, np.integer, np.floating)}
 WORDS = {bool: "yes or no", int: "a whole number", float: "a number", str: "a text", types.NoneType: "none"}

@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-from sight.ops import choices
+from sight._util.text import choices
 from sight.params import check_names
 
 #: Default method of every command.
@@ -53,14 +53,14 @@ TABLES: dict[str, dict[str, str]] = {
         "hugadb": "sight.datasets.hugadb:HuGaDB",
         "wisdm2019": "sight.datasets.wisdm2019:WISDM2019",
         "extrasensory": "sight.datasets.extrasensory:ExtraSensory",
-        "npz": "sight.datasets.npz:Npz",
-        "folder": "sight.datasets.folder:Folder",
+        "npz": "sight.recordings.npz:Npz",
+        "folder": "sight.recordings.folder:Folder",
     },
     "encoders": {
-        "cnn": "sight.encoders.cnn:CNN",
-        "resnet": "sight.encoders.resnet:ResNet",
-        "transformer": "sight.encoders.transformer:Transformer",
-        "mlp": "sight.encoders.mlp:MLP",
+        "cnn": "sight.models.encoders.cnn:CNN",
+        "resnet": "sight.models.encoders.resnet:ResNet",
+        "transformer": "sight.models.encoders.transformer:Transformer",
+        "mlp": "sight.models.encoders.mlp:MLP",
     },
 }
 

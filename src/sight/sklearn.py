@@ -13,9 +13,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sight.base import OutputAdapter
-from sight.refining import probability_source, refine
 from sight.registry import RECOMMENDED
 from sight.registry import method as make_method
+from sight.results.refine import probability_source, refine
 from sight.types import Array
 
 #: Classifiers whose probabilities are shares of votes.

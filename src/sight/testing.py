@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from sight.card import ModelCard
-from sight.ops import softmax
+from sight.methods.ops import softmax
+from sight.models.card import ModelCard
 from sight.registry import get
 from sight.types import Array, SourceStats, Windows
 
 if TYPE_CHECKING:
-    from sight.sources.torch import TorchSource
+    from sight.models.torch import TorchSource
 
 
 class ToySource:
@@ -121,8 +121,8 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
     """
     import torch
 
-    from sight.sources.source_stats import compute_stats
-    from sight.sources.torch import TorchSource
+    from sight.models.source_statistics import compute_stats
+    from sight.models.torch import TorchSource
 
     toy = ToySource(classes=classes)
     rng = np.random.default_rng(seed)

@@ -14,9 +14,21 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[Any]
+from sight._util.arrays import Array
+
+__all__ = [
+    "UNLABELLED",
+    "Array",
+    "Event",
+    "Facts",
+    "NormLayers",
+    "Recording",
+    "Result",
+    "SourceStats",
+    "Windows",
+]
+
 Facts: TypeAlias = Mapping[str, Any]
 
 UNLABELLED = -1
@@ -31,7 +43,8 @@ class Recording:
     values
         Samples, (n, C) float32.
     time_s
-        Seconds since `start`, (n,) float64. May jump; `sight.signal` finds gaps and repairs small irregularities.
+        Seconds since `start`, (n,) float64. May jump; `sight.recordings.signal` finds gaps and
+        repairs small irregularities.
     labels
         Class index of each sample, -1 for unlabelled samples; None without labels.
     channels, unit
@@ -93,7 +106,8 @@ class Windows:
     start
         Wall clock at ``time_s == 0``, or None.
     intensity
-        Intensity of movement in each window, name to (N,); empty if the unit is unknown. See `sight.signal.intensity`.
+        Intensity of movement in each window, name to (N,); empty if the unit is unknown. See
+        `sight.recordings.signal.intensity`.
     facts
         Figures that reading and windowing report.
     """

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from benchmarks.keel import normalisation, source_training  # noqa: E402 - needs torch
 
-from sight.bench import day_streams  # noqa: E402
+from sight.apps.bench import day_streams  # noqa: E402
 from sight.methods.keel_norm import KeelNorm  # noqa: E402
 from sight.testing import ToySource, toy_network, toy_stream  # noqa: E402
 

@@ -16,7 +16,7 @@ import sight
 import sight.methods
 from sight.base import Adapter, Needs, OutputAdapter
 from sight.checks import CHECKS, Case, CheckFailed, check_adapter, checks
-from sight.ops import relax
+from sight.methods.ops import relax
 from sight.params import Range
 from sight.registry import TABLES, get, method
 from sight.testing import ToySource, toy_network, toy_stream
@@ -102,8 +102,8 @@ def test_torch_and_onnx_lead_to_the_same_predictions(name, onnx_twins):
 
 @pytest.fixture(scope="module")
 def onnx_twins(tmp_path_factory):
-    from sight.sources.onnx import OnnxSource
-    from sight.sources.onnx_export import export_onnx
+    from sight.models.export.onnx import export_onnx
+    from sight.models.onnx import OnnxSource
 
     folder = tmp_path_factory.mktemp("onnx")
     return [

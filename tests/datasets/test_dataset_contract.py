@@ -10,10 +10,10 @@ import pytest
 
 from sight import registry
 from sight.datasets import Dataset, info, load, windows_of
-from sight.datasets._dataset_files import FileStore
 from sight.datasets.harth import HARTH
 from sight.datasets.synthetic import Synthetic
 from sight.datasets.ucihar import UCIHAR
+from sight.recordings.file_store import FileStore
 from tests.helpers.layouts import harth_table, zipped
 
 DATASETS = [name for name in registry.names("datasets") if name not in ("synthetic", "npz", "folder")]

@@ -18,8 +18,8 @@ import pytest
 import typer.main
 
 import sight
-from sight.cli import app
-from sight.serve.limits import Limits
+from sight.apps.cli import app
+from sight.apps.serve.limits import Limits
 from tests.conftest import ROOT, data_folder, require
 from tests.helpers.commands import run_sight
 from tests.helpers.services import listening, write_onnx
@@ -108,7 +108,7 @@ def example_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     dataset = Synthetic(hours=0.03, gaps_per_hour=0)
     write_onnx(tmp_path / "model.onnx", channels=dataset.channels, units=dataset.units, rate_hz=50.0, classes=7)
-    shutil.copyfile(ROOT / "src/sight/serve/static/model.onnx", "watch.onnx")
+    shutil.copyfile(ROOT / "src/sight/apps/serve/static/model.onnx", "watch.onnx")
     recording = next(dataset.recordings("W02"))
     time = np.datetime64("2024-05-01T12:00", "ms") + np.round(1000 * recording.time_s).astype("timedelta64[ms]")
     columns = {"t": time} | dict(zip(("ax", "ay", "az", "gx", "gy", "gz"), recording.values.T, strict=True))

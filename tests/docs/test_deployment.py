@@ -8,7 +8,7 @@ import tomllib
 
 from typer.testing import CliRunner
 
-from sight.cli import app
+from sight.apps.cli import app
 from tests.conftest import ROOT
 from tools import licences
 

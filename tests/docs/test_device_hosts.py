@@ -25,7 +25,7 @@ def sample(language):
 @pytest.fixture(scope="module")
 def recording():
     """Samples of the device page's model: time and three channels, with a gap of ten seconds."""
-    from sight.sources.fused import FusedSession
+    from sight.models.fused import FusedSession
 
     shape = FusedSession(STATIC / "model.onnx").shape
     rng = np.random.default_rng(0)
@@ -34,7 +34,7 @@ def recording():
 
 
 def expected(path, windows, gaps_s):
-    from sight.sources.fused import FusedSession
+    from sight.models.fused import FusedSession
 
     session, labels = FusedSession(path), []
     for window, gap_s in zip(windows, gaps_s, strict=True):
@@ -48,8 +48,8 @@ def test_the_javascript_host(recording, tmp_path):
     node = shutil.which("node")
     if node is None:
         pytest.skip("no node on this machine")
-    from sight.card import ModelCard
-    from sight.sources.onnx import CARD, open_session
+    from sight.models.card import ModelCard
+    from sight.models.onnx import CARD, open_session
 
     shape, values = recording
     card = ModelCard.from_json(open_session(STATIC / "model.onnx").get_modelmeta().custom_metadata_map[CARD])
@@ -87,7 +87,7 @@ def test_the_cpp_host(recording, tmp_path):
     home = os.environ.get("ORT_HOME")
     if home is None or shutil.which("c++") is None:
         pytest.skip("needs a C++ compiler, and ORT_HOME with the headers and library of ONNX Runtime")
-    from sight.sources.own_models import export
+    from sight.models.wrap import export
     from sight.testing import toy_network, toy_stream
 
     path = export(toy_network(), tmp_path / "keel.onnx", method=sight.method("keel"))

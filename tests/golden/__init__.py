@@ -16,7 +16,7 @@ import numpy as np
 
 from sight import registry
 from sight.base import OutputAdapter
-from sight.evaluate import report_gap, split_at_gaps
+from sight.results.prediction_loop import report_gap, split_at_gaps
 from sight.testing import ToySource, toy_network, toy_stream
 from sight.types import Array
 

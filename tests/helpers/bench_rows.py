@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sight import registry
-from sight.bench.experiments import load_experiment
+from sight.apps.bench.experiments import load_experiment
 
 TARGETS = ("16", "26", "22", "24", "25", "28")
 SOURCES = dict(zip(TARGETS, ("1", "1", "2", "2", "3", "3"), strict=True))

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from sight.datasets import windows_of
-from sight.datasets.npz import write_npz
 from sight.datasets.synthetic import Synthetic
+from sight.recordings.npz import write_npz
 from tests.helpers.commands import run_sight
 
 DATASET = Synthetic(hours=0.12, gaps_per_hour=20)
@@ -22,7 +22,7 @@ START = np.datetime64("2025-03-03T23:57:00", "ms")  # three minutes before midni
 
 def write_model(path: Path) -> Path:
     """Train a network on two subjects, with windows of 2 s that do not overlap."""
-    from sight.train import train
+    from sight.models.train import train
 
     dataset = Synthetic(hours=0.1, gaps_per_hour=0, seed=5)
     windows = [windows_of(dataset, subject, stride_s=2.0, cache=False) for subject in ("W01", "W02")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typer.testing import CliRunner
 
-from sight.cli import app
+from sight.apps.cli import app
 
 TINY = ["--option", "hours=0.1", "--option", "gaps_per_hour=0"]
 COLUMNS = "time=t," + ",".join(f"{name}={name}" for name in ("acc_x", "acc_y", "acc_z", "gyr_x", "gyr_y", "gyr_z"))

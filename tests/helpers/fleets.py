@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sight.fleet.plan import Plan, file_digest, load_plan
-from sight.sources.onnx_export import export_onnx
+from sight.apps.fleet.plan import Plan, file_digest, load_plan
+from sight.models.export.onnx import export_onnx
 from sight.testing import toy_network
 
 #: A model, and the same one retrained.

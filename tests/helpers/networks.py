@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from sight import registry
-from sight.card import ModelCard
-from sight.sources.torch import TorchSource
+from sight.models.card import ModelCard
+from sight.models.torch import TorchSource
 from sight.testing import ToySource
 from sight.types import Array
 

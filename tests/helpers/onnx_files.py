@@ -8,9 +8,9 @@ import json
 import numpy as np
 import safetensors.numpy
 
-from sight.card import ModelCard
-from sight.sources.checkpoint import pack_stats
-from sight.sources.onnx import CARD, CLASSES, TENSORS
+from sight.models.card import ModelCard
+from sight.models.checkpoint import pack_stats
+from sight.models.onnx import CARD, CLASSES, TENSORS
 from sight.types import SourceStats
 
 NAMES = ("sit", "walk")

@@ -21,14 +21,14 @@ import safetensors.numpy
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from sight.serve.app import create_app
-from sight.serve.limits import Limits
-from sight.serve.protocols import server_config
-from sight.serve.service import Service
-from sight.serve.session_manager import SessionManager
-from sight.serve.sqlite_store import SqliteStore
-from sight.serve.tokens import TokenFile
-from sight.sources.onnx import CARD, CLASSES, TENSORS
+from sight.apps.serve.app import create_app
+from sight.apps.serve.limits import Limits
+from sight.apps.serve.protocols import server_config
+from sight.apps.serve.service import Service
+from sight.apps.serve.session_manager import SessionManager
+from sight.apps.serve.sqlite_store import SqliteStore
+from sight.apps.serve.tokens import TokenFile
+from sight.models.onnx import CARD, CLASSES, TENSORS
 from sight.types import Event
 from tests.helpers.sessions import make_card, toy_models
 
@@ -105,7 +105,7 @@ def serve_command(*arguments):
     """Run `sight serve` with these arguments in this process."""
     from typer.testing import CliRunner
 
-    from sight.cli import app
+    from sight.apps.cli import app
 
     return CliRunner().invoke(app, ["serve", *map(str, arguments)], env={"COLUMNS": "200"})
 

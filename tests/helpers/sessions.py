@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 import redis
 
-from sight.card import ModelCard
+from sight.apps.serve.chunks import Ack, Chunk
+from sight.apps.serve.model_catalog import Model, ModelCatalog
+from sight.apps.serve.session_manager import SessionManager
+from sight.apps.serve.sqlite_store import SqliteStore
+from sight.apps.stream.session import Session
+from sight.models.card import ModelCard
 from sight.registry import method
-from sight.serve.chunks import Ack, Chunk
-from sight.serve.model_catalog import Model, ModelCatalog
-from sight.serve.session_manager import SessionManager
-from sight.serve.sqlite_store import SqliteStore
-from sight.stream.session import Session
 from sight.testing import ToySource
 from sight.types import Event
 

@@ -6,8 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from sight.card import ModelCard
-from sight.signal import prepare
+from sight.models.card import ModelCard
+from sight.recordings.signal import prepare
 from sight.testing import ToySource
 from sight.types import Recording
 
@@ -39,7 +39,7 @@ def toy_source(rate_hz=10.0, stride_s=1.0, **fields):
 @cache
 def exported_model(folder):
     """Export a network with a card as ONNX, which encodes windows one by one; once for all tests."""
-    from sight.sources.onnx_export import export_onnx
+    from sight.models.export.onnx import export_onnx
     from sight.testing import toy_network
 
     return export_onnx(toy_network("cnn"), folder / "live.onnx")

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from sight import registry
-from sight.card import ModelCard
-from sight.sources.torch import TorchSource
+from sight.models.card import ModelCard
+from sight.models.torch import TorchSource
 from sight.types import SourceStats
 
 NAMES = list(registry.TABLES["encoders"])

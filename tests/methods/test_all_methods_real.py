@@ -9,8 +9,8 @@ import pytest
 
 from sight import registry
 from sight.datasets import load, windows_of
-from sight.evaluate import run
-from sight.train import train
+from sight.models.train import train
+from sight.results.prediction_loop import run
 
 
 @pytest.mark.real

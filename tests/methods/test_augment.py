@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sight.methods import _augment as augment
+from sight.methods.gradient import augmentation as augment
 
 ALL = ("jitter", "scaling", "rotation", "magnitude_warp", "time_warp", "permutation", "perturbed", "weak", "strong")
 

@@ -14,20 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sight.evaluate import run
-from sight.methods import _backend
-from sight.methods._backend import FIRST, choose, numba_backend, numpy_backend
+from sight.methods.compiled import backend as _backend
+from sight.methods.compiled.backend import FIRST, choose, numba_backend, numpy_backend
 from sight.methods.keel import Keel
+from sight.methods.ops import relax
 from sight.methods.sight import SIGHT, from_half, to_half
-from sight.ops import relax
-from sight.sources import FeatureSource
+from sight.models.load import FeatureSource
+from sight.results.prediction_loop import run
 from sight.testing import ToySource
 from sight.types import SourceStats, Windows
 from tests.helpers.transcription import sight_as_printed
 from tests.methods.test_sight import GOLDEN, RATES, toy
 
 compiled = pytest.importorskip("sight.methods.sight.compiled")
-numba_module = pytest.importorskip("sight.methods._numba")
+numba_module = pytest.importorskip("sight.methods.compiled.numba")
 
 SIGHT_SWITCHES = {
     "surprise": ("geometric", "distance", "off"),
@@ -320,7 +320,7 @@ import sys
 sys.modules["numba"] = None
 import numpy as np
 from sight.methods.{module} import {name}
-from sight.sources import FeatureSource
+from sight.models.load import FeatureSource
 z, p = np.eye(3, 4, dtype=np.float32), np.full((3, 3), 1 / 3, np.float32)
 adapter = {name}().bind(FeatureSource(np.eye(3, 4, dtype=np.float32)))
 assert adapter.refine(z, p).shape == (3, 3)

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from sight import registry
-from sight.methods._norms import learning
+from sight.methods.gradient.norms import learning
 from sight.methods.rem import ranked_loss
-from sight.sources.torch import TorchSource
+from sight.models.torch import TorchSource
 from tests.helpers.networks import close, entropy_of, network_with, probabilities, source, trainable, windows
 
 

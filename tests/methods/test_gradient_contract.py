@@ -9,7 +9,7 @@ from torch import nn
 
 from sight import registry, wrap
 from sight.methods import presets
-from sight.sources.torch import TorchSource
+from sight.models.torch import TorchSource
 from tests.helpers.networks import source, windows
 
 NAMES = [name for name in registry.TABLES["methods"] if registry.get("methods", name).needs.gradient]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sight.methods.keel import Keel
+from sight.methods.ops import softmax
 from sight.methods.sticky import Sticky
-from sight.ops import softmax
-from sight.sources.features import FeatureSource
+from sight.models.features import FeatureSource
 from sight.testing import ToySource, toy_stream
 from sight.types import SourceStats
 

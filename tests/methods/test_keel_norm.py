@@ -14,10 +14,10 @@ torch = pytest.importorskip("torch")
 from sight import wrap  # noqa: E402 - needs torch
 from sight.methods.keel import Keel  # noqa: E402
 from sight.methods.keel_norm import KeelNorm  # noqa: E402
-from sight.sources.onnx import OnnxSource  # noqa: E402
-from sight.sources.onnx_export import export_onnx  # noqa: E402
-from sight.sources.source_stats import compute_stats  # noqa: E402
-from sight.sources.torch import TorchSource  # noqa: E402
+from sight.models.export.onnx import export_onnx  # noqa: E402
+from sight.models.onnx import OnnxSource  # noqa: E402
+from sight.models.source_statistics import compute_stats  # noqa: E402
+from sight.models.torch import TorchSource  # noqa: E402
 from sight.testing import ToySource, toy_network, toy_stream  # noqa: E402
 
 

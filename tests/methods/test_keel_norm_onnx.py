@@ -21,14 +21,14 @@ onnx = pytest.importorskip("onnx")
 
 import sight  # noqa: E402 - needs torch
 from sight.checks import CHECKS, Case  # noqa: E402
-from sight.encoders.mlp import MLP  # noqa: E402
 from sight.methods.keel import Keel  # noqa: E402
 from sight.methods.keel_norm import KeelNorm, compiled, reference  # noqa: E402
-from sight.sources import inspect  # noqa: E402
-from sight.sources.onnx import MOMENTS, NORMS, STATISTICS, OnnxSource  # noqa: E402
-from sight.sources.onnx_export import export_onnx  # noqa: E402
-from sight.sources.source_stats import compute_stats  # noqa: E402
-from sight.sources.torch import TorchSource  # noqa: E402
+from sight.models.encoders.mlp import MLP  # noqa: E402
+from sight.models.export.onnx import export_onnx  # noqa: E402
+from sight.models.load import inspect  # noqa: E402
+from sight.models.onnx import MOMENTS, NORMS, STATISTICS, OnnxSource  # noqa: E402
+from sight.models.source_statistics import compute_stats  # noqa: E402
+from sight.models.torch import TorchSource  # noqa: E402
 from sight.testing import toy_network, toy_stream  # noqa: E402
 
 ENCODERS = ("cnn", "resnet", "mlp")

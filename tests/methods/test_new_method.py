@@ -16,14 +16,14 @@ pytest.importorskip("onnx")
 pytest.importorskip("numba")
 
 from sight import registry
+from sight._util.code_fingerprint import class_fingerprint
+from sight.apps.cli import app
+from sight.apps.fleet import shard_state
+from sight.apps.fleet.shard import Rows, advance
 from sight.checks import check_adapter
-from sight.cli import app
-from sight.code_fingerprint import class_fingerprint
-from sight.evaluate import run
-from sight.fleet import shard_state
-from sight.fleet.shard import Rows, advance
-from sight.sources.fused import FusedSession
-from sight.sources.onnx_export import export_onnx
+from sight.models.export.onnx import export_onnx
+from sight.models.fused import FusedSession
+from sight.results.prediction_loop import run
 from sight.testing import ToySource, toy_network, toy_stream
 from tests.helpers.fleets import load_model
 
@@ -34,8 +34,8 @@ FILES = {
         from typing import ClassVar
 
         from sight.base import Needs
-        from sight.methods._compiled_adapter import CompiledAdapter
-        from sight.methods._state_layout import StateLayout
+        from sight.methods.compiled.adapter import CompiledAdapter
+        from sight.methods.compiled.state_layout import StateLayout
         from sight.params import GapHalfLife, UnitInterval
 
 
@@ -82,7 +82,7 @@ FILES = {
     "compiled": """
         import numpy as np
 
-        from sight.methods._numba import contiguous, exact
+        from sight.methods.compiled.numba import contiguous, exact
 
 
         @exact
@@ -109,7 +109,7 @@ FILES = {
     "fused": """
         import torch
 
-        from sight.methods._fused import FusedStep
+        from sight.methods.compiled.fused import FusedStep
 
 
         class BlendStep(FusedStep):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from sight.methods._norms import (
+from sight.methods.gradient.norms import (
     InstanceAwareNorm,
     StatsNorm,
     learning,

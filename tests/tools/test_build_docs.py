@@ -9,8 +9,8 @@ import tomllib
 import numpy as np
 import pytest
 
-from sight._version import __version__
-from sight.cli._shared import EXTRAS
+from sight import __version__
+from sight.apps.cli._shared import EXTRAS
 from tests.conftest import ROOT
 from tools import build_docs, load_figures
 
@@ -96,9 +96,9 @@ def test_links_point_to_files_and_headings():
 
 
 def test_the_glossary_explains_every_output_field_and_metric():
-    from sight import metrics, tables
-    from sight.evaluate import run
     from sight.registry import method
+    from sight.results import metrics, tables
+    from sight.results.prediction_loop import run
     from sight.testing import ToySource, toy_stream
 
     result = run(method("sight").bind(ToySource()), toy_stream(n=50))
@@ -121,7 +121,7 @@ def test_extras():
 
 
 def test_the_experiment_and_the_setting_of_the_docs_load(tmp_path):
-    from sight.bench import experiments, settings
+    from sight.apps.bench import experiments, settings
 
     page = (ROOT / "docs" / "bench.md").read_text("utf-8")
     for name, text in zip(("mine", "setting"), re.findall(r"```toml\n(.*?)```", page, re.DOTALL), strict=True):
@@ -138,7 +138,7 @@ def test_the_experiment_and_the_setting_of_the_docs_load(tmp_path):
 
 
 def test_the_docs_name_every_experiment_and_setting():
-    from sight.bench import experiments, settings
+    from sight.apps.bench import experiments, settings
 
     page = (ROOT / "docs" / "bench.md").read_text("utf-8")
     named = set(re.findall(r"[\w-]+", page))
@@ -147,7 +147,7 @@ def test_the_docs_name_every_experiment_and_setting():
 
 
 def test_the_title_of_the_paper():
-    from sight.bench.paper_values import TITLE
+    from sight.apps.bench.paper_values import TITLE
 
     for page in ("README.md", "CITATION.cff", "docs/bench.md", "docs/findings.md"):
         assert TITLE in " ".join((ROOT / page).read_text("utf-8").split()), page

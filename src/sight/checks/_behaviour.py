@@ -26,8 +26,8 @@ from sight.checks._declarations import (
     unbound,
     unused_features,
 )
-from sight.methods._backend import numpy_backend
-from sight.methods._compiled_adapter import CompiledAdapter
+from sight.methods.compiled.adapter import CompiledAdapter
+from sight.methods.compiled.backend import numpy_backend
 
 # --- predictions --------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from sight.base import Adapter, Needs, OutputAdapter
 from sight.checks._case import Case, CheckFailed, chunk_size, parts, predict
+from sight.models.features import FeatureSource
 from sight.params import parse
-from sight.sources.features import FeatureSource
 
 
 def unbound(case: Case) -> None:

@@ -10,9 +10,9 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from sight.datasets._base import Dataset, Download
-from sight.datasets._dataset_files import first_words, read_columns
-from sight.datasets._growing_array import GrowingArray
+from sight._util.growing_array import GrowingArray
+from sight.recordings.dataset import Dataset, Download
+from sight.recordings.file_store import first_words, read_columns
 from sight.types import UNLABELLED, Array, Recording
 
 DICTIONARY = "annotation-label-dictionary.csv"

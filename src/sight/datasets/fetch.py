@@ -12,8 +12,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from sight.datasets._base import Dataset, Download
-from sight.datasets._dataset_files import data_folder
+from sight.recordings.dataset import Dataset, Download
+from sight.recordings.file_store import data_folder
 from sight.registry import get
 
 CHUNK_BYTES = 1 << 18

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sight.datasets._base import Dataset, Download
-from sight.datasets._dataset_files import read_columns
-from sight.datasets._window_helpers import windows_at
+from sight.recordings.dataset import Dataset, Download
+from sight.recordings.file_store import read_columns
+from sight.recordings.window_selection import windows_at
 from sight.types import UNLABELLED, Array, Recording, Windows
 
 ACTIVITIES = ("walking", "walking_upstairs", "walking_downstairs", "sitting", "standing", "laying")
@@ -118,7 +118,7 @@ class HAPT(Dataset):
     def _make_windows(self, subject: str, windowing: Mapping[str, Any]) -> Windows:
         if self.protocol == "stream":
             return super()._make_windows(subject, windowing)
-        from sight.signal import join
+        from sight.recordings.signal import join
 
         filtered = (self._filter(recording) for recording in self.recordings(subject))
         return join([self._cut_labelled(recording, windowing) for recording in filtered])

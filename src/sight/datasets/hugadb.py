@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sight.datasets._base import Dataset, Download
-from sight.datasets._dataset_files import natural, read_columns
+from sight.recordings.dataset import Dataset, Download
+from sight.recordings.file_store import natural, read_columns
 from sight.types import Array, Recording
 
 SIX = {1: "walk", 2: "run", 3: "up", 4: "down", 5: "sit", 8: "stand"}

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sight.datasets._base import Dataset, Download
-from sight.datasets._dataset_files import read_columns
-from sight.datasets._window_helpers import continuous_runs, unroll
 from sight.datasets.hapt import ACTIVITIES, BASIC
+from sight.recordings.dataset import Dataset, Download
+from sight.recordings.file_store import read_columns
+from sight.recordings.window_selection import continuous_runs, unroll
 from sight.types import Array, Recording, Windows
 
 LENGTH, STRIDE = 128, 64

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sight.datasets._base import Dataset, Download
+from sight.recordings.dataset import Dataset, Download
 from sight.types import Recording
 
 ACTIVITIES = (

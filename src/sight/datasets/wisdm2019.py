@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sight.datasets._base import Dataset, Download
-from sight.datasets._dataset_files import read_columns
+from sight.recordings.dataset import Dataset, Download
+from sight.recordings.file_store import read_columns
 from sight.types import Recording
 
 ACTIVITIES = {

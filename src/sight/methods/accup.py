@@ -10,11 +10,11 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor, nn
 
 from sight.base import Needs
-from sight.methods._augment import magnitude_warp
-from sight.methods._gradient import GradientAdapter, entropies
-from sight.methods._norms import learning
+from sight.methods.gradient.adapter import GradientAdapter, entropies
+from sight.methods.gradient.augmentation import magnitude_warp
+from sight.methods.gradient.norms import learning
+from sight.methods.ops import unit
 from sight.methods.t3a import head_supports
-from sight.ops import unit
 from sight.params import NonNegative, NonNegativeInt, Positive, PositiveInt
 from sight.types import Array
 
@@ -36,7 +36,7 @@ class ACCUP(GradientAdapter):
     weight_decay
         Weight decay of the optimiser.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        See `sight.methods._gradient.GradientAdapter`.
+        See `sight.methods.gradient.adapter.GradientAdapter`.
 
     Notes
     -----

@@ -11,11 +11,11 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor, nn
 
 from sight.base import Needs
-from sight.methods._augment import strong, weak
-from sight.methods._gradient import Rule, TeacherAdapter
-from sight.methods._memory import FeatureQueue
-from sight.methods._norms import Stats, learning
-from sight.methods._window_memory import Fifo
+from sight.methods.gradient.adapter import Rule, TeacherAdapter
+from sight.methods.gradient.augmentation import strong, weak
+from sight.methods.gradient.norms import Stats, learning
+from sight.methods.gradient.window_memory import Fifo
+from sight.methods.memory import FeatureQueue
 from sight.params import NonNegative, Positive, PositiveInt, UnitInterval
 
 #: Windows with fewer negatives are left out of the contrastive term.
@@ -45,7 +45,7 @@ class COAHAR(TeacherAdapter):
     update_every
         Windows between two updates, under both rules; each update replays as many again.
     lr, rule, batch, bn_stats, bn_rate, seed
-        See `sight.methods._gradient.GradientAdapter`.
+        See `sight.methods.gradient.adapter.GradientAdapter`.
 
     Notes
     -----

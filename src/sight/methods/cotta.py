@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from sight.base import Needs
-from sight.methods._augment import perturbed
-from sight.methods._gradient import TeacherAdapter, cross_entropies
+from sight.methods.gradient.adapter import TeacherAdapter, cross_entropies
+from sight.methods.gradient.augmentation import perturbed
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -30,7 +30,7 @@ class CoTTA(TeacherAdapter):
     restore_share
         Probability of each weight to be restored to the source at each update.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        See `sight.methods._gradient.GradientAdapter`.
+        See `sight.methods.gradient.adapter.GradientAdapter`.
 
     Notes
     -----

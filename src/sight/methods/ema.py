@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.ops import relax
+from sight.methods.ops import relax
 from sight.params import GapHalfLife, Range
 from sight.types import Array
 

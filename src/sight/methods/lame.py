@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.ops import softmax, unit
+from sight.methods.ops import softmax, unit
 from sight.params import NonNegative, PositiveInt
 from sight.types import Array
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight.base import Needs
-from sight.methods._gradient import GradientAdapter, Rule, entropies
-from sight.methods._norms import InstanceAwareNorm, Stats
-from sight.methods._window_memory import BalancedReservoir
+from sight.methods.gradient.adapter import GradientAdapter, Rule, entropies
+from sight.methods.gradient.norms import InstanceAwareNorm, Stats
+from sight.methods.gradient.window_memory import BalancedReservoir
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -35,7 +35,7 @@ class NOTE(GradientAdapter):
     bn_rate
         Momentum of stored statistics.
     lr, rule, bn_stats, seed
-        See `sight.methods._gradient.GradientAdapter`.
+        See `sight.methods.gradient.adapter.GradientAdapter`.
 
     Notes
     -----

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.ops import relax
+from sight.methods.ops import relax
 from sight.params import GapHalfLife, Positive, UnitInterval
 from sight.types import Array
 

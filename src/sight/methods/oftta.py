@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight.base import Adapter, Needs
-from sight.methods._norms import batch_moments, replace_batch_norms
-from sight.methods._private_copy import check_private_copy
+from sight.methods.gradient.norms import batch_moments, replace_batch_norms
+from sight.methods.gradient.private_copy import check_private_copy
+from sight.methods.ops import entropy, softmax
 from sight.methods.t3a import head_supports
-from sight.ops import entropy, softmax
 from sight.params import PositiveInt, Range
 from sight.types import Array
 

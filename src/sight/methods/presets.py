@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sight.ops import choices
+from sight._util.text import choices
 
 #: Values that differ from the defaults of each class. These defaults are the authors', with thresholds as shares of
 #: ln K; the docstrings of EATA, OFTTA and T3A name the ones that are not.

@@ -11,8 +11,8 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor
 
 from sight.base import Needs
-from sight.methods._gradient import GradientAdapter, cross_entropies, entropies
-from sight.methods._norms import Stats, StatsNorm
+from sight.methods.gradient.adapter import GradientAdapter, cross_entropies, entropies
+from sight.methods.gradient.norms import Stats, StatsNorm
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -31,7 +31,7 @@ class REM(GradientAdapter):
     delta
         Margin of the ranking loss, as a share of ln K.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        See `sight.methods._gradient.GradientAdapter`.
+        See `sight.methods.gradient.adapter.GradientAdapter`.
 
     Notes
     -----

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from sight.base import Needs
-from sight.methods._augment import perturbed
-from sight.methods._gradient import TeacherAdapter, cross_entropies, entropies
-from sight.methods._norms import Stats, learning
-from sight.methods._window_memory import TimelyMemory
+from sight.methods.gradient.adapter import TeacherAdapter, cross_entropies, entropies
+from sight.methods.gradient.augmentation import perturbed
+from sight.methods.gradient.norms import Stats, learning
+from sight.methods.gradient.window_memory import TimelyMemory
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -33,7 +33,7 @@ class RoTTA(TeacherAdapter):
     bn_rate
         Rate of the moving statistics ("ema" is the paper's robust batch normalisation).
     lr, rule, batch, bn_stats, seed
-        See `sight.methods._gradient.GradientAdapter`.
+        See `sight.methods.gradient.adapter.GradientAdapter`.
 
     Notes
     -----

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from sight.base import Needs
-from sight.methods._gradient import GradientAdapter, entropies
-from sight.methods._norms import norm_layers
+from sight.methods.gradient.adapter import GradientAdapter, entropies
+from sight.methods.gradient.norms import norm_layers
 from sight.params import NonNegative, NonNegativeInt, PositiveInt, UnitInterval
 
 
@@ -35,7 +35,7 @@ class SAR(GradientAdapter):
     frozen_last
         Number of norm layers nearest to the head that are not trained.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        See `sight.methods._gradient.GradientAdapter`.
+        See `sight.methods.gradient.adapter.GradientAdapter`.
 
     Notes
     -----

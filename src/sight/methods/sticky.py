@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.ops import normalise, relax
+from sight.methods.ops import normalise, relax
 from sight.params import GapHalfLife, Range, UnitInterval
 from sight.types import Array
 

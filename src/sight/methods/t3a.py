@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from sight.base import Needs, OutputAdapter, Source
-from sight.methods._memory import Supports
-from sight.ops import entropy, softmax, unit
+from sight.methods.memory import Supports
+from sight.methods.ops import entropy, softmax, unit
 from sight.params import PositiveInt
 from sight.types import Array
 

@@ -29,15 +29,15 @@ def make_signal(rng: np.random.Generator, rate_hz: float, labels: np.ndarray) ->
 
 
 def main(folder: Path) -> None:
-    from sight.serve.keeper import Chunk, Keeper
-    from sight.serve.models import Models
-    from sight.serve.sqlite import SqliteStore
-    from sight.sources.export import export_onnx
+    from sight.apps.serve.keeper import Chunk, Keeper
+    from sight.apps.serve.models import Models
+    from sight.apps.serve.sqlite import SqliteStore
+    from sight.models.load.export import export_onnx
 
+    from sight.apps.stream import Session, saved
+    from sight.models.load import load
+    from sight.models.train import train
     from sight.registry import method
-    from sight.sources import load
-    from sight.stream import Session, saved
-    from sight.train import train
 
     rng = np.random.default_rng(7)
     labels = rng.integers(0, 3, 300)

@@ -10,13 +10,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from sight.methods._numba import contiguous, exact, sums
-from sight.methods._state_layout import StateArrays
+from sight.methods.compiled.numba import contiguous, exact, sums
+from sight.methods.compiled.state_layout import StateArrays
 from sight.methods.keel import state as s
 from sight.methods.keel.state import KeelParams, SourceTerms
 from sight.types import Array
 
-NORM_FLOOR = 1e-8  # of `sight.ops.unit`
+NORM_FLOOR = 1e-8  # of `sight.methods.ops.unit`
 
 
 @lru_cache
@@ -195,7 +195,7 @@ def _advance(z, p, vectors, numbers, rows, prior, expected, origin, directions, 
 def advance(
     z: Array, p: Array, arrays: StateArrays, rows: Array, terms: SourceTerms, params: KeelParams
 ) -> tuple[Array, Array]:
-    """Advance each wearer of `rows` over its windows; see `sight.methods._backend.Backend`."""
+    """Advance each wearer of `rows` over its windows; see `sight.methods.compiled.backend.Backend`."""
     prior, expected, share, scale, origin, directions = terms
     q, trace = np.empty(p.shape, p.dtype), np.empty((len(p), len(s.TRACE)))
     codes, z, p = encode(params, share, scale), contiguous(z), contiguous(p)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sight.methods._fused import FusedStep, unit
+from sight.methods.compiled.fused import FusedStep, unit
 from sight.methods.keel import state as s
 from sight.methods.keel.method import Keel
 
@@ -54,7 +54,7 @@ class KeelStep(FusedStep):
         logits = centred(torch.log(p.clamp_min(s.TINY)))
         if not self.share:
             return logits
-        cosines = self.directions @ unit(feature - self.origin, 1e-8)  # the floor of sight.ops.unit
+        cosines = self.directions @ unit(feature - self.origin, 1e-8)  # the floor of sight.methods.ops.unit
         mixed: Tensor = (1 - self.share) * logits + self.share * self.scale * centred(cosines)
         return mixed
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sight.base import Needs
-from sight.methods._compiled_adapter import CompiledAdapter
-from sight.methods._state_layout import StateArrays, StateLayout
+from sight.methods.compiled.adapter import CompiledAdapter
+from sight.methods.compiled.state_layout import StateArrays, StateLayout
 from sight.methods.keel.reference import centred, strength
 from sight.methods.keel.state import HIGHEST, LAYOUT, LOWEST, TRACE, KeelParams, SourceTerms
-from sight.ops import unit
+from sight.methods.ops import unit
 from sight.params import GapHalfLife, NonNegative, Positive, Range, UnitInterval
 from sight.types import Array
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sight.methods._state_layout import StateArrays
+from sight.methods.compiled.state_layout import StateArrays
 from sight.methods.keel import state as s
 from sight.methods.keel.state import KeelParams, SourceTerms
-from sight.ops import entropy, normalise, softmax, unit
+from sight.methods.ops import entropy, normalise, softmax, unit
 from sight.types import Array
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sight.methods._numba import exact
+from sight.methods.compiled.numba import exact
 from sight.methods.keel_norm import reference
 from sight.methods.keel_norm.reference import NormTerms
 from sight.types import Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sight.methods._norms import RecordingNorm
+from sight.methods.gradient.norms import RecordingNorm
 from sight.methods.keel import state as s
 from sight.methods.keel.fused import KeelStep
 from sight.methods.keel_norm.method import KeelNorm

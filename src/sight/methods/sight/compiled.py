@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sight.methods._numba import contiguous, exact, squared_length, sums
-from sight.methods._state_layout import StateArrays
+from sight.methods.compiled.numba import contiguous, exact, squared_length, sums
+from sight.methods.compiled.state_layout import StateArrays
 from sight.methods.sight.state import BELIEF, COUNT, HABIT, PRIOR_FLOOR, PROTOTYPES, SUM_FLOOR, SightParams
 from sight.types import Array
 
@@ -276,7 +276,7 @@ def _advance(z, p, matrices, vectors, numbers, rows, anchors, v, q, trace):
 def advance(
     z: Array, p: Array, arrays: StateArrays, rows: Array, anchors: Array, params: SightParams
 ) -> tuple[Array, Array]:
-    """Advance each wearer of `rows` over its windows; see `sight.methods._backend.Backend`."""
+    """Advance each wearer of `rows` over its windows; see `sight.methods.compiled.backend.Backend`."""
     q, trace = np.empty(p.shape, p.dtype), np.empty((len(p), 1), p.dtype)
     _advance(contiguous(z), contiguous(p), *arrays, rows, anchors, encode(params), q, trace)
     return q, trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sight.methods._fused import FusedStep, length, unit
+from sight.methods.compiled.fused import FusedStep, length, unit
 from sight.methods.sight.method import SIGHT
 from sight.methods.sight.state import PRIOR_FLOOR, SUM_FLOOR
 

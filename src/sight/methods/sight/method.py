@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from sight.base import Needs
-from sight.methods._compiled_adapter import CompiledAdapter
-from sight.methods._state_layout import StateLayout
+from sight.methods.compiled.adapter import CompiledAdapter
+from sight.methods.compiled.state_layout import StateLayout
+from sight.methods.ops import unit
 from sight.methods.sight.state import COSINE_FLOOR, LAYOUT, NORM_FLOOR, SightParams
-from sight.ops import unit
 from sight.params import GapHalfLife, NonNegative, Positive, Range, UnitInterval
 
 

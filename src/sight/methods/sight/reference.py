@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from sight.methods._state_layout import StateArrays
+from sight.methods.compiled.state_layout import StateArrays
+from sight.methods.ops import normalise, softmax, unit
 from sight.methods.sight.state import BELIEF, COUNT, HABIT, PRIOR_FLOOR, PROTOTYPES, SUM_FLOOR, SightParams
-from sight.ops import normalise, softmax, unit
 from sight.types import Array
 
 

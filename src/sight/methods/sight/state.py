@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sight.methods._state_layout import StateLayout
-from sight.ops import unit
+from sight.methods.compiled.state_layout import StateLayout
+from sight.methods.ops import unit
 from sight.types import Array
 
 LAYOUT = StateLayout(

@@ -1,0 +1,1 @@
+"""Small general helpers without domain words: files, hashes, states, text, parallel map."""

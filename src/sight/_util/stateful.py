@@ -1,0 +1,169 @@
+"""Base class of objects whose state can be saved and restored; the file format is in `sight.apps.stream.state_file`.
+
+State is every attribute whose name ends with an underscore, and the state of every attribute that is itself `Stateful`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+
+from sight._util.arrays import Array
+
+
+class Stateful:
+    """Base class of objects that can be saved as named arrays and restored from them.
+
+    Notes
+    -----
+    State values are numbers, truth values and arrays, never None. Types and numbers of axes are fixed. Arrays may grow
+    and hold NaN or infinity, unless the class sets `_fixed`.
+
+    Examples
+    --------
+    >>> class Counter(Stateful):
+    ...     def __init__(self):
+    ...         self.count_ = 0
+    >>> counter = Counter()
+    >>> counter.count_ += 3
+    >>> counter.state()
+    {'count': array(3)}
+    >>> Counter().restore(counter.state()).count_
+    3
+    """
+
+    _fixed: ClassVar[bool] = False  # whether arrays have constant shapes and finite values
+    #: Names of entries and parts in states that older versions saved, to the present names.
+    renamed: ClassVar[Mapping[str, str]] = {}
+    #: Entries that states of older versions lack; they keep the value of the object that is restored.
+    added: ClassVar[tuple[str, ...]] = ()
+
+    @final
+    def state(self) -> dict[str, Array]:
+        """Return a copy of everything needed to continue on another machine, bit for bit."""
+        self._require_ready()
+        # C order: formats that do not store strides would scramble other arrays.
+        saved = {name: np.array(value, order="C") for name, value in sorted(self._own().items())}
+        for part, inner in sorted(self._parts().items()):
+            saved |= {f"{part}.{name}": array for name, array in inner.state().items()}
+        return saved
+
+    @final
+    def restore(self, state: Mapping[str, Array]) -> Self:
+        """Continue from a saved state; raise ValueError and change nothing if it does not fit.
+
+        A state that an older version saved under other names is accepted too; see `renamed` and `added`.
+        """
+        self._require_ready()
+        state = self._with_present_names(state)
+        self._check(state)
+        self._set_state(state)
+        return self
+
+    # --- hooks ------------------------------------------------------------------------------------------------
+
+    def _require_ready(self) -> None:
+        """Raise RuntimeError if there is no state yet."""
+
+    def _title(self) -> str:
+        """Return the name to use in error messages."""
+        return type(self).__name__
+
+    def _own(self) -> dict[str, Any]:
+        """Return the state of this object without its parts, name to value."""
+        return {
+            name[:-1]: value
+            for name, value in vars(self).items()
+            if name.endswith("_") and name[0] != "_" and not isinstance(value, Stateful)
+        }
+
+    def _parts(self) -> dict[str, Stateful]:
+        """Return the attributes that have a state of their own."""
+        return {name.strip("_"): value for name, value in vars(self).items() if isinstance(value, Stateful)}
+
+    def _fits(self, name: str, value: Array, current: Array) -> bool:  # noqa: ARG002 - for subclasses
+        """Return whether a saved array may replace the current one of the same type."""
+        return value.shape == current.shape if self._fixed else value.ndim == current.ndim
+
+    def _with_present_names(self, state: Mapping[str, Array]) -> dict[str, Array]:
+        """Return a saved state of any version with the names of this one."""
+        firsts = {name.partition(".")[0] for name in state}
+        changes = {old: new for old, new in self.renamed.items() if old in firsts and new not in firsts}
+        current = {}
+        for name, value in state.items():
+            first, *rest = name.split(".", 1)
+            current[".".join([changes.get(first, first), *rest])] = value
+        current |= {name: np.asarray(value) for name, value in self._own().items() if name in set(self.added) - firsts}
+        for part, inner in self._parts().items():
+            within = {name: current.pop(f"{part}.{name}") for name in _within(current, part)}
+            current |= {f"{part}.{name}": value for name, value in inner._with_present_names(within).items()}
+        return current
+
+    def _check(self, state: Mapping[str, Array]) -> None:
+        """Raise ValueError if `state` is not a state of this object."""
+        parts = self._parts()
+        own = {name: np.asarray(value) for name, value in self._own().items()}
+        given = {name: value for name, value in state.items() if name.partition(".")[0] not in parts}
+        check_state(given, own, self._title(), fits=self._fits, finite=self._fixed)
+        for name, part in parts.items():
+            part._check(_within(state, name))
+
+    def _set_state(self, state: Mapping[str, Array]) -> None:
+        """Take over a checked state."""
+        for name, current in self._own().items():
+            value = np.array(state[name]) if isinstance(current, np.ndarray) else type(current)(state[name])
+            setattr(self, f"{name}_", value)
+        for name, part in self._parts().items():
+            part._set_state(_within(state, name))
+
+
+def same_shape(_: str, value: Array, current: Array) -> bool:
+    """Return whether a saved array has the shape of the current one."""
+    return value.shape == current.shape
+
+
+def check_state(
+    state: Mapping[str, Any],
+    expected: Mapping[str, Array],
+    title: str,
+    *,
+    fits: Callable[[str, Array, Array], bool] = same_shape,
+    finite: bool = True,
+    same_type: bool = True,
+) -> None:
+    """Raise ValueError unless a saved state has the names, types, shapes and finite values that are expected.
+
+    Parameters
+    ----------
+    state
+        The saved state.
+    expected
+        A state of the object that is to be restored.
+    title
+        Name of that object, for the error message.
+    fits
+        Called with name, saved and current array; returns whether the shape is acceptable.
+    finite, same_type
+        Whether floats must be finite, and whether types must be equal.
+    """
+    if set(state) != set(expected):
+        raise ValueError(
+            f"{title}: expected state {sorted(expected)}, got {sorted(state)}; "
+            f"was it saved by another method or version?"
+        )
+    for name, current in expected.items():
+        value = np.asarray(state[name])
+        if (same_type and value.dtype != current.dtype) or not fits(name, value, current):
+            raise ValueError(
+                f"{title}: expected state {name!r} of shape {current.shape} and type {current.dtype}, got "
+                f"{value.shape} and {value.dtype}; was it saved with another model or other hyper-parameters?"
+            )
+        if finite and value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise ValueError(f"{title}: state {name!r} holds NaN or infinity; the saved copy is damaged.")
+
+
+def _within(state: Mapping[str, Array], part: str) -> dict[str, Array]:
+    prefix = f"{part}."
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

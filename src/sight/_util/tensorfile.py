@@ -1,0 +1,101 @@
+"""Safetensors files with a JSON header: named arrays and metadata, as bytes or as a file.
+
+Checkpoints, saved sessions, stored wearers and shards of a fleet use this format. Each kind of file stores its header
+under its own metadata key, so that one kind is never read as another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from sight._util.arrays import Array
+
+#: Entry of the header with the digest. Safetensors writes several metadata keys in random order, so there is only one.
+DIGEST = "content_digest"
+
+
+def pack(arrays: Mapping[str, Array], key: str, header: Mapping[str, Any], *, digest: bool = False) -> bytes:
+    """Return arrays and header as bytes; with `digest`, `unpack` detects if any of them was altered.
+
+    Examples
+    --------
+    >>> header, arrays = unpack(pack({"a": np.arange(3)}, "demo", {"format": 1}), "demo")
+    >>> header, arrays["a"].tolist()
+    ({'format': 1}, [0, 1, 2])
+    """
+    # Safetensors stores no strides: a non-contiguous array would be read back in the wrong order.
+    contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
+    header = dict(header) | ({DIGEST: _digest(contiguous, header)} if digest else {})
+    return bytes(safetensors.numpy.save(contiguous, metadata={key: json.dumps(header, allow_nan=False)}))
+
+
+def unpack(data: bytes, key: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the header and arrays of `pack`; raise ValueError for any other or altered content."""
+    try:
+        arrays = safetensors.numpy.load(data)
+        length = int.from_bytes(data[:8], "little")
+        header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"][key])
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise ValueError(f"Expected safetensors with a {key!r} header, got {len(data)} bytes of something else.")
+    digest = header.pop(DIGEST, None)
+    if digest is not None and digest != _digest(arrays, header):
+        raise ValueError("The content differs from its digest: it was damaged or altered; copy or write it again.")
+    return header, arrays
+
+
+def _digest(arrays: Mapping[str, Array], header: Mapping[str, Any]) -> str:
+    """Return a hash of the header and of the names, types, shapes and values of arrays."""
+    digest = blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def read_header(path: str | Path, key: str) -> tuple[dict[str, Any] | None, dict[str, tuple[int, ...]]]:
+    """Return the header of a file and the shape of each array, without reading the arrays.
+
+    The header is None for a safetensors file without `key`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file does not exist.
+    ValueError
+        If the file is truncated or not a safetensors file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no model file {path}; check the path.")
+    size = path.stat().st_size
+    truncated = ValueError(f"{path} is cut short at {size} bytes; copy or download it again.")
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        text = file.read(min(length, size))
+    if size < 8 or (text[:1] in (b"", b"{") and len(text) < length):
+        raise truncated
+    try:
+        entries: dict[str, Any] = json.loads(text)
+        metadata = entries.pop("__metadata__", {})
+        ends = [entry["data_offsets"][1] for entry in entries.values()]
+        shapes = {name: tuple(entry["shape"]) for name, entry in entries.items()}
+        header = json.loads(metadata[key]) if key in metadata else None
+        if header is not None:
+            header.pop(DIGEST, None)
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        raise ValueError(f"{path} is not a safetensors file of sight.") from None
+    if not all(isinstance(number, int) for number in (*ends, *(n for shape in shapes.values() for n in shape))):
+        raise ValueError(f"{path} is not a safetensors file of sight.")
+    if size < 8 + length + max(ends, default=0):
+        raise truncated
+    return header, shapes

@@ -1,0 +1,157 @@
+"""Experiments from TOML files: those of the package, and users' own."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from sight import registry
+from sight.apps.bench import day_streams, toml_files
+from sight.apps.bench.plan import KINDS, NATURAL, ORDERS, Experiment, Variant, check_keys, check_name
+
+#: Labels of the package's methods, spelled as in the paper; other methods are labelled by their registry name. A table
+#: and not an attribute of the classes, because plans and reports are read without importing torch, as most classes do.
+SPELLING = {
+    "none": "Source-only",
+    "tent": "TENT",
+    "note": "NOTE",
+    "sar": "SAR",
+    "rotta": "RoTTA",
+    "oatta": "OATTA",
+    "tca": "TCA",
+    "rem": "REM",
+    "oftta": "OFTTA",
+    "accup": "ACCUP",
+    "coa-har": "COA-HAR",
+    "sight": "SIGHT",
+    "keel": "Keel",
+    "keel-norm": "Keel, norm",
+    "ema": "EMA",
+    "sticky": "Sticky",
+    "sticky-learned": "Sticky, learned",
+    "t3a": "T3A",
+    "lame": "LAME",
+    "cotta": "CoTTA",
+    "eata": "EATA",
+}
+#: Tables and figures of the paper that experiments repeat.
+IN_PAPER = {
+    "table-main": "tables 1, 2",
+    "table-detailed": "tables A6-A9",
+    "ablation": "table 3",
+    "backbones": "table 4",
+    "efficiency": "figure 5, table A2",
+    "design": "table A3",
+    "order": "table A4",
+    "motivation": "figure 2",
+    "sensitivity": "figures 4, A1",
+    "geometry": "figure A2",
+    "prototypes": "figure A3",
+}
+KEYS = (
+    *("title", "kind", "paper", "pairs", "ranked", "preset", "rule", "methods", "all_methods", "grids"),
+    *("encoders", "seeds", "orders"),
+)
+
+
+def experiments() -> tuple[str, ...]:
+    """Return the names of the package's experiments."""
+    folder = resources.files("sight.apps.bench") / "configs" / "experiments"
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+
+
+def load_experiment(name: str) -> Experiment:
+    """Read an experiment by name, or from a user's TOML file.
+
+    Examples
+    --------
+    >>> [variant.label for variant in load_experiment("ablation").variants][:2]
+    ['Source-only', 'w/o predictive surprise']
+    """
+    path = Path(name)
+    if path.suffix == ".toml":
+        return _experiment(path.stem, toml_files.read(path))
+    check_name(name, experiments(), "experiment")
+    text = (resources.files("sight.apps.bench") / "configs" / "experiments" / f"{name}.toml").read_text("utf-8")
+    return _experiment(name, tomllib.loads(text))
+
+
+def narrow(
+    experiment: Experiment, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
+) -> Experiment:
+    """Keep some methods and seeds of an experiment; methods that it lacks are added from the registry.
+
+    Examples
+    --------
+    >>> [variant.label for variant in narrow(load_experiment("ablation"), methods=["sight", "t3a"]).variants][-2:]
+    ['SIGHT', 'T3A']
+    """
+    if methods is not None:
+        kept = [variant for variant in experiment.variants if {variant.method, variant.label} & set(methods)]
+        present = {name for variant in kept for name in (variant.method, variant.label)}
+        like = experiment.variants[0] if experiment.variants else Variant(label="", method="")
+        kept += [_variant(name, like.preset, like.rule) for name in methods if name not in present]
+        experiment = replace(experiment, variants=tuple(kept))
+    return experiment if seeds is None else replace(experiment, seeds=tuple(seeds))
+
+
+def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
+    where = f"Experiment {name}"
+    check_keys(table, KEYS, where)
+    if table.get("kind") not in KINDS:
+        raise ValueError(f"{where}: expected kind {' or '.join(KINDS)}, got {table.get('kind')!r}.")
+    lists: dict[str, Any] = {
+        key: tuple(toml_files.get_list(table, key, where)) for key in ("encoders", "seeds", "orders") if key in table
+    }
+    for order in lists.get("orders", ()):
+        check_name(order, (*ORDERS, *day_streams.ORDERS, NATURAL), "order")
+    variants = tuple(_variants(table, where))
+    labels = [variant.label for variant in variants]
+    if len(set(labels)) != len(labels):
+        raise ValueError(f"{where}: two methods share a label among {labels}; give each its own.")
+    single = {key: table[key] for key in ("paper", "pairs", "ranked") if key in table}
+    title = table.get("title", name)
+    return Experiment(name=name, title=title, kind=table["kind"], variants=variants, **single, **lists)
+
+
+def _variants(table: Mapping[str, Any], where: str) -> Iterator[Variant]:
+    preset, rule = table.get("preset"), table.get("rule")
+    listed = [_variant(entry, preset, rule) for entry in toml_files.get_list(table, "methods", where)]
+    yield from listed
+    for grid in toml_files.get_list(table, "grids", where):
+        yield from _grid(grid, preset, rule)
+    if table.get("all_methods"):
+        present = {variant.method for variant in listed}
+        yield from (_variant(name, preset, rule) for name in registry.names("methods") if name not in present)
+
+
+def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | None) -> Variant:
+    if isinstance(entry, str):
+        entry = {"method": entry}
+    where = f"Method {dict(entry)}"
+    check_keys(entry, ("method", "label", "preset", "rule", "lag", "set"), where)
+    method = toml_files.require(entry, "method", where).lower()
+    check_name(method, registry.names("methods"), "method")
+    return Variant(
+        label=entry.get("label", SPELLING.get(method, method)),
+        method=method,
+        preset=entry.get("preset", preset),
+        rule=entry.get("rule", rule),
+        lag=entry.get("lag", 0),
+        fields=dict(entry.get("set", {})),
+    )
+
+
+def _grid(grid: Mapping[str, Any], preset: str | None, rule: str | None) -> Iterator[Variant]:
+    """Vary one field at a time, the others at their defaults."""
+    check_keys(grid, ("method", "set", "values"), "Grid")
+    method, values = (toml_files.require(grid, key, "Grid") for key in ("method", "values"))
+    for name in values:
+        for value in toml_files.get_list(values, name, "Grid"):
+            fields = {**grid.get("set", {}), name: value}
+            label = f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}"
+            yield Variant(label=label, method=method, preset=preset, rule=rule, fields=fields)

@@ -1,0 +1,87 @@
+"""Parallel, resumable runs of experiments.
+
+Source models are trained first, then the methods run on every trial; both are distributed over processes. The work of a
+process and the storage of rows are in `sight.apps.bench.worker`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+from sight._util.parallel import map_unordered
+from sight.apps.bench.plan import Experiment, Setting, Trial, trials
+from sight.apps.bench.worker import Failure, Job, Row, TrialResult, run_trial, train_source
+
+
+def run(
+    experiment: Experiment,
+    setting: Setting,
+    out: Path,
+    *,
+    engine: str = "loky",
+    jobs: int | None = None,
+    device: str = "cpu",
+    only_finished: bool = False,
+    on_done: Callable[[int, str], None] | None = None,
+    on_absent: Callable[[Trial], None] | None = None,
+) -> tuple[list[Row], list[Failure]]:
+    """Compute the missing rows of an experiment, and return all its rows and failures.
+
+    Parameters
+    ----------
+    experiment, setting
+        What is compared, and on which data.
+    out
+        Folder of rows and models; the same folder resumes.
+    engine, jobs
+        As in `sight._util.parallel.map_unordered`.
+    device
+        Where source models are trained.
+    only_finished
+        Compute nothing; return the rows that exist, for example those of a run in progress.
+    on_done
+        Called with the number of finished steps, of those `count_steps` counts, and their name.
+    on_absent
+        Called with each trial that has no rows because the target subject lacks windows for its stream.
+    """
+    job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
+    planned, groups = _plan(experiment, setting, only_finished)
+    done = itertools.count(1)
+    for _ in map_unordered(train_source, [(group, job) for group in groups], engine, jobs):
+        if on_done:
+            on_done(next(done), "training")
+    found: dict[int, TrialResult] = {}
+    for index, result in map_unordered(run_trial, [(trial, job, only_finished) for trial in planned], engine, jobs):
+        found[index] = result
+        if result.absent and on_absent:
+            on_absent(planned[index])
+        if on_done:
+            on_done(next(done), "collecting" if only_finished else "adapting")
+    ordered = sorted(found.items())
+    rows = [{"trial": index} | row for index, result in ordered for row in result.rows]
+    return rows, [failure for _, result in ordered for failure in result.failures]
+
+
+def count_steps(experiment: Experiment, setting: Setting, *, only_finished: bool = False) -> int:
+    """Count source models to train and trials to run."""
+    planned, groups = _plan(experiment, setting, only_finished)
+    return len(planned) + len(groups)
+
+
+def count_rows(experiment: Experiment, setting: Setting) -> int:
+    """Count the rows of a complete run, those of absent streams included."""
+    return len(experiment.variants) * sum(1 for _ in trials(experiment, setting))
+
+
+def count_finished(out: Path) -> int:
+    """Count the finished rows of all experiments in a folder."""
+    return len(list(out.glob("rows/*/*.json")))
+
+
+def _plan(experiment: Experiment, setting: Setting, only_finished: bool) -> tuple[list[Trial], list[list[Trial]]]:
+    """Return all trials, and the same grouped by source model; no groups if nothing is to be trained."""
+    planned = list(trials(experiment, setting))
+    groups = itertools.groupby(planned, key=lambda trial: (trial.encoder, trial.seed, trial.sources))
+    return planned, [] if only_finished else [list(group) for _, group in groups]

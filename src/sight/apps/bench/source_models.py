@@ -1,0 +1,108 @@
+"""Source models of the benchmark: trained once, stored under a hash of their data and recipe."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sight import __version__, registry
+from sight._util.code_fingerprint import class_fingerprint, module_fingerprint
+from sight.apps.bench.plan import hash_key
+from sight.models.card import require_card
+from sight.models.load import load
+from sight.types import Windows
+
+#: Number of windows above which batches have 256 windows instead of 64: a quarter of the steps.
+LARGE = 8000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Training parameters of a source model."""
+
+    classes: tuple[str, ...]
+    encoder: str
+    epochs: int
+    batch: int
+    seed: int
+    device: str
+
+    def model_name(self, data: str) -> str:
+        """Return the file name of the model for data with this hash; it depends on the training code too."""
+        code = (module_fingerprint("sight.models.train"), class_fingerprint(registry.get("encoders", self.encoder)))
+        return hash_key(data, self, code, __version__)
+
+
+def batch_size(requested: int | None, windows: Sequence[Windows]) -> int:
+    """Return the requested batch size, or one by the number of labelled windows."""
+    return requested or (256 if sum(int((subject.label >= 0).sum()) for subject in windows) > LARGE else 64)
+
+
+def data_hash(windows: Sequence[Windows]) -> str:
+    """Return a hash of windows, labels and gaps."""
+    digest = hashlib.blake2b(digest_size=12)
+    for subject in windows:
+        digest.update(str(subject.x.shape).encode())
+        for array in (subject.x, subject.label, subject.gap_before_s):
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folder: Path) -> Any:
+    """Return a trained source model, from the folder if an unaltered copy is stored there.
+
+    Parameters
+    ----------
+    recipe
+        Training parameters.
+    windows
+        Windows of each source subject.
+    dataset
+        Provides channels, units and name for the model card.
+    folder
+        Folder of stored models; files are written atomically.
+    """
+    from sight.models.torch import TorchSource
+
+    path = folder / f"{recipe.model_name(data_hash(windows))}.safetensors"
+    with suppress(OSError, ValueError):  # missing, damaged or altered
+        return TorchSource.load(path)
+    _train(recipe, windows, dataset).save(path)
+    return TorchSource.load(path)
+
+
+def own_model(path: str, classes: Sequence[str]) -> Any:
+    """Load a user's trained model; raise ValueError if its classes are not those of the dataset."""
+    source = load(path)
+    if tuple(source.classes) != tuple(classes):
+        raise ValueError(
+            f"{path}: expected the classes of the dataset in their order, {', '.join(classes)}, got "
+            f"{', '.join(source.classes)}; train the model on them, or write a setting of your own."
+        )
+    require_card(source, path)
+    return source
+
+
+def _train(recipe: Recipe, windows: Sequence[Windows], dataset: Any) -> Any:
+    from sight.models.train import train
+
+    return train(
+        list(windows),
+        recipe.classes,
+        encoder=recipe.encoder,
+        epochs=recipe.epochs,
+        batch=recipe.batch,
+        seed=recipe.seed,
+        device=recipe.device,
+        fisher=True,
+        channels=dataset.channels,
+        units=dataset.units,
+        rate_hz=windows[0].x.shape[2] / windows[0].window_s,
+        dataset=dataset.name,
+    ).to("cpu")

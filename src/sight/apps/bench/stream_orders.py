@@ -1,0 +1,50 @@
+"""Orders in which the benchmark presents a subject's windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sight.apps.bench.day_streams import ORDERS as DAY_ORDERS
+from sight.apps.bench.day_streams import day_stream
+from sight.apps.bench.plan import Setting, Trial
+from sight.types import Array, Windows
+
+#: Windows that stay together when a stream is shuffled in blocks.
+BLOCK = 32
+
+
+def stream_index(labels: Array, trial: Trial, setting: Setting, classes: Sequence[str]) -> Array | None:
+    """Return the window at each position of a trial's stream; None if the subject lacks windows for it.
+
+    Parameters
+    ----------
+    labels
+        Class index of each of the target's windows in recorded order.
+    trial, setting
+        Order, seed and target; sedentary classes for streams of days.
+    classes
+        Class names of the dataset.
+    """
+    kind, _, name = trial.order.partition(" ")
+    if kind in DAY_ORDERS:
+        named = {"dominating": name or next(iter(setting.sedentary), ""), "standing": setting.standing}
+        indices = {key: list(classes).index(value) for key, value in named.items() if value}
+        # Targets with equal seeds would share the lengths of their bouts, and with them the realised shares.
+        seed = [trial.seed, *f"{trial.target} {trial.order}".encode()]
+        return day_stream(labels, kind, seed, **indices)
+    rng = np.random.default_rng(trial.seed)
+    index = np.arange(len(labels))
+    if trial.order == "blocks":
+        blocks = np.array_split(index, range(BLOCK, len(index), BLOCK))
+        return np.concatenate([blocks[i] for i in rng.permutation(len(blocks))])
+    return rng.permutation(len(index)) if trial.order == "shuffled" else index
+
+
+def reorder(windows: Windows, index: Array) -> Windows:
+    """Return the windows of an index as one stream, recordings joined and times evenly spaced."""
+    time_s, gaps = np.arange(len(index)) * windows.stride_s, np.zeros(len(index))
+    x, label = windows.x[index], windows.label[index]
+    return replace(windows, x=x, label=label, time_s=time_s, gap_before_s=gaps, wear=None, start=None)

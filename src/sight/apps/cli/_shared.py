@@ -1,0 +1,195 @@
+"""Consoles, error messages, progress bars and parsing shared by all commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+from sight.types import Result, Windows
+
+# The networks are small: a second thread costs more than it gains, far more if other processes run.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+#: Characters that move the cursor, change the terminal or reorder text, and what is printed instead.
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+CONTROL |= {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+
+
+class PlainConsole(Console):
+    """Console that prints control characters visibly: text from files cannot send commands to the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return text without control characters; every text that is printed passes here."""
+        return super().render_str(text.translate(CONTROL), **options)
+
+
+console = PlainConsole()
+errors = PlainConsole(stderr=True)
+
+#: Extra that installs a package which the base install lacks.
+EXTRAS = {
+    **dict.fromkeys(("torch", "onnx", "onnxscript"), "train"),
+    "numba": "fast",
+    **dict.fromkeys(("scipy", "pandas", "pyarrow", "pooch", "actfast", "openpyxl"), "data"),
+    **dict.fromkeys(("joblib", "duckdb"), "cohort"),
+    "matplotlib": "bench",
+    "distributed": "dask",
+    **dict.fromkeys(("paho", "serial"), "live"),
+    **dict.fromkeys(("fastapi", "uvicorn", "websockets", "redis", "prometheus_client", "pydantic"), "serve"),
+}
+
+
+class ErrorReportingGroup(TyperGroup):
+    """Command group that reports input errors as one line with exit code 2; ``SIGHT_DEBUG=1`` shows tracebacks."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command and report its errors."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # the reader of our output has closed it
+            close_stdout()
+            raise typer.Exit(0) from None
+        except (typer.Exit, typer.Abort):  # subclasses of RuntimeError that end a command normally
+            raise
+        except (ValueError, TypeError, OSError, ModuleNotFoundError, RuntimeError, ArithmeticError) as error:
+            if os.environ.get("SIGHT_DEBUG"):
+                raise
+            errors.print(f"[bold red]sight:[/] {escape(error_message(error))}", highlight=False, soft_wrap=True)
+            raise typer.Exit(2) from None
+
+
+def error_message(error: Exception) -> str:
+    """Return one line that says what was wrong and what to do.
+
+    Examples
+    --------
+    >>> error_message(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    'This needs the package torch; install it with: pip install "sight-har[train]"'
+    """
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        wanted = f"sight-har[{EXTRAS[package]}]" if package in EXTRAS else package
+        return f'This needs the package {package}; install it with: pip install "{wanted}"'
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"There is no file {error.filename!s}; check the path."
+    message = " ".join(str(error).split()) or type(error).__name__
+    # Messages of Python itself contain no remedy.
+    return f"{message}; SIGHT_DEBUG=1 shows where." if isinstance(error, ArithmeticError) else message
+
+
+def close_stdout() -> None:
+    """Discard further output, so that Python does not fail while it flushes a closed pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def progress(label: str, total: int) -> Iterator[Any]:
+    """Show a progress bar, or a line at every quarter without a terminal.
+
+    Yields a function that takes the number of finished items and an optional note.
+    """
+    label = escape(label.translate(CONTROL))
+    if not console.is_terminal:
+        yield _quarterly_lines(label, total)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(label, total=total)
+
+        def show(done: int, note: str = "") -> None:
+            bar.update(task, completed=done, description=f"{label} {escape(note.translate(CONTROL))}".rstrip())
+
+        yield show
+
+
+def _quarterly_lines(label: str, total: int) -> Any:
+    printed = 0
+
+    def show(done: int, note: str = "") -> None:
+        nonlocal printed
+        if total and 4 * done // total > printed:
+            printed = 4 * done // total
+            console.print(f"{label}: {done} of {total} {escape(note)}".rstrip(), highlight=False)
+
+    return show
+
+
+def run_with_progress(adapter: Any, windows: Windows, label: str, lag: float = 0.0) -> Result:
+    """Run an adapter over windows with a progress bar, and return the result."""
+    from sight.results.prediction_loop import run
+
+    with progress(label, len(windows)) as show:
+        return run(adapter, windows, on_predictions=lambda done, *_: show(done), lag=lag)
+
+
+def print_warnings(name: str, facts: Any) -> None:
+    """Print the warnings of a recording."""
+    for warning in facts.get("warnings", ()):
+        errors.print(f"[yellow]{escape(name)}:[/] {escape(warning)}", highlight=False, soft_wrap=True)
+
+
+def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+    """Print a table of names and values."""
+    table = Table(title=escape(title), show_header=False)
+    for key, value in facts.items():
+        table.add_row(escape(key.replace("_", " ")), escape(_fact_text(value)))
+    console.print(table)
+
+
+def _fact_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}: {_fact_text(entry)}" for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        text = ", ".join(str(item) for item in value[:12])
+        return text + (f", ... ({len(value)} in all)" if len(value) > 12 else "")
+    return str(value)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "window"), plural(2, "window")
+    ('1 window', '2 windows')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def parse_pairs(texts: Iterable[str], expected: str) -> dict[str, str]:
+    """Parse KEY=VALUE texts.
+
+    Examples
+    --------
+    >>> parse_pairs(["x=ax", " y = ay"], "x=...")
+    {'x': 'ax', 'y': 'ay'}
+    """
+    pairs = [text.partition("=") for text in texts]
+    for key, equals, value in pairs:
+        if not equals:
+            raise ValueError(f"Expected {expected}, got {key + value!r}.")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def make_adapter(name: str, assignments: list[str] | None = None, preset: str | None = None) -> Any:
+    """Return a method by name, with a preset and the values of ``--set``."""
+    from sight import params, registry
+
+    return registry.method(name, preset, **params.parse(registry.get("methods", name), assignments or []))

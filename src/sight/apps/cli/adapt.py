@@ -1,0 +1,77 @@
+"""``sight adapt``: run recordings through a model and a method, and write result files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from sight import registry
+from sight.apps.cli import _options as opt
+from sight.apps.cli._shared import console, error_message, errors, make_adapter, print_warnings, progress
+from sight.recordings.read import ReadOptions, find_recordings
+
+
+@opt.takes_reading_options()
+def adapt(
+    target: opt.Targets,
+    model: opt.Model,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.")] = Path("out"),
+    method: opt.Method = registry.RECOMMENDED,
+    params: opt.Params = None,
+    preset: opt.Preset = None,
+    lag: opt.Lag = 0.0,
+    subject: opt.Subject = "",
+    separate: opt.Separate = False,
+    valid_day: opt.ValidDay = "16h",
+    min_bout: opt.MinBout = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Write windows.csv as well.")] = False,
+    *,
+    reading: ReadOptions,
+) -> None:
+    """Recognise activities in a recording while adapting to its wearer.
+
+    Writes report.html, the tables windows.parquet, segments.csv, daily.csv, bouts.csv, nonwear.csv and summary.csv,
+    and info.json. Several recordings, or a folder of them, give one folder of results for each. Files of one subject
+    are joined with --subject, or in a folder of their own below the folder; the time between them is a gap.
+
+    [bold]Examples[/]
+
+      sight adapt day.csv -m model.onnx -o results/ --columns z=up --unit mg --tz Europe/Vienna
+
+      sight adapt monday.cwa tuesday.cwa -m model.onnx --subject S01 --tz Europe/Vienna
+
+      sight adapt week.cwa -m model.safetensors --method sight --set tau=0.1
+
+      sight adapt hapt:5 -m hapt.safetensors --method sticky
+    """
+    from sight.models.load import load
+    from sight.results.adapt import adapt_recording
+    from sight.results.tables import TableRules
+
+    source: Any = load(model, threads=None)
+    adapter = make_adapter(method, params, preset)
+    refs = find_recordings(target, subject=subject, separate=separate)
+    rules = TableRules.parse(valid_day, min_bout)
+    failed = 0
+    for ref in refs:
+        try:
+            week = adapt_recording(ref, source, adapter, model, reading, rules, lag=lag, progress=progress)
+            written = week.save(out if len(refs) == 1 else out / ref.name, csv=csv)
+        except (ValueError, OSError) as error:
+            if len(refs) == 1:
+                raise
+            failed += 1
+            errors.print(f"[yellow]{escape(ref.name)} was skipped:[/] {escape(error_message(error))}", highlight=False)
+            continue
+        print_warnings(ref.name, {"warnings": week.warnings})
+        console.print(
+            f"[bold]{escape(ref.name)}[/]: {escape(week.headline)}. Report: {escape(str(written['report.html']))}",
+            soft_wrap=True,
+            highlight=False,
+        )
+    if failed:
+        others = f"results of the others are in {out}" if failed < len(refs) else "each is named above"
+        raise ValueError(f"{failed} of {len(refs)} recordings could not be read; {others}.")

@@ -1,0 +1,136 @@
+"""Overview page of a cohort: one line for each recording, with its classes over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from sight import __version__
+from sight.apps.cohort.overview_list import recordings_list
+from sight.apps.cohort.results_folder import Failure, ResultsFolder
+from sight.results.report.document import html_document
+from sight.results.report.html import Html, duration, figure, join, percent, tag
+from sight.results.report.palette import class_colours, stylesheet
+from sight.results.tables import NONWEAR_COLUMNS
+
+#: Recordings on one page; a larger cohort has several pages.
+PAGE_SIZE = 5000
+Row = dict[str, Any]
+
+
+def write_overview(folder: ResultsFolder, names: Sequence[str], failures: Sequence[Failure]) -> None:
+    """Write ``overview.html`` from the summary, and further pages if there are more than `PAGE_SIZE` recordings."""
+    rows, time_use = (_read_table(folder, name) if names else [] for name in ("recordings", "time_use"))
+    metadata = folder.read_metadata()
+    assets = files("sight.apps.cohort") / "assets"
+    style = (assets / "overview.css").read_text("utf-8") + stylesheet(class_colours(metadata["classes"]))
+    script = (assets / "overview.js").read_text("utf-8")
+    columns = _join_subjects(folder, rows)
+    pages = [_page_name(number) for number in range(max(1, -(-len(rows) // PAGE_SIZE)))]
+    for number, page in enumerate(pages):
+        listed = rows[PAGE_SIZE * number : PAGE_SIZE * (number + 1)]
+        body = [_header(metadata, rows), _lead(rows, failures), _time_use(time_use), _links(number, pages)]
+        lines = recordings_list(folder, listed, metadata["classes"], columns) if listed else None
+        body += [lines, _failures(failures), _footer()]
+        text = html_document(f"Cohort of {len(rows):,} recordings", join(body), style=style, script=script)
+        folder.write(folder.root / page, lambda draft, text=text: draft.write_text(text, "utf-8"))  # type: ignore[misc]
+    for path in folder.root.glob("overview-*.html"):
+        if path.name not in pages:
+            path.unlink()
+
+
+def _read_table(folder: ResultsFolder, name: str) -> list[Row]:
+    import pyarrow.parquet as pq
+
+    rows: list[Row] = pq.read_table(folder.summary / f"{name}.parquet").to_pylist()
+    return rows
+
+
+def _join_subjects(folder: ResultsFolder, rows: Sequence[Row]) -> list[str]:
+    """Add valid days and the columns of participants to rows of recordings; return the names of these columns."""
+    import pyarrow.parquet as pq
+
+    # Participants are joined to all tables; of these, `nonwear` has no columns that depend on the classes.
+    summary, joined = (folder.summary / f"{name}.parquet" for name in ("summary", "nonwear"))
+    if not rows or not (summary.is_file() and joined.is_file()):
+        return []
+    columns = [name for name in pq.read_schema(joined).names if name not in ("recording", *NONWEAR_COLUMNS)]
+    kept = pq.read_table(summary, columns=["recording", "valid_days", *columns]).to_pylist()
+    subjects = {row["recording"]: row for row in kept}
+    for row in rows:
+        row.update(subjects.get(row["recording"], dict.fromkeys(columns)))
+    return columns
+
+
+def _page_name(number: int) -> str:
+    return f"overview-{number + 1}.html" if number else "overview.html"
+
+
+def _header(metadata: Mapping[str, Any], rows: Sequence[Row]) -> Html:
+    dates = sorted(str(row["first_date"]) for row in rows if row["first_date"])
+    started = f"Started {dates[0]}" if dates else ""
+    if dates and dates[0] != dates[-1]:
+        started += f" to {dates[-1]}"
+    parts = (started, f"Method {metadata['method']}", f"Model {metadata['model']['file']}")
+    return tag(
+        "header",
+        tag("p", "Cohort", class_="kicker"),
+        tag("h1", f"{len(rows):,} {'recording' if len(rows) == 1 else 'recordings'}"),
+        tag("p", *(tag("span", part) for part in parts if part), class_="byline"),
+    )
+
+
+def _lead(rows: Sequence[Row], failures: Sequence[object]) -> Html:
+    recorded, worn = (sum(row[key] for row in rows) * 3600 for key in ("recorded_hours", "wear_hours"))
+    cards = {
+        "Recorded": duration(recorded),
+        "Worn": percent(worn / recorded) if recorded else "\N{EN DASH}",
+        "With a flag": figure(sum(bool(row["flags"]) for row in rows)),
+        "Could not be read": figure(len(failures)),
+    }
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in cards.items()), class_="cards")
+
+
+def _time_use(rows: Sequence[Row]) -> Html | None:
+    """Return the table of worn time by class, with its spread over recordings."""
+    if not rows or rows[0]["share_of_wear"] is None:
+        return None
+    heads = tag(
+        "tr", tag("th", "Class"), *(tag("th", h, class_="number") for h in ("Share", "Median", "10\N{EN DASH}90 %"))
+    )
+    lines, top = [], max(row["share_of_wear"] for row in rows)
+    for k, row in enumerate(rows):
+        width = 100 * row["share_of_wear"] / top
+        bar = tag("span", tag("i", class_=f"bar k{k}", style=f"width:{width:.1f}%"), class_="bars")
+        spread = f"{100 * row['share_p10']:.0f}\N{EN DASH}{100 * row['share_p90']:.0f}\xa0%"
+        cells = (percent(row["share_of_wear"]), percent(row["share_median"]), spread)
+        name = tag("th", tag("span", row["class"]), bar, scope="row")
+        lines.append(tag("tr", name, *(tag("td", cell, class_="number") for cell in cells)))
+    table = tag("table", tag("thead", heads), tag("tbody", *lines), class_="timeuse use")
+    note = "Share of worn time: all recordings together, the median recording, and the range of the middle 80 %."
+    return tag("section", tag("h2", "Time use"), table, tag("p", note, class_="note"))
+
+
+def _links(number: int, pages: Sequence[str]) -> Html | None:
+    if len(pages) == 1:
+        return None
+    links = [tag("b", str(n + 1)) if n == number else tag("a", str(n + 1), href=page) for n, page in enumerate(pages)]
+    return tag("nav", "Pages ", *links, class_="pages", aria_label="Pages of the list")
+
+
+def _failures(failures: Sequence[Failure]) -> Html | None:
+    if not failures:
+        return None
+    lines: Iterator[Html] = (
+        tag("tr", tag("th", file or name, scope="row"), tag("td", error)) for name, file, error in failures[:PAGE_SIZE]
+    )
+    table = tag("table", tag("tbody", *lines), class_="facts failed")
+    return tag("section", tag("h2", "Could not be read"), tag("div", table, class_="scroll"))
+
+
+def _footer() -> Html:
+    return tag(
+        "footer",
+        f"Written by sight {__version__}. This file is self-contained: it loads nothing and sends nothing.",
+    )

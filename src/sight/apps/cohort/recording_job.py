@@ -1,0 +1,148 @@
+"""Processing of one recording of a cohort: read it, run the method, store windows and facts."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sight import __version__
+from sight.apps.cohort.activity_tables import tables_of, write_table
+from sight.apps.cohort.results_folder import ResultsFolder, file_stamp
+from sight.apps.cohort.thumbnail import thumbnail
+from sight.apps.cohort.window_table import LAYOUT, write_windows
+from sight.base import Adapter, Source
+from sight.models.card import require_card
+from sight.recordings.read import ReadOptions, RecordingRef, read_windows
+from sight.recordings.window_cache import file_hash
+from sight.results.files import info_facts
+from sight.results.tables import ResultSummary
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What all recordings of a run share."""
+
+    out: Path  # folder of the results
+    model: Path  # file that every process loads
+    model_hash: str  # of the file that the user gave
+    adapter: Adapter  # unbound, with its hyper-parameters
+    method_hash: str  # of the method's code
+    options: ReadOptions
+    overlap: float = 1.0  # number of windows that contain each sample
+
+    def key(self, content: str) -> str:
+        """Return the hash of everything that determines the results of a recording with this content hash."""
+        method = (self.adapter.name, self.adapter.params(), self.method_hash)
+        parts = (content, self.model_hash, method, asdict(self.options), LAYOUT, __version__)
+        return blake2b(json.dumps(parts, sort_keys=True, default=str).encode(), digest_size=20).hexdigest()
+
+
+#: Fields of a log entry beside "recording" and "finished".
+LOG_FIELDS: dict[str, Any] = {
+    **{"content": "", "stamp": None, "error": "", "reused": False, "replaced": False},
+    **{"seconds": 0.0, "cpu_seconds": 0.0, "peak_bytes": 0, "host": ""},
+}
+
+
+def process_recording(ref: RecordingRef, config: RunConfig) -> dict[str, Any]:
+    """Run a recording unless its results exist already, and return its entry in the log.
+
+    Errors are not raised but returned as ``entry["error"]``, which is empty if the recording is finished.
+    """
+    began, cpu, now_ns = time.perf_counter(), time.process_time(), time.time_ns()
+    entry = {"recording": ref.name, **LOG_FIELDS}
+    try:
+        entry["stamp"] = file_stamp(ref.files, now_ns)
+        entry["content"], entry["reused"], entry["replaced"] = _run(ref, config)
+    except Exception as exception:  # a broken file may raise anything; the other recordings continue
+        ResultsFolder(config.out).remove(ref.name)
+        entry["error"] = _error_text(exception, ref)
+    return entry | {
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - cpu,
+        "peak_bytes": _peak_bytes(),
+        "host": platform.node(),
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool, bool]:
+    """Return the content hash, whether results for it existed already, and whether other results were replaced."""
+    from sight.results.prediction_loop import run
+
+    folder, source = ResultsFolder(config.out), _load_source(config.model, config.model_hash)
+    card = require_card(source)
+    windows = None if ref.files else read_windows(ref, card, config.options)
+    content = " ".join(map(file_hash, ref.files)) or _windows_hash(windows)
+    key = config.key(content)
+    earlier = folder.read_facts(ref.name)
+    if earlier is not None and earlier["key"] == key:
+        return content, True, False
+    folder.remove(ref.name)
+    if windows is None:
+        windows = read_windows(ref, card, config.options)
+    summary = ResultSummary(run(config.adapter.clone().bind(source), windows))
+    folder.write(folder.windows(ref.name), lambda draft: write_windows(draft, summary, ref.name))
+    for kind, table in tables_of(summary, ref.name).items():
+        folder.write(folder.table(kind, ref.name), partial(write_table, table=table))
+    folder.write_json(folder.facts(ref.name), _facts(summary, ref, key=key, content=content))
+    return content, False, earlier is not None
+
+
+def _facts(summary: ResultSummary, ref: RecordingRef, **hashes: str) -> dict[str, Any]:
+    """Return the facts of a recording; they depend on recording, model and options alone, not on time or machine."""
+    info = {
+        "recording": ref.name,
+        "subject": ref.subject or ref.name,
+        "file": ref.file_names,
+        "dataset": ref.dataset,
+        **hashes,
+    }
+    facts = info_facts(summary, info)
+    start = summary.result.windows.start
+    facts["stream"]["zone"] = getattr(start.tzinfo, "key", None) if start else None
+    facts["sight_version"] = __version__
+    facts["thumbnail"] = thumbnail(summary)
+    return {key: value for key, value in facts.items() if key not in ("versions", "files", "rules")}
+
+
+@lru_cache(maxsize=1)
+def _load_source(model: Path, content: str) -> Source:  # noqa: ARG001 - part of the cache key
+    from sight.models.load import load
+
+    return load(model)
+
+
+def _windows_hash(windows: Any) -> str:
+    """Hash windows that do not come from a single file."""
+    digest = blake2b(digest_size=20)
+    digest.update(repr((windows.window_s, windows.stride_s, windows.start, windows.x.shape)).encode())
+    for array in (windows.x, windows.time_s, windows.label, windows.gap_before_s, windows.wear):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _error_text(exception: Exception, ref: RecordingRef) -> str:
+    """Return the message of an exception without the folder of the file, which differs between machines."""
+    text = " ".join(str(exception).split())
+    for path in ref.files:
+        text = text.replace(str(path), path.name)
+    expected = isinstance(exception, ValueError | OSError) and text
+    return text if expected else f"{type(exception).__name__}: {text}"
+
+
+def _peak_bytes() -> int:
+    """Return the peak memory of this process, 0 if unknown; `getrusage` would include the parent's before the fork."""
+    try:
+        text = Path("/proc/self/status").read_text("ascii")
+        return int(text.partition("VmHWM:")[2].split()[0]) << 10
+    except (OSError, IndexError, ValueError):
+        return 0

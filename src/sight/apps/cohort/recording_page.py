@@ -1,0 +1,33 @@
+"""Full reports of recordings of a cohort, written on demand from their stored windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sight._util.text import choices
+from sight.apps.cohort.overview_page import write_overview
+from sight.apps.cohort.results_folder import ResultsFolder
+from sight.apps.cohort.window_table import read_result
+from sight.results.report import write_report
+
+
+def write_recording_pages(out: Path, names: Sequence[str]) -> list[Path]:
+    """Write ``pages/NAME.html`` for each recording, link them in the overview, and return their paths."""
+    folder = ResultsFolder(out)
+    written = [_write_page(folder, name) for name in names]
+    write_overview(folder, folder.names(), folder.read_failures())
+    return written
+
+
+def _write_page(folder: ResultsFolder, name: str) -> Path:
+    facts = folder.read_facts(name)
+    if facts is None:
+        names = folder.names()
+        if not names:
+            raise ValueError(f"There is no cohort in {folder.root}; run: sight cohort run FOLDER --out {folder.root}")
+        raise ValueError(f"There is no recording {name!r} in {folder.root}; {choices(name, names)}")
+    header = {key: facts[key] for key in ("subject", "file", "dataset", "content") if facts[key]}
+    header["model"] = folder.read_metadata()["model"]
+    result = read_result(folder.windows(name), facts)
+    return write_report(folder.page(name), result, title=f"Activities of {name}", facts=header)

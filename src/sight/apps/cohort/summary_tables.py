@@ -1,0 +1,237 @@
+"""Tables over all recordings of a cohort, computed by DuckDB from their Parquet files.
+
+Times are summed as whole milliseconds, so that sums do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from sight.apps.cohort.activity_tables import create_tables
+from sight.apps.cohort.participants import Participants, join_participants, read_participants
+from sight.apps.cohort.results_folder import TABLE_KINDS, ResultsFolder
+from sight.results.csv_cells import FORMULA, to_cell
+from sight.results.tables import TableRules
+
+#: Flags of a recording that should be inspected, each with the condition on its row in `recordings`.
+FLAGS = {
+    "short": "recorded_hours < 0.5 * (SELECT median(recorded_hours) FROM whole)",
+    "little_wear": "wear_hours < 0.5 * recorded_hours",
+    "gaps": "gap_hours > 0.05 * (recorded_hours + gap_hours)",
+    "saturated": "saturated_share > 0.001",
+    "low_confidence": "low_confidence_share > 0.3",
+    "no_clock": "start IS NULL",
+    "warnings": "warnings > 0",
+}
+
+_FLAG_CASES = ", ".join(f"CASE WHEN {condition} THEN '{flag}' END" for flag, condition in FLAGS.items())
+
+DAYS = """
+WITH of_day AS (
+    SELECT recording, day, min(date) AS date,
+        sum(ms) FILTER (wear) AS wear, sum(ms) FILTER (NOT wear) AS off, sum(gap_ms) AS gap
+    FROM timed GROUP BY ALL
+),
+refined AS (
+    SELECT recording, day, class, sum(ms) AS worn, sum(ms) FILTER (low_confidence) AS uncertain
+    FROM timed WHERE wear GROUP BY ALL
+),
+raw AS (SELECT recording, day, raw_class AS class, sum(ms) AS raw FROM timed WHERE wear GROUP BY ALL)
+SELECT recording, day, date, class,
+    minutes(worn) AS minutes,
+    minutes(raw) AS raw_minutes,
+    minutes(uncertain) AS low_confidence_minutes,
+    minutes(wear) AS day_wear_minutes,
+    minutes(off) AS day_non_wear_minutes,
+    minutes(gap) AS day_gap_minutes
+FROM of_day CROSS JOIN classes
+LEFT JOIN refined USING (recording, day, class)
+LEFT JOIN raw USING (recording, day, class)
+ORDER BY recording, day, place
+"""
+
+TRANSITIONS = """
+SELECT recording, previous_class AS from_class, class AS to_class, count(*) AS windows
+FROM windows WHERE previous_class IS NOT NULL
+GROUP BY ALL ORDER BY ALL
+"""
+
+RECORDINGS = f"""
+WITH totals AS (
+    SELECT recording, min(date) AS first_date, max(day) AS days, count(*) AS windows,
+        hours(sum(ms)) AS recorded_hours,
+        hours(sum(ms) FILTER (wear)) AS wear_hours,
+        hours(sum(gap_ms)) AS gap_hours,
+        count(*) FILTER (gap_ms > 0) AS gaps,
+        count(*) FILTER (class <> previous_class) AS changes_of_class,
+        round(count(*) FILTER (class <> raw_class) / count(*), 4) AS changed_share,
+        round(count(*) FILTER (low_confidence) / count(*), 4) AS low_confidence_share
+    FROM timed GROUP BY recording
+),
+described AS (
+    SELECT recording, subject, file, stream.start AS start,
+        coalesce(stream.facts.saturated_share, 0) AS saturated_share,
+        coalesce(len(stream.facts.warnings), 0) AS warnings
+    FROM facts
+),
+whole AS (SELECT * FROM described JOIN totals USING (recording))
+SELECT *, concat_ws(' ', {_FLAG_CASES}) AS flags
+FROM whole ORDER BY recording
+"""
+
+TIME_USE = """
+WITH used AS (
+    SELECT recording, class, sum(minutes) AS minutes, sum(day_wear_minutes) AS worn FROM days GROUP BY ALL
+)
+SELECT class, count(*) FILTER (minutes > 0) AS recordings,
+    round(sum(CAST(round(1000 * minutes) AS BIGINT)) / 60000, 3) AS hours,
+    round(sum(CAST(round(1000 * minutes) AS BIGINT)) / nullif(sum(CAST(round(1000 * worn) AS BIGINT)), 0), 4)
+        AS share_of_wear,
+    round(quantile_cont(minutes / nullif(worn, 0), 0.1), 4) AS share_p10,
+    round(quantile_cont(minutes / nullif(worn, 0), 0.5), 4) AS share_median,
+    round(quantile_cont(minutes / nullif(worn, 0), 0.9), 4) AS share_p90
+FROM used JOIN classes USING (class) GROUP BY class, place ORDER BY place
+"""
+
+#: Table name to query; a query may use earlier tables.
+QUERIES = {"days": DAYS, "transitions": TRANSITIONS, "recordings": RECORDINGS, "time_use": TIME_USE}
+#: Tables with one row per recording, day, bout or period of non-wear, to which participants are joined.
+JOINED = ("summary", *TABLE_KINDS)
+TABLES = (*QUERIES, *JOINED)
+
+_FACTS = {
+    "recording": "VARCHAR",
+    "subject": "VARCHAR",
+    "file": "VARCHAR",
+    "method": "VARCHAR",
+    "classes": "VARCHAR[]",
+    "stream": "STRUCT(start VARCHAR, facts STRUCT(saturated_share DOUBLE, warnings VARCHAR[]))",
+}
+
+
+def write_summary(
+    folder: ResultsFolder,
+    names: Sequence[str],
+    rules: TableRules | None = None,
+    participants: Path | None = None,
+    id_column: str | None = None,
+) -> Participants | None:
+    """Write every table over these recordings as Parquet and CSV; remove the tables if there are no recordings.
+
+    Parameters
+    ----------
+    folder, names
+        Folder of results, and its finished recordings.
+    rules
+        Which days are valid and how long bouts last at least.
+    participants, id_column
+        CSV file with one row per participant and its column of ids, as in `read_participants`.
+
+    Returns
+    -------
+    Participants
+        What was joined, or None without participants.
+    """
+    if not names:
+        shutil.rmtree(folder.summary, ignore_errors=True)
+        return None
+    people = None
+    with closing(_windows_view(folder, names)) as connection:
+        connection.read_json([_literal(folder.facts(name)) for name in names], columns=_FACTS).create_view("facts")
+        for statement in (
+            "CREATE MACRO minutes(ms) AS round(coalesce(ms, 0) / 60000, 3)",
+            "CREATE MACRO hours(ms) AS round(coalesce(ms, 0) / 3600000, 4)",
+            "CREATE VIEW timed AS SELECT *, CAST(round(1000 * duration_s) AS BIGINT) AS ms, "
+            "CAST(round(1000 * gap_before_s) AS BIGINT) AS gap_ms FROM windows",
+            "CREATE TABLE classes AS SELECT unnest(classes) AS class, generate_subscripts(classes, 1) AS place "
+            "FROM (SELECT classes FROM facts LIMIT 1)",
+        ):
+            connection.execute(statement)
+        for table, query in QUERIES.items():
+            connection.execute(f"CREATE TABLE {table} AS {query}")
+        files = {kind: [_literal(folder.table(kind, name)) for name in names] for kind in TABLE_KINDS}
+        model = folder.read_metadata().get("model", {}).get("file", "")
+        create_tables(connection, files, rules or TableRules(), model)
+        if participants is not None:
+            subjects = dict(connection.sql("SELECT recording, subject FROM facts ORDER BY recording").fetchall())
+            people = read_participants(participants, subjects, id_column)
+            join_participants(connection, people, JOINED)
+        for table in TABLES:
+            for form in ("parquet", "csv"):
+                folder.write(folder.summary / f"{table}.{form}", lambda draft, t=table: _copy(connection, t, draft))  # type: ignore[misc]
+    return people
+
+
+def run_query(folder: ResultsFolder, sql: str, csv: Path | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return column names and rows of a DuckDB query over `windows` and the tables of the summary.
+
+    If `csv` is given, the rows are written to this file and not returned.
+    """
+    import duckdb
+
+    with closing(_connect(folder)) as connection:
+        try:
+            relation = connection.sql(sql)
+            if relation is None:
+                raise ValueError(f"Expected a query that returns rows, got {sql!r}.")
+            if csv is not None:
+                _without_formulas(relation).write_csv(str(csv))
+            return list(relation.columns), [] if csv else relation.fetchall()
+        except duckdb.Error as error:
+            raise ValueError(f"DuckDB cannot run the query: {error}") from None
+
+
+def _connect(folder: ResultsFolder) -> Any:
+    """Return a connection with views of all windows and of each table."""
+    if not (folder.summary / "recordings.parquet").is_file():
+        raise ValueError(f"There is no summary in {folder.root}; run: sight cohort run FOLDER --out {folder.root}")
+    import duckdb
+
+    with closing(duckdb.connect()) as reader:
+        path = _literal(folder.summary / "recordings.parquet")
+        names = [name for (name,) in reader.read_parquet(path).project("recording").fetchall()]
+    connection = _windows_view(folder, names)
+    for table in TABLES:
+        connection.read_parquet(_literal(folder.summary / f"{table}.parquet")).create_view(table)
+    return connection
+
+
+def _windows_view(folder: ResultsFolder, names: Sequence[str]) -> Any:
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.read_parquet([_literal(folder.windows(name)) for name in names]).create_view("windows")
+    return connection
+
+
+def _copy(connection: Any, table: str, draft: Any) -> None:
+    if draft.suffix == ".csv":
+        _without_formulas(connection.table(table)).write_csv(str(draft))
+        return
+    escaped = str(draft).replace("'", "''")
+    connection.execute(f"COPY (FROM {table}) TO '{escaped}' (FORMAT parquet, COMPRESSION zstd)")
+
+
+def _without_formulas(relation: Any) -> Any:
+    """Return a relation whose texts and names a spreadsheet does not take for formulas, see `to_cell`."""
+    first = " OR ".join(f"starts_with({{0}}, chr({ord(character)}))" for character in FORMULA)
+    changed = f"CASE WHEN {first} THEN concat(chr(39), {{0}}) ELSE {{0}} END"
+    columns = []
+    for name, kind in zip(relation.columns, relation.types, strict=True):
+        value = changed.format(_quoted(name)) if str(kind) == "VARCHAR" else _quoted(name)
+        columns.append(f"{value} AS {_quoted(to_cell(name))}")
+    return relation.project(", ".join(columns))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(path: Any) -> str:
+    """Escape wildcards in a path."""
+    return glob.escape(str(path))

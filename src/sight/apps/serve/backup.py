@@ -1,0 +1,147 @@
+"""Backup of a service's data folder while the service runs, and its restoration."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sight import __version__
+from sight._util.atomic import make_folder, sync, write_json
+from sight.apps.serve.sqlite_store import SCHEMA
+from sight.apps.serve.store_migration import copy
+
+#: Name of the database in a data folder, of the file that describes a backup, and version of that file.
+DATABASE, MANIFEST, FORMAT = "sight.sqlite", "backup.json", 1
+#: What is copied beside the database.
+_OTHERS = ("tokens.json", "models")
+
+
+def backup(data: Path, out: Path) -> dict[str, Any]:
+    """Write a consistent copy of the database, tokens and models of a data folder to a new folder.
+
+    The service may run: what it acknowledged before the call is in the copy, and it is not delayed. Models outside of
+    the data folder are not copied.
+
+    Returns
+    -------
+    manifest
+        Version of sight, time, number of wearers, and the SHA-256 of each file; also written to `MANIFEST`.
+
+    Raises
+    ------
+    ValueError
+        If there is no database in `data`, `out` exists, or the copy is damaged.
+    """
+    database = data / DATABASE
+    if not database.is_file():
+        raise ValueError(f"There is no {DATABASE} in {data}; give the --data folder of a service with a SQLite store.")
+    if out.exists():
+        raise ValueError(f"{out} exists; give a folder that does not.")
+    make_folder(out.parent)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
+        draft = Path(folder) / "backup"
+        draft.mkdir(0o700)
+        source = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
+        try:
+            copy(source, draft / DATABASE)
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{database} cannot be copied ({error}).") from None
+        finally:
+            source.close()
+        _copy_others(data, draft)
+        manifest = {
+            "format": FORMAT,
+            "sight_version": __version__,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "wearers": _check_database(draft / DATABASE),
+            "files": _digests(draft),
+        }
+        write_json(draft / MANIFEST, manifest).chmod(0o600)
+        os.replace(draft, out)
+        sync(out.parent)
+    return manifest
+
+
+def restore(folder: Path, data: Path) -> dict[str, Any]:
+    """Write the files of a backup to a new or empty data folder and return the manifest.
+
+    Raises
+    ------
+    ValueError
+        If `folder` is not a complete backup, a file of it is damaged, or `data` is not empty.
+    """
+    manifest = _read_manifest(folder)
+    if data.exists() and any(data.iterdir()):
+        raise ValueError(f"{data} is not empty; restore into a new folder, and move that one when the service stopped.")
+    make_folder(data.parent)
+    with tempfile.TemporaryDirectory(dir=data.parent, prefix=f".{data.name}.") as temporary:
+        draft = Path(temporary) / "data"
+        draft.mkdir(0o700)
+        _copy_file(folder / DATABASE, draft / DATABASE)
+        _copy_others(folder, draft)
+        differing = {name for name, digest in manifest["files"].items() if _digests(draft).get(name) != digest}
+        if differing:
+            raise ValueError(f"{folder}: {', '.join(sorted(differing))} damaged or missing; use another backup.")
+        _check_database(draft / DATABASE)
+        if data.exists():
+            data.rmdir()
+        os.replace(draft, data)
+        sync(data.parent)
+    return manifest
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+        version, _ = int(manifest["format"]), dict(manifest["files"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ValueError(f"{folder} is not a backup of `sight serve backup`: no readable {MANIFEST}.") from None
+    if version > FORMAT:
+        raise ValueError(f"{folder} has format {version}, newer than format {FORMAT} of this sight; upgrade sight.")
+    return manifest
+
+
+def _check_database(path: Path) -> int:
+    """Return the number of wearers of a copied database; raise ValueError if it is damaged."""
+    database = sqlite3.connect(path)
+    try:
+        ((result,), *_) = database.execute("PRAGMA integrity_check(1)").fetchall()
+        ((version,),) = database.execute("PRAGMA user_version").fetchall()
+        if result != "ok" or version > SCHEMA:
+            raise sqlite3.DatabaseError(result if version <= SCHEMA else f"tables of version {version}; upgrade sight")
+        return int(database.execute("SELECT COUNT(*) FROM wearers").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"{path.name} is damaged ({error}); use another copy.") from None
+    finally:
+        database.close()
+
+
+def _copy_others(source: Path, target: Path) -> None:
+    for name in _OTHERS:
+        paths = [source / name, *(source / name).rglob("*")] if (source / name).is_dir() else [source / name]
+        for path in paths:
+            if path.is_file():
+                _copy_file(path, target / path.relative_to(source))
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    target.parent.mkdir(0o700, parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o600)
+    sync(target)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file by its path within the folder."""
+    digests = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            digests[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests

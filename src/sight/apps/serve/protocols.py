@@ -1,0 +1,161 @@
+"""Connections of the web server: deadlines and limits that hold before a request reaches the application.
+
+`HttpProtocol` and `SocketProtocol` extend the protocols of uvicorn. A client that sends its headers too slowly, sends
+much before it has shown a token, or does not read what it is sent, is disconnected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from sight.apps.serve.limits import Limits
+from sight.apps.serve.metrics_and_logs import log_config
+
+#: Seconds for the headers of a request, for a client to read what waits for it, and for it to read the last message.
+HEADER_S, STALLED_S, CLOSE_S = 10.0, 30.0, 2.0
+#: Most bytes of a first message that may carry a token.
+AUTH_BYTES = 4096
+#: Seconds that open requests get when the server stops, after the sockets were closed.
+STOP_S = 5
+
+
+class StallDeadline:
+    """Disconnects a client that does not read for `STALLED_S` while more waits for it than the transport buffers."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    _stalled: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        """Start the deadline when the buffer of the transport is full."""
+        super().pause_writing()  # type: ignore[misc]
+        self._stalled = self._stalled or self.loop.call_later(STALLED_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Clear the deadline."""
+        self._clear_stalled()
+        super().resume_writing()  # type: ignore[misc]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Clear the deadline."""
+        self._clear_stalled()
+        super().connection_lost(exc)  # type: ignore[misc]
+
+    def _clear_stalled(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+
+class HttpProtocol(StallDeadline, H11Protocol):
+    """HTTP connection with a deadline for headers, one of at most `max_connections`.
+
+    If there are too many, the one that has waited for its headers longest is closed. Clients that send their request
+    at once are served even while others keep connections open without a request.
+    """
+
+    max_connections: int
+    waiting: dict[HttpProtocol, None]  # connections without a request, oldest first
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the deadline for the first headers."""
+        super().connection_made(transport)
+        self._await_headers()
+        if len(self.connections) > self.max_connections:
+            oldest = next(iter(self.waiting))
+            del self.waiting[oldest]
+            oldest.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Clear the deadline."""
+        self._got_headers()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Clear the deadline when a request has begun."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self._got_headers()
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Clear the deadline."""
+        self._got_headers()
+        super().handle_websocket_upgrade(event)
+
+    def on_response_complete(self) -> None:
+        """Start the deadline for the next headers; the rest of an unread body does not extend it."""
+        self._await_headers()
+        super().on_response_complete()
+
+    def _await_headers(self) -> None:
+        self._got_headers()
+        self.waiting[self] = None
+        self._deadline = self.loop.call_later(HEADER_S, self.transport.abort)
+
+    def _got_headers(self) -> None:
+        self.waiting.pop(self, None)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class SocketProtocol(StallDeadline, WebSocketsSansIOProtocol):
+    """WebSocket whose first message is short unless the application has set ``state.authenticated``.
+
+    It ends a bounded time after the application has closed it, even if the client reads nothing.
+    """
+
+    _early = 0
+    _has_message = False
+
+    def data_received(self, data: bytes) -> None:
+        """Disconnect a client whose first message is long and incomplete."""
+        is_open = self.handshake_complete
+        super().data_received(data)
+        if is_open and not self._has_message and not self.scope["state"].get("authenticated"):
+            self._early += len(data)
+            if self._early > AUTH_BYTES:
+                self.transport.abort()
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a complete message to the application."""
+        self._has_message = True
+        super().send_receive_event_to_app()
+
+    def handle_ping(self) -> None:
+        """Reply to a ping, unless the client does not read."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()  # drops the reply
+
+    async def run_asgi(self) -> None:
+        """Run the application, then end the connection."""
+        await super().run_asgi()
+        self.loop.call_later(CLOSE_S if self.writable.is_set() else 0, self.transport.abort)
+
+
+def server_config(app: ASGIApp, limits: Limits, **options: Any) -> uvicorn.Config:
+    """Return the configuration of the web server with these protocols; `options` of uvicorn take precedence."""
+    own = {"max_connections": limits.open_connections, "waiting": {}}
+    defaults: dict[str, Any] = {
+        "http": type("LimitedHttpProtocol", (HttpProtocol,), own),
+        "ws": SocketProtocol,
+        "log_config": log_config(),
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,
+        "ws_max_size": limits.message_bytes,
+        "ws_per_message_deflate": False,
+        "timeout_graceful_shutdown": STOP_S,
+    }
+    return uvicorn.Config(app, **(defaults | options))

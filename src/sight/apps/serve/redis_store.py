@@ -1,0 +1,245 @@
+"""Store in Redis, for services without a durable disk.
+
+Keys, all under one prefix: ``schema`` (version of the keys), ``wearers`` (hash, name to configuration), and for each
+wearer ``state:NAME`` (hash: seq, state), ``inputs:NAME`` (list, oldest first) and ``events:NAME`` (sorted set by the
+number of the last window). Entries of the latter two start with eight bytes, the number of their chunk.
+
+Redis must keep an append-only file. An acknowledged write is then with its operating system and survives a SIGKILL of
+this process or the loss of its machine. With ``appendfsync everysec`` a second may be lost when the machine of Redis
+itself fails; with ``always``, which `fsync` requires, nothing is lost.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from uuid import uuid4
+
+from sight.apps.serve.errors import StoreFailed
+from sight.apps.serve.store import Snapshot, StoredChunk, StoredWearer, store_errors
+
+#: Raised by one whenever an older `sight` could not use the keys of a newer one.
+SCHEMA = 3
+_SEQ_BYTES = 8
+
+
+class RedisStore:
+    """Store under one prefix of a Redis database that one process uses at a time.
+
+    Parameters
+    ----------
+    url
+        Address, for example redis://localhost:6379/0.
+    fsync
+        Whether to require ``appendfsync always``.
+    prefix
+        Prefix of every key.
+    timeout_s
+        How long to wait for a reply, for a server that is still loading, and for a rewrite of the append-only file.
+
+    Notes
+    -----
+    The service that opened the store last owns it. An earlier one is refused at its next write, so that no two
+    services serve the same wearers. Deleting or resetting a wearer rewrites the append-only file.
+    """
+
+    def __init__(self, url: str, *, fsync: bool = False, prefix: str = "sight:", timeout_s: float = 10.0) -> None:
+        import redis
+
+        self.fsync, self.timeout_s = fsync, timeout_s
+        self._prefix, self._owner = prefix.encode(), uuid4().hex.encode()
+        self._failures = (redis.RedisError, OSError)
+        self._redis: Any = redis.Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+        self._address = url.rpartition("@")[2]  # without a password
+        try:
+            self._wait_loaded(redis.BusyLoadingError)
+            self._policy = self._check_durability()
+            self._check_schema()
+            self._redis.set(self._key("owner"), self._owner)
+        except self._failures as error:
+            raise ValueError(
+                f"Cannot use Redis at {self._address} ({error}); start the server, or check the address."
+            ) from None
+
+    def _wait_loaded(self, loading: type[Exception]) -> None:
+        end = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                self._redis.ping()
+                return
+            except loading:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+
+    def _check_schema(self) -> None:
+        """Raise ValueError if another version of sight wrote the keys."""
+        written = int(
+            self._redis.get(self._key("schema")) or (2 if self._redis.exists(self._key("wearers")) else SCHEMA)
+        )
+        if written != SCHEMA:
+            remedy = "upgrade sight" if written > SCHEMA else "serve it with sight 0.1, or use another database"
+            raise ValueError(
+                f"The keys in Redis at {self._address} have version {written}, this sight uses {SCHEMA}; {remedy}."
+            )
+        self._redis.set(self._key("schema"), SCHEMA)
+
+    def _check_durability(self) -> str:
+        """Return the fsync policy of the server; raise ValueError if it would lose acknowledged data."""
+        if not int(self._redis.info("persistence").get("aof_enabled", 0)):
+            raise ValueError(
+                f"Redis at {self._address} keeps no append-only file, so it would lose acknowledged samples when it "
+                f"stops; set appendonly yes."
+            )
+        try:
+            policy = str(self._redis.config_get("appendfsync").get("appendfsync", "unknown"))
+        except self._failures:  # managed servers forbid CONFIG
+            policy = "unknown"
+        if self.fsync and policy != "always":
+            raise ValueError(
+                f"Expected appendfsync always at {self._address} to survive loss of power, got {policy}; set it, or "
+                f"run without fsync."
+            )
+        return policy
+
+    @property
+    def info(self) -> dict[str, str]:
+        """Kind of store and what its data survive, for the log."""
+        durable_against = "power loss" if self._policy == "always" else "process kill"
+        return {"store": "redis", "durable_against": durable_against, "appendfsync": self._policy}
+
+    def wearers(self) -> dict[str, bytes]:
+        """Return the configuration of each wearer, sorted by name."""
+        with self._errors():
+            configs = self._redis.hgetall(self._key("wearers"))
+        return {name.decode(): config for name, config in sorted(configs.items())}
+
+    def put(self, config: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
+        """Create a wearer, or replace its configuration and state and drop its inputs; `clear` drops its events too."""
+        with self._transaction() as pipe:
+            pipe.hset(self._key("wearers"), snapshot.wearer, config)
+            self._save(pipe, snapshot)
+            if clear:
+                pipe.delete(self._key("events", snapshot.wearer))
+        if clear:
+            with self._errors():
+                self._rewrite()
+
+    def commit(self, chunks: Sequence[StoredChunk], snapshots: Sequence[Snapshot] = ()) -> None:
+        """Append chunks, then apply snapshots, in one transaction."""
+        with self._transaction() as pipe:
+            for chunk in chunks:
+                number = chunk.seq.to_bytes(_SEQ_BYTES, "big")
+                pipe.rpush(self._key("inputs", chunk.wearer), number + chunk.inputs)
+                if chunk.events is not None:
+                    pipe.zadd(self._key("events", chunk.wearer), {number + chunk.events: chunk.last_window})
+            for snapshot in snapshots:
+                self._save(pipe, snapshot)
+                pipe.zremrangebyscore(self._key("events", snapshot.wearer), "-inf", f"({snapshot.oldest_window}")
+
+    def load(self, wearer: str) -> StoredWearer | None:
+        """Return what resumes a wearer, inputs in order; None if there is no such wearer."""
+        with self._errors():
+            pipe = self._redis.pipeline(transaction=True)
+            pipe.hget(self._key("wearers"), wearer)
+            pipe.hmget(self._key("state", wearer), "seq", "state")
+            pipe.lrange(self._key("inputs", wearer), 0, -1)
+            config, (seq, state), rows = pipe.execute()
+        if config is None:
+            return None
+        return StoredWearer(config, int(seq or 0), state or b"", [_numbered(row) for row in rows])
+
+    def events(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return number and events of at most `limit` chunks with windows above `after`, in order."""
+        with self._errors():
+            rows = self._redis.zrangebyscore(self._key("events", wearer), f"({after}", "+inf", start=0, num=limit)
+        return [_numbered(row) for row in rows]
+
+    def latest_events(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+        """Return number and events of the latest chunk with windows of each wearer that has one."""
+        with self._errors():
+            pipe = self._redis.pipeline(transaction=False)
+            for wearer in wearers:
+                pipe.zrange(self._key("events", wearer), -1, -1)
+            return {name: _numbered(rows[0]) for name, rows in zip(wearers, pipe.execute(), strict=True) if rows}
+
+    def chunk_events(self, wearer: str, seq: int) -> bytes | None:
+        """Return the events of one chunk; None if it had none or they are no longer kept."""
+        key = self._key("events", wearer)
+
+        def row(rank: int) -> tuple[int, bytes]:
+            return _numbered(self._redis.zrange(key, rank, rank)[0])
+
+        with self._errors():
+            count = self._redis.zcard(key)
+            rank = bisect_left(range(count), seq, key=lambda at: row(at)[0])  # windows and chunks have the same order
+            number, events = row(rank) if rank < count else (0, b"")
+        return events if number == seq else None
+
+    def delete(self, wearer: str) -> None:
+        """Remove all data of a wearer, from the append-only file too."""
+        with self._transaction() as pipe:
+            pipe.hdel(self._key("wearers"), wearer)
+            pipe.delete(*(self._key(kind, wearer) for kind in ("state", "inputs", "events")))
+        with self._errors():
+            self._rewrite()
+
+    def check(self) -> None:
+        """Raise `StoreFailed` if the next write would fail: no connection, another owner, or a failing disk."""
+        with self._transaction() as pipe:
+            pipe.get(self._key("owner"))
+        with self._errors():
+            status = self._redis.info("persistence").get("aof_last_write_status", "ok")
+        if status != "ok":
+            raise StoreFailed(f"Redis at {self._address} cannot write its append-only file; check its disk.")
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._redis.close()
+
+    def _rewrite(self) -> None:
+        """Rewrite the append-only file, and wait until that is done."""
+        end = time.monotonic() + self.timeout_s
+        started = False
+        while time.monotonic() < end:
+            state = self._redis.info("persistence")
+            busy = state["aof_rewrite_in_progress"] or state.get("aof_rewrite_scheduled", 0)
+            if not busy and started:
+                return
+            if not busy:
+                self._redis.bgrewriteaof()
+                started = True
+            time.sleep(0.01)
+        raise StoreFailed(
+            f"The data are deleted, but Redis at {self._address} is still rewriting its file after "
+            f"{self.timeout_s:g} s; see its log."
+        )
+
+    def _save(self, pipe: Any, snapshot: Snapshot) -> None:
+        """Write a state and clear the log, of which a snapshot always includes every chunk."""
+        pipe.hset(self._key("state", snapshot.wearer), mapping={"seq": snapshot.seq, "state": snapshot.state})
+        pipe.delete(self._key("inputs", snapshot.wearer))
+
+    def _key(self, kind: str, wearer: str | None = None) -> bytes:
+        return self._prefix + kind.encode() + (b"" if wearer is None else b":" + wearer.encode())
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """Collect commands and execute them as one transaction, if this process still owns the store."""
+        with self._errors(), self._redis.pipeline(transaction=True) as pipe:
+            pipe.watch(self._key("owner"))
+            if pipe.get(self._key("owner")) != self._owner:
+                raise StoreFailed(f"Another service has opened the store at {self._address}; stop one of the two.")
+            pipe.multi()
+            yield pipe
+            pipe.execute()
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return store_errors(f"at {self._address}", *self._failures)
+
+
+def _numbered(row: bytes) -> tuple[int, bytes]:
+    return int.from_bytes(row[:_SEQ_BYTES], "big"), row[_SEQ_BYTES:]

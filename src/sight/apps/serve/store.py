@@ -1,0 +1,131 @@
+"""The contract of a durable store: configurations, snapshots, a log of samples, and events, all as bytes.
+
+`sight.apps.serve.serialization` encodes the bytes and detects damage. A store keeps them, writes a batch completely or
+not at all, and removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from sight.apps.serve.errors import StoreFailed
+
+
+@dataclass(frozen=True)
+class StoredChunk:
+    """One chunk of one wearer as it is written.
+
+    Parameters
+    ----------
+    wearer, seq
+        Name of the wearer and number of the chunk.
+    inputs
+        The samples; kept until a snapshot includes them.
+    last_window
+        Number of the last window that the chunk completed, -1 if none.
+    events
+        Predictions of the windows it completed; None if there are none.
+    """
+
+    wearer: str
+    seq: int
+    inputs: bytes
+    last_window: int = -1
+    events: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """State of a wearer's session after a chunk.
+
+    Parameters
+    ----------
+    wearer, seq
+        Name of the wearer and last chunk that the state includes; inputs up to it are removed.
+    state
+        State that the session resumes from.
+    oldest_window
+        Events whose last window has a lower number are removed.
+    """
+
+    wearer: str
+    seq: int
+    state: bytes
+    oldest_window: int = 0
+
+
+@dataclass(frozen=True)
+class StoredWearer:
+    """What resumes a wearer: configuration, the last snapshot, and the inputs since, as (seq, inputs)."""
+
+    config: bytes
+    seq: int
+    state: bytes
+    inputs: Sequence[tuple[int, bytes]]
+
+
+class Store(Protocol):
+    """Durable storage; each method that writes returns once the data would survive a SIGKILL of this process."""
+
+    @property
+    def info(self) -> dict[str, str]:
+        """Kind of store and what its data survive, for the log."""
+
+    def wearers(self) -> dict[str, bytes]:
+        """Return the configuration of each wearer, sorted by name."""
+
+    def put(self, config: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
+        """Create a wearer, or replace its configuration and state and drop its inputs.
+
+        `clear` drops its events too, and removes inputs, events and the previous state from the files of the store.
+        """
+
+    def commit(self, chunks: Sequence[StoredChunk], snapshots: Sequence[Snapshot] = ()) -> None:
+        """Append chunks, then apply snapshots, in one transaction."""
+
+    def load(self, wearer: str) -> StoredWearer | None:
+        """Return what resumes a wearer, inputs in order; None if there is no such wearer."""
+
+    def events(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
+        """Return number and events of at most `limit` chunks with windows above `after`, in order."""
+
+    def latest_events(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
+        """Return number and events of the latest chunk with windows of each wearer that has one."""
+
+    def chunk_events(self, wearer: str, seq: int) -> bytes | None:
+        """Return the events of one chunk; None if it had none or they are no longer kept."""
+
+    def delete(self, wearer: str) -> None:
+        """Remove all data of a wearer, from the files of the store too."""
+
+    def check(self) -> None:
+        """Raise `StoreFailed` if the next write would fail; called regularly, so that a store can do what is due."""
+
+    def close(self) -> None:
+        """Release the store."""
+
+
+@contextmanager
+def store_errors(name: str, *errors: type[Exception]) -> Iterator[None]:
+    """Raise errors of a store's library as `StoreFailed`."""
+    try:
+        yield
+    except errors as error:
+        raise StoreFailed(f"The store {name} failed ({error}); send the chunk again, and check the store.") from error
+
+
+def open_store(address: str, *, fsync: bool = False, reserve_bytes: int = 0) -> Store:
+    """Open the store at a path (SQLite) or at an address redis://, rediss:// or unix:// (Redis).
+
+    `reserve_bytes` is space that a SQLite store holds back for deletions on a full disk.
+    """
+    if "://" in address:
+        from sight.apps.serve.redis_store import RedisStore
+
+        return RedisStore(address, fsync=fsync)
+    from sight.apps.serve.sqlite_store import SqliteStore
+
+    return SqliteStore(address, fsync=fsync, reserve_bytes=reserve_bytes)

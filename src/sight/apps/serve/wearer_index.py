@@ -1,0 +1,95 @@
+"""In-memory index of wearers and their latest prediction, so that listing many wearers needs no access to the store."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from sight.apps.serve import serialization
+from sight.apps.serve.errors import UnknownModel
+from sight.apps.serve.model_catalog import ModelCatalog
+from sight.apps.serve.store import Store
+from sight.types import Event
+
+_LISTED = ("model", "method", "rate_hz", "created")
+
+
+class WearerIndex:
+    """All wearers by name.
+
+    Parameters
+    ----------
+    store
+        Read the first time a wearer is listed, and again after its configuration changed.
+    models
+        Source of the class names.
+    """
+
+    def __init__(self, store: Store, models: ModelCatalog) -> None:
+        self._store, self._models = store, models
+        self._names = set(store.wearers())
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._received_s: dict[str, float] = {}
+
+    def __contains__(self, wearer: str) -> bool:
+        return wearer in self._names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of all wearers."""
+        return frozenset(self._names)
+
+    def add(self, wearer: str) -> None:
+        """Add a wearer, or read it again from the store."""
+        self._names.add(wearer)
+        self._rows.pop(wearer, None)
+
+    def remove(self, wearer: str) -> None:
+        """Remove a wearer."""
+        self._names.discard(wearer)
+        self._rows.pop(wearer, None)
+        self._received_s.pop(wearer, None)
+
+    def update(self, wearer: str, events: Sequence[Event]) -> None:
+        """Record that a chunk of the wearer was stored, with its events."""
+        self._received_s[wearer] = time.monotonic()
+        row = self._rows.get(wearer)
+        if row is not None and events:
+            row |= self._latest(events[-1], row["model"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return model, method, windows predicted, last refined class and idle seconds of each wearer, by name."""
+        unread = self._names - self._rows.keys()
+        if unread:
+            configs, latest = self._store.wearers(), self._store.latest_events(sorted(unread))
+            for wearer in unread & configs.keys():
+                self._rows[wearer] = self._row(wearer, configs[wearer], latest.get(wearer))
+        now, received = time.monotonic(), self._received_s
+        return [
+            row | {"idle_s": round(now - received[wearer], 3) if wearer in received else None}
+            for wearer, row in sorted(self._rows.items())
+        ]
+
+    def _row(self, wearer: str, config: bytes, latest: tuple[int, bytes] | None) -> dict[str, Any]:
+        """Return the row of a wearer; one with damaged data has the key `error`."""
+        row: dict[str, Any] = {"wearer": wearer, "model": "", "method": "", "count": None, "label": None}
+        try:
+            values = serialization.unpack_config(wearer, config)
+            row |= {key: values[key] for key in _LISTED}
+            if latest is None:
+                return row | {"count": 0}
+            return row | self._latest(serialization.unpack_events(wearer, *latest)[-1], values["model"])
+        except (ValueError, KeyError, TypeError, IndexError, struct.error) as error:
+            return row | {"error": str(error)}
+
+    def _latest(self, event: Event, model: str) -> dict[str, Any]:
+        label = None
+        with suppress(UnknownModel):  # it may be loaded again at the next start
+            label = self._models.get(model).card.classes[int(event.q.argmax())]
+        return {"count": event.window + 1, "label": label}

@@ -1,0 +1,77 @@
+"""Conversion of the channels a sensor sends to those a model takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sight._util.units import ACCELERATION, factor
+from sight.models.card import ModelCard
+from sight.recordings.signal.calibrate import Calibration
+from sight.types import Array
+
+
+class ChannelMapping:
+    """Selects, converts and calibrates channels sample by sample, as `prepare` does for a recording.
+
+    Parameters
+    ----------
+    card
+        Card of the model.
+    channels, units
+        Names and units of the sensor's columns, in their order; None takes the model's.
+    calibration
+        Scale and offset of the accelerometer, in g.
+
+    Examples
+    --------
+    >>> card = ModelCard(encoder="cnn", encoder_args={}, classes=("rest", "walk"), channels=("x", "y"),
+    ...     units=("g",) * 2, rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,) * 2, std=(1.0,) * 2)
+    >>> ChannelMapping(card, channels=("y", "t", "x"), units="mg").apply(np.array([[500, 36, 1000]])).tolist()
+    [[1.0, 0.5]]
+    """
+
+    def __init__(
+        self,
+        card: ModelCard,
+        channels: Sequence[str] | None = None,
+        units: str | Sequence[str] | None = None,
+        calibration: Calibration | None = None,
+    ) -> None:
+        names = tuple(channels or card.channels)
+        if missing := [name for name in card.channels if name not in names]:
+            raise ValueError(
+                f"Expected channel {', '.join(missing)} too, got {', '.join(names)}; name all channels of the model."
+            )
+        own = (units,) * len(names) if isinstance(units, str) else tuple(units or ())
+        if own and len(own) != len(names):
+            raise ValueError(f"Expected {len(names)} units for {', '.join(names)}, got {len(own)}; give one for each.")
+        self.width = len(names)
+        index = [names.index(name) for name in card.channels]
+        self.index = None if index == list(range(self.width)) else index
+        pairs = zip((own[column] for column in index), card.units, strict=True) if own else ()
+        factors = np.array([factor(unit, to) for unit, to in pairs], np.float32)
+        self.factors = None if (factors == 1).all() else factors
+        self.calibration = calibration
+        self.accelerometer = [column for column, unit in enumerate(card.units) if unit in ACCELERATION][:3]
+        if calibration is not None and len(self.accelerometer) < 3:
+            raise ValueError(
+                f"Expected three channels of acceleration to calibrate, got units {', '.join(card.units)}; "
+                f"leave calibration out."
+            )
+        self.unit_g = ACCELERATION[card.units[self.accelerometer[0]]] if self.accelerometer else 1.0
+
+    def apply(self, values: Array) -> Array:
+        """Return samples (n, C) with the channels and units of the model."""
+        values = np.asarray(values, np.float32)
+        if values.ndim != 2 or values.shape[1] != self.width:
+            raise ValueError(f"Expected samples (n, {self.width}), got {values.shape}; one row per sample.")
+        if self.index is not None:
+            values = values[:, self.index]
+        if self.factors is not None:
+            values = values * self.factors
+        if self.calibration is not None:
+            values = values.copy()
+            values[:, self.accelerometer] = self.calibration.apply(values[:, self.accelerometer], self.unit_g)
+        return values

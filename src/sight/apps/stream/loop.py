@@ -1,0 +1,58 @@
+"""Live loop: push chunks into a session, report events and save the session.
+
+Windows and predictions are made by `sight.apps.stream.session`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import perf_counter
+
+from sight.apps.stream.session import Session
+from sight.apps.stream.table_lines import Samples
+from sight.types import Event
+
+
+def run_loop(
+    session: Session,
+    chunks: Iterable[Samples],
+    on_event: Callable[[Event, float], None],
+    *,
+    save: Callable[[], object] | None = None,
+    save_every: int = 60,
+) -> None:
+    """Push chunks into a session until they end.
+
+    Parameters
+    ----------
+    session, chunks
+        A session, continued from its current state, and samples in the order of arrival.
+    on_event
+        Called with each event and the milliseconds since the arrival of its chunk.
+    save, save_every
+        Saves the session; called between chunks after so many windows, and at the end. A saved session can be resumed,
+        so its last incomplete windows wait; without `save` they are flushed at the end.
+    """
+    saved = session.count
+
+    def predict(chunk: Samples | None) -> None:
+        arrived = perf_counter()
+        events = session.flush() if chunk is None else session.push(*chunk)
+        latency_ms = 1e3 * (perf_counter() - arrived)
+        for event in events:
+            on_event(event, latency_ms)
+
+    try:
+        for chunk in chunks:
+            predict(chunk)
+            if save is not None and session.count - saved >= save_every:
+                save()
+                saved = session.count
+        if save is None:
+            predict(None)
+    except OSError:  # the sensor or the reader of our output is gone; keep the adapted state
+        if save is not None:
+            save()
+        raise
+    if save is not None:
+        save()

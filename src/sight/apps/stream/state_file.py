@@ -1,0 +1,111 @@
+"""State file of a session: safetensors with a header and a digest that detects damage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sight import __version__
+from sight._util import tensorfile
+from sight._util.atomic import write_atomic
+from sight.apps.stream.session import Session
+from sight.base import Source
+from sight.types import Array
+
+#: Increased whenever an older `sight` could not read the file. Format 1 (sight 0.1) differs in names only.
+FORMAT = 2
+KEY = "sight.session"
+
+
+def pack(session: Session) -> bytes:
+    """Return the state of a session as bytes, with its method, model and digest in the header."""
+    state = session.state()
+    header = {"format": FORMAT, "sight_version": __version__, "digest": _digest(state), **identity(session)}
+    return tensorfile.pack(state, KEY, header)
+
+
+def unpack(data: bytes, session: Session) -> Session:
+    """Restore a session from `pack`; raise ValueError, without changing it, if the bytes are damaged or do not fit."""
+    header, state = _read(data)
+    if header["format"] > FORMAT:
+        raise ValueError(
+            f"The saved session has format {header['format']}, newer than format {FORMAT} that sight {__version__} "
+            f"reads; upgrade sight."
+        )
+    if header["digest"] != _digest(state):
+        raise ValueError("The saved session does not match its digest, so it is damaged; use an older copy.")
+    if header["format"] == 1:
+        header["sensor_rate_hz"] = header.pop("rate of the sensor", None)
+    for name, own in identity(session).items():
+        if (saved := header.get(name)) != own:
+            if name == "sensor_rate_hz" and isinstance(saved, float):
+                differing = f"at {saved:g} Hz, this run uses {own:g} Hz; set --rate {saved:g}"
+            else:
+                differing = f"with {name} {saved}, this run uses {own}; use the same {name}"
+            raise ValueError(f"The session was saved {differing}, or use another file.")
+    return session.restore(state)
+
+
+def save(path: str | Path, session: Session) -> Path:
+    """Write the state of a session to a file atomically."""
+    return write_atomic(path, pack(session))
+
+
+def load(path: str | Path, session: Session) -> Session:
+    """Restore a session from a file of `save`."""
+    try:
+        return unpack(Path(path).read_bytes(), session)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def sensor_rate(path: str | Path) -> float | None:
+    """Return the nominal sensor rate with which a state was saved; None if the file does not hold one."""
+    try:
+        header, _ = _read(Path(path).read_bytes())
+    except ValueError:
+        return None  # loading it raises the error
+    rate = header.get("sensor_rate_hz")
+    return rate if isinstance(rate, float) else None
+
+
+def identity(session: Session) -> dict[str, Any]:
+    """Return what a state depends on: method, model, sensor rate and window."""
+    windower = session.windower
+    return {
+        "method": session.adapter.name,
+        "model": model_digest(session.source),
+        "sensor_rate_hz": session.rate_in_hz,
+        "window": [windower.window_s, windower.stride_s],
+    }
+
+
+def model_digest(source: Source) -> str:
+    """Return a short digest of a model's classes and head."""
+    head = {"weight": np.asarray(source.weight), "bias": np.asarray(source.bias)}
+    return hashlib.sha256((json.dumps(source.classes) + _digest(head)).encode()).hexdigest()[:16]
+
+
+def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+    try:
+        header, state = tensorfile.unpack(data, KEY)
+        valid = isinstance(header["format"], int) and isinstance(header["digest"], str)
+    except (ValueError, KeyError):
+        valid = False
+    if not valid:
+        raise ValueError("Expected the complete state file of a session, got something else or a part of one.")
+    return header, state
+
+
+def _digest(arrays: Mapping[str, Array]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

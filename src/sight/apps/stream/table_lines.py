@@ -1,0 +1,195 @@
+"""Rows of a table that arrive line by line, read as `sight.recordings.files` reads a file."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import math
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import numpy as np
+
+from sight._util.units import ROTATION, factor
+from sight.models.card import ModelCard
+from sight.recordings.columns import check_columns, find_columns, match_channels
+from sight.recordings.files import channel_units, unit_warnings
+from sight.recordings.read import ReadOptions
+from sight.recordings.signal.sampling_rate import estimate_rate
+from sight.recordings.time_units import check_plausible_rate
+from sight.recordings.timestamps import MINUTE_NS, number_format, repeated_hours, time_zone
+from sight.types import Array
+
+logger = logging.getLogger(__name__)
+
+#: Rows that wait at the beginning, until the unit of times and the sampling rate can be detected.
+HEAD_ROWS = 32
+#: An estimated rate this close to the model's is the model's.
+SAME_RATE = 0.05
+
+
+class Samples(NamedTuple):
+    """Samples of a sensor: values (n, C), and times (n,) in seconds or None."""
+
+    values: Array
+    time_s: Array | None
+
+
+class TableLines:
+    """Reader of the rows below a header; the first rows are held back until the format of their times is known.
+
+    Parameters
+    ----------
+    header
+        Names of the columns.
+    delimiter
+        Character between two cells.
+    card
+        Card of the model; samples get its channels and units.
+    options
+        How the table is read.
+
+    Attributes
+    ----------
+    rate_hz
+        Sampling rate of the first rows; None until they have arrived, and without times.
+
+    Examples
+    --------
+    >>> card = ModelCard(encoder="cnn", encoder_args={}, classes=("rest", "walk"), channels=("x", "y"),
+    ...     units=("g",) * 2, rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,) * 2, std=(1.0,) * 2)
+    >>> table = TableLines(["ms", "ay", "ax"], ";", card, ReadOptions(columns={"time": "ms"}, unit="mg"))
+    >>> for row in ("0;500;1000,0", "20;500;1000,0"):
+    ...     table.add(row)
+    >>> samples = table.take(end=True)
+    >>> samples.values.tolist(), samples.time_s.tolist(), table.rate_hz
+    ([[1.0, 0.5], [1.0, 0.5]], [0.0, 0.02], 50.0)
+    """
+
+    def __init__(self, header: Sequence[str], delimiter: str, card: ModelCard, options: ReadOptions) -> None:
+        mapping = find_columns(header, options.columns, card.channels)
+        check_columns("The header", mapping, header)
+        time = mapping.pop("time", None)
+        found = match_channels(tuple(mapping), card.channels)
+        if found is None:
+            raise ValueError(
+                f"The header {', '.join(header)[:200]} does not name the channels of the model, "
+                f"{', '.join(card.channels)}; map its columns with columns (--columns {card.channels[0]}=...)."
+            )
+        rotation = next((unit for unit in card.units if unit in ROTATION), "deg/s")
+        units = dict(zip(mapping, channel_units(mapping, options.unit, options.gyro_unit, rotation), strict=True))
+        for warning in unit_warnings(mapping, tuple(units.values())):
+            logger.warning("%s", warning)
+        self._factors = np.array(
+            [factor(units[name], to) for name, to in zip(found, card.units, strict=True)], np.float32
+        )
+        self._columns = [header.index(mapping[name]) for name in found]
+        self._time = None if time is None else header.index(time)
+        self._name, self._delimiter, self._card, self._options = time or "", delimiter, card, options
+        self._clock = _Clock(options, delimiter)
+        self._values: list[list[float]] = []
+        self._times: list[float | datetime] = []
+        self.rate_hz: float | None = None
+        taken = (f"{to} = {mapping[name]} ({units[name]})" for name, to in zip(found, card.channels, strict=True))
+        logger.info("columns: %s.", ", ".join([*([f"time = {time}"] if time else []), *taken]))
+
+    def add(self, line: str) -> None:
+        """Add a row; raise ValueError if it is not a sample."""
+        cells = split_cells(line, self._delimiter)
+        if max(*self._columns, self._time or 0) >= len(cells):
+            raise ValueError(f"{len(cells)} cells")
+        values = [_number(cells[column], self._delimiter) for column in self._columns]
+        if self._time is not None:
+            self._times.append(self._clock.parse(cells[self._time].strip()))
+        self._values.append(values)
+
+    def take(self, end: bool = False) -> Samples | None:
+        """Return the rows that wait; None while the first ones are too few, unless the input has ended."""
+        begun = self._time is None or self._clock.begun
+        if not self._values or not (begun or end or len(self._values) >= HEAD_ROWS):
+            return None
+        times = None
+        if self._time is not None:
+            if not begun:
+                self._clock.begin(self._name, self._times, self._options.rate or self._card.rate_hz)
+            times = np.array([self._clock.seconds(time) for time in self._times])
+            if not begun and self._options.rate is None and len(times) > 1:
+                self._set_rate(times)
+        with np.errstate(over="ignore"):  # values beyond float32 become infinity, which the clock drops
+            values = np.array(self._values, np.float32)
+        self._values, self._times = [], []
+        return Samples(values if (self._factors == 1).all() else values * self._factors, times)
+
+    def _set_rate(self, times: Array) -> None:
+        rate, expected = estimate_rate(times), self._card.rate_hz
+        check_plausible_rate(rate, expected, "The input")
+        self.rate_hz = expected if abs(rate / expected - 1) <= SAME_RATE else float(f"{rate:.3g}")
+
+
+class _Clock:
+    """Times in the order of arrival, to seconds; since 1970 if they are dates."""
+
+    def __init__(self, options: ReadOptions, delimiter: str) -> None:
+        self._options, self._delimiter = options, delimiter
+        self._zone = None if options.tz is None else time_zone(options.tz)
+        self._scale = 1.0  # seconds of a unit of numbers
+        self._latest_ns, self._shift_s, self._fold = -(1 << 62), 0.0, 0
+        self._offset_s, self._unswitched = math.nan, False
+        self.begun = False
+
+    def parse(self, text: str) -> float | datetime:
+        """Return a number or a date; raise ValueError with the remedy for another text."""
+        try:
+            if self._options.time_format:
+                return datetime.strptime(text, self._options.time_format)
+            try:
+                return _number(text, self._delimiter)
+            except ValueError:
+                return datetime.fromisoformat(text)
+        except ValueError:
+            raise ValueError(
+                f"time {text!r}; expected a number or a time such as 2024-05-01 12:00:00.25; set the format of text "
+                f"with time_format (--time-format)"
+            ) from None
+
+    def begin(self, name: str, times: Sequence[float | datetime], expected_hz: float) -> None:
+        """Detect the unit of numbers from the name of the column and the first times."""
+        numbers = np.array([time for time in times if isinstance(time, float)])
+        self._scale = number_format(name, numbers, self._options.time_unit, expected_hz).unit_ns / 1e9
+        self.begun = True
+
+    def seconds(self, time: float | datetime) -> float:
+        """Return a parsed time in seconds."""
+        if isinstance(time, float):
+            return time if self._scale == 1 else time * self._scale
+        return self._local_seconds(time) if time.tzinfo is None else time.timestamp()
+
+    def _local_seconds(self, moment: datetime) -> float:
+        """Return a local time in seconds; the hour that repeats in autumn is recognised by the step back."""
+        local_ns = (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1) * 1000
+        latest_ns, self._latest_ns = self._latest_ns, local_ns
+        stepped_back = latest_ns - MINUTE_NS > local_ns
+        if self._zone is None:
+            if stepped_back:
+                self._shift_s += 3600.0 * len(repeated_hours(np.array([latest_ns, local_ns])))
+            return local_ns / 1e9 + self._shift_s
+        first, second = (moment.replace(tzinfo=self._zone, fold=fold) for fold in (0, 1))
+        self._fold = int(first.utcoffset() != second.utcoffset() and (stepped_back or self._fold == 1))
+        offset_s = local_ns / 1e9 - (second if self._fold else first).timestamp()
+        if offset_s != self._offset_s and not self._unswitched:
+            # A clock that was not changed goes on without a step; its offset is kept.
+            self._unswitched = abs(local_ns - latest_ns) < MINUTE_NS
+            self._offset_s = self._offset_s if self._unswitched else offset_s
+        return local_ns / 1e9 - self._offset_s
+
+
+def split_cells(line: str, delimiter: str = ",") -> list[str]:
+    """Return the cells of a line, without quotes."""
+    return next(csv.reader([line], delimiter=delimiter), []) if '"' in line else line.split(delimiter)
+
+
+def _number(cell: str, delimiter: str) -> float:
+    """Return the number in a cell, NaN if it is empty; decimals may have a comma if it does not separate cells."""
+    text = cell.strip()
+    return float(text if delimiter == "," else text.replace(",", ".")) if text else float("nan")

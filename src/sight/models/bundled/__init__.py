@@ -1,0 +1,43 @@
+"""Bundled trained models: exported files with cards, and the function that maps a name or path to a model file."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from sight._util.text import choices
+
+FOLDER = Path(__file__).parent
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Return the names of the bundled models."""
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.onnx")))
+
+
+def resolve(model: str | Path) -> Path:
+    """Return the file of a model: of the bundled model of that name, or the path itself.
+
+    A name has neither a suffix nor a folder; everything else is a path. A bundled name means the bundled model, also
+    if a file or folder of that name exists.
+
+    Raises
+    ------
+    ValueError
+        If there is no bundled model of that name.
+
+    Examples
+    --------
+    >>> resolve("wrist").name, resolve("own/model.onnx").as_posix()
+    ('wrist.onnx', 'own/model.onnx')
+    """
+    path = Path(model)
+    if path.suffix or path.name != str(path):
+        return path
+    if path.name not in names():
+        raise ValueError(
+            f"There is no bundled model {path.name!r}; {choices(path.name, names())} A model file ends with .onnx or "
+            f".safetensors."
+        )
+    return FOLDER / f"{path.name}.onnx"

@@ -1,0 +1,1 @@
+"""Export of trained classifiers: ONNX, ONNX fused with a method, int8."""

@@ -1,0 +1,93 @@
+"""Statistics of the training data that adaptation methods use; no training data is kept."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+
+from sight.methods.gradient.norms import StatsNorm, norm_parameters, recording_copy, replace_batch_norms
+from sight.models.class_statistics import class_means, feature_stats
+from sight.models.torch import BATCH, TorchSource
+from sight.types import Array, SourceStats
+
+#: Maximum number of windows for the Fisher information, and windows of a batch; both are EATA's.
+FISHER_WINDOWS, FISHER_BATCH = 2_000, 64
+
+
+def compute_stats(source: TorchSource, x: Array, y: Array, subjects: int = 0) -> SourceStats:
+    """Return class frequencies, mean features and moments of layers of labelled windows (N, C, T) with labels (N,)."""
+    stats = feature_stats(source.encode(x)[0], y, source.classes, subjects)
+    return replace(stats, norms=_class_moments(source, x, np.eye(len(source.classes))[y]) or None)
+
+
+@torch.inference_mode()
+def _class_moments(source: TorchSource, x: Array, one_hot: Array) -> dict[str, Array]:
+    """Return mean and mean square of the input of each batch normalisation per class, (2, K, C) by name."""
+    network, layers = recording_copy(source.network)
+    sums: dict[str, Array] = {}
+    for first in range(0, len(x) if layers else 0, BATCH):
+        rows = slice(first, first + BATCH)
+        batch = torch.from_numpy(np.array(x[rows], dtype=np.float32)).to(source.device)
+        cast(Any, network).features(batch)
+        for name, layer in layers.items():
+            # A layer that is not used, or whose first axis is not windows, has no moments per class.
+            if layer.moments.shape[1] == len(batch):
+                moments = layer.moments.double().cpu().numpy()  # (2, B, C)
+                sums[name] = sums.get(name, 0) + one_hot[rows].T @ moments
+    return {name: class_means(total, one_hot.sum(axis=0)) for name, total in sums.items()}
+
+
+def fisher_information(source: TorchSource, x: Array, *, seed: int = 0) -> dict[str, Array]:
+    """Return the diagonal Fisher information of the parameters of norm layers, by kind and name.
+
+    Both kinds average the squared gradient of the cross-entropy towards the predicted class, over at most 2,000 windows
+    chosen by `seed`. Keys are "authors.NAME" and "per_window.NAME".
+
+    - "authors", as in EATA's public code: the gradient of the mean over each shuffled batch of 64 windows, under the
+      statistics of the batch.
+    - "per_window", the definition: the gradient of each window, under the statistics of the source.
+
+    The two differ by orders of magnitude, in either direction: gradients of a batch cancel before they are squared, and
+    batch statistics make a network less certain of its training data.
+    """
+    chosen = np.random.default_rng(seed).permutation(len(x))[:FISHER_WINDOWS]
+    found = {"authors": _of_batches(source, x, chosen), "per_window": _of_windows(source, x, np.sort(chosen))}
+    return {f"{kind}.{name}": value.cpu().numpy() for kind, own in found.items() for name, value in own.items()}
+
+
+def _of_batches(source: TorchSource, x: Array, chosen: Array) -> dict[str, Tensor]:
+    network = copy.deepcopy(source.network).requires_grad_(False)
+    replace_batch_norms(network, lambda layer: StatsNorm(layer, "batch"))
+    parameters = {name: parameter.requires_grad_() for name, parameter in norm_parameters(network).items()}
+    batches = [chosen[first : first + FISHER_BATCH] for first in range(0, len(chosen), FISHER_BATCH)]
+    total = {name: torch.zeros_like(value) for name, value in parameters.items()}
+    for batch in batches:
+        logits = network(torch.from_numpy(x[batch]).to(source.device))
+        loss = F.cross_entropy(logits, logits.detach().argmax(dim=1))
+        for name, gradient in zip(total, torch.autograd.grad(loss, list(parameters.values())), strict=True):
+            total[name] += gradient.square() / len(batches)
+    return {name: value.detach() for name, value in total.items()}
+
+
+@torch.no_grad()  # torch.func.grad differentiates by itself; no second graph is needed
+def _of_windows(source: TorchSource, x: Array, chosen: Array) -> dict[str, Tensor]:
+    network = source.network
+    parameters = {name: value.detach() for name, value in norm_parameters(network).items()}
+
+    def loss(values: dict[str, Tensor], window: Tensor) -> Tensor:
+        logits: Tensor = functional_call(network, values, (window.unsqueeze(0),))
+        return F.cross_entropy(logits, logits.detach().argmax(dim=1))
+
+    gradients = vmap(grad(loss), in_dims=(None, 0))
+    total = {name: torch.zeros_like(value) for name, value in parameters.items()}
+    for batch in np.array_split(chosen, -(-len(chosen) // FISHER_BATCH)):
+        for name, gradient in gradients(parameters, torch.from_numpy(x[batch]).to(source.device)).items():
+            total[name] += gradient.square().sum(dim=0) / len(chosen)
+    return total

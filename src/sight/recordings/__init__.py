@@ -1,0 +1,1 @@
+"""From a file to windows: tables, device files, timestamps, diaries, labels and signal processing."""

@@ -1,0 +1,179 @@
+"""Columns of users' tables: usual names of time and axes, units in the names, and checks of a mapping."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from sight._util.units import unit_name
+
+#: Usual names of a sensor in front of the axis, letters only.
+ACCELEROMETER = r"(?:acc|accel|acceleration|accelerometer|accelero|a)?"
+GYROSCOPE = r"(?:gyr|gyro|gyroscope|rotation|rot|g|w)"
+
+
+def guess_columns(columns: Sequence[str]) -> dict[str, str]:
+    """Map ``time`` and channel names to the columns of a file that have usual names.
+
+    Examples
+    --------
+    >>> guess_columns(["Timestamp", "Accelerometer X", "Accelerometer Y", "Accelerometer Z"])
+    {'time': 'Timestamp', 'x': 'Accelerometer X', 'y': 'Accelerometer Y', 'z': 'Accelerometer Z'}
+    >>> list(guess_columns(["ax", "ay", "az", "gx", "gy", "gz"]))
+    ['acc_x', 'acc_y', 'acc_z', 'gyro_x', 'gyro_y', 'gyro_z']
+    """
+    letters = _letters(columns)
+    times = [name for name, text in letters.items() if re.match(r"(time|date|epoch|unix|ts?$)", text)]
+    mapping = {"time": times[0]} if times else {}
+    acceleration, rotation = (_axes(letters, sensor) for sensor in (ACCELEROMETER, GYROSCOPE))
+    if len(rotation) < 3:
+        rotation = {}
+    if len(acceleration) == 3:
+        mapping |= {("acc_" if rotation else "") + axis: name for axis, name in acceleration.items()}
+    return mapping | {"gyro_" + axis: name for axis, name in rotation.items()}
+
+
+def find_columns(
+    columns: Sequence[str], given: Mapping[str, str] | None = None, wanted: Sequence[str] = ()
+) -> dict[str, str]:
+    """Map ``time`` and channels to the columns of a file: those given, and detected ones for the rest.
+
+    Parameters
+    ----------
+    columns
+        Columns of the file.
+    given
+        Column of ``time`` and of channels that detection does not find; an empty column of ``time`` means that the
+        file has none.
+    wanted
+        Channels of the model. Without them, the other axes of the given sensors are detected; or, if no channel is
+        given, all with usual names.
+
+    Examples
+    --------
+    >>> find_columns(["when", "ax", "ay", "up"], {"time": "when", "z": "up"})
+    {'time': 'when', 'x': 'ax', 'y': 'ay', 'z': 'up'}
+    >>> find_columns(["t", "ax", "ay", "az", "gx", "gy", "gz"], {"x": "az", "y": "ay", "z": "ax"})
+    {'time': 't', 'x': 'az', 'y': 'ay', 'z': 'ax'}
+    """
+    usual, channels = guess_columns(columns), dict(given or {})
+    time = channels.pop("time", usual.pop("time", ""))
+    if channels or not set(map(axis_name, wanted)) <= set(map(axis_name, usual)):
+        completed = _completed(columns, channels, wanted)
+        channels = completed if channels or len(completed) == len(wanted) else usual
+    else:
+        channels = usual
+    return ({"time": time} if time else {}) | channels
+
+
+def axis_name(channel: str) -> str:
+    """Return one name for the usual names of an axis: x, ax, acc_x and accel_x; gx, gyr_x and gyro_x.
+
+    Examples
+    --------
+    >>> axis_name("ax"), axis_name("Gyro_Z"), axis_name("thigh")
+    ('acc_x', 'gyr_z', 'thigh')
+    """
+    match = re.fullmatch(r"(?:(a|acc|accel|accelerometer|g|gyr|gyro|gyroscope)_?)?([xyz])", channel.lower())
+    return channel if match is None else f"{'gyr' if (match[1] or 'a').startswith('g') else 'acc'}_{match[2]}"
+
+
+def match_channels(found: Sequence[str], wanted: Sequence[str]) -> list[str] | None:
+    """Return the channel of `found` for each of `wanted`, by name or by the usual names of an axis; None if one lacks.
+
+    Examples
+    --------
+    >>> match_channels(("ax", "ay", "az", "gx"), ("acc_z", "acc_x")), match_channels(("ax",), ("gx",))
+    (['az', 'ax'], None)
+    """
+    if set(wanted) <= set(found):
+        return list(wanted)
+    by_axis = {axis_name(name): name for name in reversed(found)}
+    axes = [axis_name(name) for name in wanted]
+    fits = set(axes) <= set(by_axis) and len(set(axes)) == len(wanted)
+    return [by_axis[axis] for axis in axes] if fits else None
+
+
+def is_rotation(channel: str) -> bool:
+    """Return whether a channel has a usual name of a gyroscope axis.
+
+    Examples
+    --------
+    >>> is_rotation("gyr_x"), is_rotation("gx"), is_rotation("gravity_x")
+    (True, True, False)
+    """
+    return channel.lower().startswith("gyr") or bool(re.fullmatch(GYROSCOPE + "_?[xyz]", channel.lower()))
+
+
+def stated_unit(column: str) -> str | None:
+    """Return the unit that the name of a column states in brackets, or None.
+
+    Examples
+    --------
+    >>> stated_unit("gyro x (rad/s)"), stated_unit("gx [dps]"), stated_unit("Acceleration x (m/s2)"), stated_unit("gx")
+    ('rad/s', 'deg/s', 'm/s^2', None)
+    """
+    stated = re.search(r"[(\[](.*?)[)\]]", column)
+    return unit_name(stated[1]) if stated else None
+
+
+def check_columns(path: object, mapping: Mapping[str, str], columns: Sequence[str]) -> None:
+    """Raise ValueError if a mapping names columns that the file does not have, or no channel."""
+    missing = [name for name in mapping.values() if name not in columns]
+    if missing:
+        problem = f"there is no column {', '.join(map(repr, missing))}; it has {', '.join(columns)}"
+    elif not set(mapping) - {"time"}:
+        problem = f"no column looks like an acceleration axis among {', '.join(columns)}"
+    else:
+        return
+    raise ValueError(
+        f"{path}: {problem}; map those that are not recognised with columns (--columns x=...,y=...,z=...; in MAP.toml "
+        f"the table [columns])."
+    )
+
+
+def check_label_column(path: object, label: str, columns: Sequence[str]) -> None:
+    """Raise ValueError if the file does not have the column with labels."""
+    if label not in columns:
+        raise ValueError(
+            f"{path}: there is no label column {label!r}; it has {', '.join(columns)}; name it with label_column "
+            f'(--label-column NAME; in MAP.toml also label = "NAME" under [columns]).'
+        )
+
+
+def _completed(columns: Sequence[str], given: Mapping[str, str], wanted: Sequence[str]) -> dict[str, str]:
+    """Return given channels with the detected columns of those that are missing."""
+    axes = {axis_name(name): name for name in given}
+    needed = {axis_name(name): name for name in wanted}
+    if not wanted:
+        sensors = {axis[:4]: name[:-1] for axis, name in axes.items() if re.fullmatch(r"(acc|gyr)_[xyz]", axis)}
+        needed = axes | {
+            sensor + axis: axes.get(sensor + axis, p + axis) for sensor, p in sensors.items() for axis in "xyz"
+        }
+    if not set(axes) < set(needed) or len(axes) < len(given):
+        return dict(given)  # nothing is missing, or names of the caller's own
+    letters = _letters([name for name in columns if name not in given.values()])
+    detected = {
+        prefix + axis: name
+        for prefix, sensor in (("acc_", ACCELEROMETER), ("gyr_", GYROSCOPE))
+        for axis, name in _axes(letters, sensor).items()
+    }
+    detected |= {axis: name for axis, channel in needed.items() for name in letters if name.lower() == channel.lower()}
+    completed = {}
+    for axis, name in needed.items() if wanted else sorted(needed.items()):
+        if axis in axes:
+            completed[axes[axis]] = given[axes[axis]]
+        elif axis in detected:
+            completed[name] = detected[axis]
+    return completed
+
+
+def _letters(columns: Sequence[str]) -> dict[str, str]:
+    """Return the letters of each column name without its unit in brackets."""
+    return {name: re.sub(r"[^a-z]", "", re.sub(r"[(\[].*", "", name.lower())) for name in columns}
+
+
+def _axes(letters: Mapping[str, str], sensor: str) -> dict[str, str]:
+    """Return the columns of the axes of a sensor."""
+    found = {axis: [name for name, text in letters.items() if re.fullmatch(sensor + axis, text)] for axis in "xyz"}
+    return {axis: names[0] for axis, names in found.items() if names}

@@ -1,0 +1,117 @@
+"""Recordings to evaluate a model on: one or several, each with its labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from sight import registry
+from sight.models.card import ModelCard
+from sight.recordings.diaries import diary_expression, find_diary
+from sight.recordings.folder import MAP
+from sight.recordings.labels import label_windows
+from sight.recordings.read import ReadOptions, RecordingRef, dataset_of, find_recordings, find_subject
+from sight.types import UNLABELLED, Windows
+
+
+def find_labelled(
+    target: str, card: ModelCard, options: ReadOptions, labels: str | Path | None = None
+) -> tuple[list[RecordingRef], ReadOptions]:
+    """List the recordings behind a target, and return the options to read them with.
+
+    Parameters
+    ----------
+    target
+        A file; a folder of files, or with a ``MAP.toml`` that says where the labels are; subjects of a dataset such as
+        "hapt:1,2,3"; or the name of a dataset for all its subjects.
+    card
+        Card of the model.
+    options
+        Reading options.
+    labels
+        Place of the diaries as in `sight.recordings.diaries.find_diary`; diaries in the folder are no recordings.
+    """
+    path = Path(target)
+    if path.is_dir() and (path / MAP).is_file() and labels is None and options.label_column is None:
+        options = replace(options, dataset_options={"root": path, **options.dataset_options})
+        return _subjects("folder", None, card, options), options
+    name, colon, subjects = target.partition(":")
+    if not path.exists() and name.lower() in registry.names("datasets"):
+        wanted = [text.strip() for text in subjects.split(",")] if colon else None
+        return _subjects(name.lower(), wanted, card, options), options
+    refs = find_recordings(target)
+    if labels is not None and len(refs) > 1:
+        is_diary = re.compile(diary_expression(labels))
+        refs = [ref for ref in refs if ref.path is None or not is_diary.fullmatch(ref.path.as_posix())]
+    return refs, options
+
+
+def diaries_of(refs: list[RecordingRef], labels: str | Path) -> dict[str, Path]:
+    """Return the diary of each recording by its name; raise ValueError if one does not exist."""
+    return {ref.name: find_diary(labels, subject=_subject(ref), recording=ref.name) for ref in refs}
+
+
+def labelled(
+    windows: Windows,
+    ref: RecordingRef,
+    card: ModelCard,
+    *,
+    diary: Path | None = None,
+    names: Mapping[str, str] | None = None,
+    shared: bool = False,
+) -> Windows:
+    """Return windows with their labels, and with a warning if their subject was in the training of the model.
+
+    Parameters
+    ----------
+    windows, ref
+        Windows of a recording, with labels if there is no diary.
+    card
+        Card of the model.
+    diary, names
+        Diary with the labels, and a map from its labels to classes of the model.
+    shared
+        Whether several recordings share the diary; its column ``subject`` then chooses the rows.
+
+    Raises
+    ------
+    ValueError
+        If no window has a label.
+    """
+    if diary is not None:
+        subject = _subject(ref) if shared else None
+        windows = replace(windows, label=label_windows(diary, windows, card.classes, names, subject=subject))
+    if not (windows.label != UNLABELLED).any():
+        raise ValueError(
+            f"{ref.name} has no label that is a class of the model; give labels with --labels diary.csv or "
+            f"--label-column NAME."
+        )
+    if not is_in_training(ref, card):
+        return windows
+    warning = (
+        f"{_subject(ref)} was in the training of the model, so these scores are too high for a new wearer; "
+        f"evaluate subjects that were left out."
+    )
+    return replace(windows, facts={**windows.facts, "warnings": [*windows.facts.get("warnings", ()), warning]})
+
+
+def is_in_training(ref: RecordingRef, card: ModelCard) -> bool:
+    """Return whether the card of a model lists the subject of a recording among the subjects of its training."""
+    trained_on = set(card.training.get("subjects", ()))
+    if ref.dataset or ref.path is None:
+        return ref.dataset == card.dataset and ref.subject in trained_on
+    # The subjects of a user's folder are its files and subfolders.
+    return card.dataset == "folder" and bool({ref.name, _subject(ref), ref.path.parent.name} & trained_on)
+
+
+def _subject(ref: RecordingRef) -> str:
+    return ref.subject or ref.name
+
+
+def _subjects(name: str, wanted: list[str] | None, card: ModelCard, options: ReadOptions) -> list[RecordingRef]:
+    dataset = dataset_of(RecordingRef(name=name, dataset=name), card, options)
+    found = dataset.subjects() if wanted is None else [find_subject(dataset, text) for text in wanted]
+    prefix = "" if name == "folder" else f"{name}-"
+    return [RecordingRef(name=prefix + who, dataset=name, subject=who) for who in dict.fromkeys(found)]

@@ -1,0 +1,380 @@
+"""Read recordings as windows for a model: files, several files of a subject, and subjects of datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sight import registry
+from sight.base import Source
+from sight.models.card import ModelCard, filled, require_card
+from sight.recordings.labels import read_label_map, with_classes_of_model
+from sight.recordings.references import (
+    RecordingRef,
+    dataset_recordings,
+    find_recording,
+    find_recordings,
+    find_subject,
+    open_dataset,
+)
+from sight.recordings.signal.clock import MAX_GAP_S
+from sight.recordings.signal.intensity import intensity
+from sight.recordings.signal.windows import UNKNOWN_GAP_S
+from sight.types import UNLABELLED, Recording, Windows
+
+__all__ = [
+    "ReadOptions",
+    "RecordingRef",
+    "dataset_recordings",
+    "describe_run",
+    "find_recording",
+    "find_recordings",
+    "find_subject",
+    "on_one_clock",
+    "open_dataset",
+    "read",
+    "read_samples",
+    "read_windows",
+]
+
+#: Fields of the card that `info.json` contains.
+CARD_FIELDS = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
+#: Two files of a subject may overlap by this much, which jitter of their times can cause.
+OVERLAP_S = 0.1
+_Part = TypeVar("_Part", Recording, Windows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """Options for reading a recording; the command line and MAP.toml have the same names.
+
+    All but `tz`, `max_gap` and `calibrate` apply to tables only: device files state these facts.
+
+    Parameters
+    ----------
+    columns
+        Column of "time" and of channels, by channel name. Columns with usual names are recognised, so only others are
+        needed; an empty column of "time" means that the file has no times.
+    unit
+        Unit of acceleration: "g", "mg" or "m/s^2"; None uses the unit that the column names state, else g.
+    gyro_unit
+        Unit of rotation: "deg/s" or "rad/s"; None uses the unit that the column names state, else that of the model.
+    tz
+        Time zone of the wearer, such as "Europe/Vienna", which decides the day of a sample; None uses the offset or
+        zone in the file, else UTC with a warning.
+    time_unit
+        Unit of numeric times: "s", "ms", "us" or "ns"; None detects it.
+    time_format
+        Format of times as text, as in `datetime.strptime`, such as "%d/%m/%Y %H:%M:%S.%f"; None reads ISO 8601.
+    rate
+        Sampling rate in Hz of a file without times, or of one whose rate is far from that of the model.
+    max_gap
+        A longer pause, in seconds, counts as a gap; None is 0.5.
+    calibrate
+        Whether to estimate the gravity calibration from the recording and apply it.
+    label_column
+        Column with labels, compared with the classes of the model without case.
+    names
+        Label to class, for labels that are not classes of the model; an empty class means that a label is not used. A
+        mapping or the path of a TOML file.
+    dataset_options
+        Fields of the dataset class; if empty, the options of the model's training are used for the same dataset.
+    """
+
+    columns: Mapping[str, str] | None = None
+    unit: str | None = None
+    gyro_unit: str | None = None
+    tz: str | None = None
+    time_unit: str | None = None
+    time_format: str | None = None
+    rate: float | None = None
+    max_gap: float | None = None
+    calibrate: bool = False
+    label_column: str | None = None
+    names: Mapping[str, str] | None = None
+    dataset_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.names, str | Path):
+            object.__setattr__(self, "names", read_label_map(self.names))
+
+    def given(self) -> dict[str, Any]:
+        """Return the options, except those of datasets, that differ from the defaults."""
+        own = [each for each in fields(self) if each.name != "dataset_options"]
+        return {each.name: getattr(self, each.name) for each in own if getattr(self, each.name) != each.default}
+
+
+def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | str | Path, **options: Any) -> Windows:
+    r"""Read one recording as windows with the sampling rate, channels, units and window length of a model.
+
+    Parameters
+    ----------
+    target
+        A file, several files of one subject, or a subject of a dataset such as "synthetic:W12".
+    model
+        A source model, its card, or the path of a model file.
+    options
+        Fields of `ReadOptions`.
+
+    Returns
+    -------
+    Windows
+        ``facts["warnings"]`` lists what looks wrong with the recording, such as an unlikely unit or a missing time
+        zone; it is empty if nothing does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sight.testing import toy_network
+    >>> file = Path(tempfile.mkdtemp()) / "walk.csv"
+    >>> _ = file.write_text("time,x,y,z\n" + "".join(f"{t / 10},0,0,1\n" for t in range(100)))
+    >>> windows = read(file, toy_network(), tz="UTC")
+    >>> windows.x.shape, windows.facts["warnings"]
+    ((9, 3, 20), [])
+    """
+    if isinstance(model, str | Path):
+        from sight.models.load import load
+
+        card = require_card(load(model), model)
+    else:
+        card = model if isinstance(model, ModelCard) else require_card(model)
+    return read_windows(find_recording(target), card, ReadOptions(**options))
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
+    """Read a recording as windows for the model with this card; see `read`."""
+    from sight.recordings.dataset_by_name import windows_of
+    from sight.recordings.signal.quality import window_warnings
+
+    if ref.dataset:
+        dataset = dataset_of(ref, card, options)
+        windowing = {"rate_hz": card.rate_hz, "window_s": card.window_s, "stride_s": card.stride_s}
+        windows = windows_of(dataset, find_subject(dataset, ref.subject), **windowing)
+        windows = with_classes_of_model(windows, dataset.classes, card.classes, options.names)
+    else:
+        parts = _in_time_order(ref, [_file_windows(path, card, options) for path in ref.files])
+        windows = parts[0] if len(parts) == 1 else _joined(ref, parts)
+    if windows.x.shape[1] != len(card.channels):
+        raise ValueError(
+            f"{ref.name}: expected the {len(card.channels)} channels of the model ({', '.join(card.channels)}), got "
+            f"{windows.x.shape[1]}; choose them with columns (--columns) or dataset options (--option)."
+        )
+    moved = intensity(windows.x, card.units)
+    windows = replace(windows, x=filled(windows.x, card.fill), intensity=moved)
+    warnings = [*windows.facts.get("warnings", ()), *window_warnings(windows, card)]
+    return replace(windows, facts={**windows.facts, "warnings": warnings})
+
+
+def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Iterator[Recording]:
+    """Yield the recordings behind a reference in time order, with the channels and units of the model.
+
+    ``facts["warnings"]`` of a recording lists warnings, if there are any.
+    """
+    if not ref.dataset:
+        parts = [_file_samples(path, card, options) for path in ref.files]
+        yield from on_one_clock(_in_time_order(ref, parts))
+        return
+    dataset = dataset_of(ref, card, options)
+    recordings = dataset.recordings(find_subject(dataset, ref.subject))
+    for recording in on_one_clock(recordings, shared=dataset.one_clock):
+        yield recording if recording.channels == card.channels else _with_channels(recording, card.channels)
+
+
+def describe_run(ref: RecordingRef, card: ModelCard, model: str | Path, windows: Windows) -> dict[str, Any]:
+    """Return what `info.json` contains about the input and the model."""
+    return {
+        "subject": ref.subject or ref.name,
+        "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts},
+        "model": {"file": Path(model).name, **{name: getattr(card, name) for name in CARD_FIELDS}},
+    }
+
+
+def on_one_clock(recordings: Iterable[Recording], *, shared: bool = False) -> Iterator[Recording]:
+    """Shift the times of one subject's recordings so that they follow each other, as `join` does.
+
+    If a recording or the first one has no start time, one hour is assumed between it and the previous one, unless all
+    times already count from a `shared` moment.
+    """
+    start = end_s = None
+    for recording in recordings:
+        if not len(recording.time_s):
+            continue
+        start = recording.start if end_s is None else start
+        shift = 0.0
+        if recording.start is not None and start is not None:
+            shift = (recording.start - start).total_seconds()
+        elif end_s is not None and not shared:
+            shift = end_s + UNKNOWN_GAP_S - float(recording.time_s[0])
+        shifted = replace(recording, time_s=recording.time_s + shift) if shift else recording
+        end_s = float(shifted.time_s[-1])
+        yield shifted
+
+
+def dataset_of(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Any:
+    """Return the dataset of a reference; without options, with those of the model's training on the same dataset."""
+    if ref.dataset == "folder" and "root" in options.dataset_options:
+        own = dict(options.dataset_options)
+        return open_dataset(str(own.pop("root")), own, reading=options.given())
+    trained_on = card.training.get("options", {}) if card.dataset == ref.dataset else {}
+    if options.dataset_options or not trained_on:
+        return open_dataset(ref.dataset, options.dataset_options)
+    return registry.get("datasets", ref.dataset)(**trained_on)
+
+
+def _in_time_order(ref: RecordingRef, parts: list[_Part]) -> list[_Part]:
+    """Sort the parts of a recording by their start if all have one; raise ValueError if they overlap."""
+    if len(parts) < 2 or any(part.start is None for part in parts):
+        return parts
+    starts = [part.start.timestamp() if part.start else 0.0 for part in parts]
+    lengths_s = [part.window_s if isinstance(part, Windows) else 0.0 for part in parts]
+    spans = [
+        (start + part.time_s.min(), start + part.time_s.max() + length_s)
+        for start, part, length_s in zip(starts, parts, lengths_s, strict=True)
+    ]
+    order = sorted(range(len(parts)), key=lambda index: spans[index])
+    for before, after in pairwise(order):
+        overlap_s = spans[before][1] - spans[after][0]
+        if overlap_s > OVERLAP_S:
+            raise ValueError(
+                f"{ref.name}: {ref.files[after].name} begins {overlap_s:.1f} s before {ref.files[before].name} ends, "
+                f"but files of one subject must not overlap; leave one out or cut it. If they are of different "
+                f"subjects, read each file on its own (--separate)."
+            )
+    return [parts[index] for index in order]
+
+
+def _joined(ref: RecordingRef, parts: list[Windows]) -> Windows:
+    """Join the windows of several files, with the pauses between them as gaps and the warnings of all."""
+    from sight.recordings.signal import join
+
+    warnings: dict[str, list[str]] = {}
+    for part in parts:
+        for warning in part.facts.get("warnings", ()):
+            warnings.setdefault(warning, []).append(str(part.facts.get("file", "")))
+    texts = [text if len(of) == len(parts) else f"{', '.join(of)}: {text}" for text, of in warnings.items()]
+    if any(part.start is None for part in parts):
+        texts.append(
+            f"The files have no dates: {ref.file_names} are joined in this order, with an assumed pause of "
+            f"{UNKNOWN_GAP_S / 3600:g} h between them."
+        )
+    windows = join(parts)
+    facts = {**windows.facts, "files": [str(part.facts.get("file", "")) for part in parts], "warnings": texts}
+    return replace(windows, facts=facts)
+
+
+def _npz_windows(path: Path, card: ModelCard) -> Windows:
+    from sight.recordings.npz import read_npz
+
+    windows, _ = read_npz(path, card.classes)
+    if windows.x.shape[2] != card.length:
+        raise ValueError(
+            f"{path.name}: expected windows of {card.length} samples ({card.window_s:g} s at {card.rate_hz:g} Hz) "
+            f"as the model was trained with, got {windows.x.shape[2]}; cut the recording again."
+        )
+    return windows
+
+
+def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
+    if path.name.lower().endswith(".npz"):
+        return _npz_windows(path, card)
+    from sight.recordings.signal import prepare
+    from sight.recordings.signal.quality import warnings_for
+    from sight.recordings.timestamps import ZONE_WARNINGS
+
+    recording = _file_samples(path, card, options)
+    training = {"rate_hz": card.rate_hz, "channels": card.channels, "unit": card.units, **card.training_scale}
+    warnings = [*recording.facts.get("warnings", ()), *warnings_for(recording, training)]
+    windows = prepare(
+        recording,
+        rate_hz=card.rate_hz,
+        window_s=card.window_s,
+        stride_s=card.stride_s,
+        max_gap_s=MAX_GAP_S if options.max_gap is None else options.max_gap,
+        calibration="auto" if options.calibrate else None,
+        overwrite=True,
+    )
+    if not len(windows):
+        raise ValueError(
+            f"{path.name} has no stretch of {card.window_s:g} s, the window of the model, without a gap, so no window "
+            f"fits; record longer, or allow longer pauses with max_gap (--max-gap)."
+        )
+    if options.calibrate and not windows.facts.get("calibrated"):
+        warnings.append(f"Calibration was not applied: {windows.facts.get('calibration_note', 'no rest')}.")
+    if windows.facts.get("time_zone") in ZONE_WARNINGS:
+        warnings.append(ZONE_WARNINGS[windows.facts["time_zone"]])
+    return replace(windows, facts={**windows.facts, "warnings": warnings})
+
+
+def _file_samples(path: Path, card: ModelCard, options: ReadOptions) -> Recording:
+    from sight._util.units import ROTATION
+    from sight.recordings.files import read as read_file
+    from sight.recordings.signal.channels import convert
+
+    recording = read_file(
+        path,
+        columns=options.columns,
+        unit=options.unit,
+        gyro_unit=options.gyro_unit,
+        tz=options.tz,
+        time_unit=options.time_unit,
+        time_format=options.time_format,
+        rate_hz=options.rate,
+        expected_hz=card.rate_hz,
+        expected_gyro_unit=next((unit for unit in card.units if unit in ROTATION), "deg/s"),
+        expected_channels=card.channels,
+        label_column=options.label_column,
+        classes=_label_map(card, options.names) if options.label_column else None,
+    )
+    if options.label_column:
+        recording = _with_class_indices(recording, card)
+    recording = convert(_with_channels(recording, card.channels), card.units, overwrite=True)
+    if not (np.isfinite(recording.values[:1000]).any() or np.isfinite(recording.values).any()):
+        raise ValueError(
+            f"{path.name} holds no number in {', '.join(card.channels)}; choose other columns with columns (--columns)."
+        )
+    return recording
+
+
+def _label_map(card: ModelCard, names: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the class of each label: those of the model, and those of `names`."""
+    names = names or {}
+    for label, name in names.items():
+        if name and name.casefold() not in {own.casefold() for own in card.classes}:
+            raise ValueError(
+                f"names (--names) maps {label!r} to {name!r}, which is not a class of the model; the classes are "
+                f"{', '.join(card.classes)}."
+            )
+    mapped = {label.casefold() for label in names}
+    return {name: name for name in card.classes if name.casefold() not in mapped} | dict(names)
+
+
+def _with_class_indices(recording: Recording, card: ModelCard) -> Recording:
+    """Return the recording with labels that are indices of the model's classes."""
+    if recording.labels is None:
+        raise ValueError(f"{recording.facts.get('file')}: a device file has no label column; give a diary (--labels).")
+    own = [name.casefold() for name in card.classes]
+    index = np.array([*(own.index(name.casefold()) for name in recording.facts["classes"]), UNLABELLED])
+    facts = {**recording.facts, "classes": list(card.classes)}
+    return replace(recording, labels=index[recording.labels], facts=facts)
+
+
+def _with_channels(recording: Recording, channels: tuple[str, ...]) -> Recording:
+    """Select the model's channels: by name, by the usual names of an axis, or else by position."""
+    from sight.recordings.columns import match_channels
+    from sight.recordings.signal.channels import select
+
+    if (found := match_channels(recording.channels, channels)) is not None:
+        return replace(select(recording, found), channels=channels)
+    if len(recording.channels) != len(channels):
+        return select(recording, channels)  # raises and names the missing channels
+    warning = f"Columns {', '.join(recording.channels)} are taken as {', '.join(channels)}, in this order."
+    warnings = [*recording.facts.get("warnings", ()), warning]
+    return replace(recording, channels=channels, facts={**recording.facts, "warnings": warnings})

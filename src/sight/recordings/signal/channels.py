@@ -1,0 +1,51 @@
+"""Channels of a recording: selection by name, and the columns of the accelerometer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from sight._util.units import ACCELERATION, factor
+from sight.types import Recording
+
+
+def select(recording: Recording, channels: Sequence[str]) -> Recording:
+    """Return the recording with these channels, in this order."""
+    missing = [name for name in channels if name not in recording.channels]
+    if missing:
+        raise ValueError(
+            f"Expected channels {', '.join(channels)}, the recording has {', '.join(recording.channels)}; map its "
+            f"columns to these names, as in --columns {','.join(f'{name}=COLUMN' for name in ('time', *channels))} "
+            f"(missing: {', '.join(missing)})."
+        )
+    if tuple(channels) == recording.channels:
+        return recording
+    columns = [recording.channels.index(name) for name in channels]
+    units = tuple(recording.unit[column] for column in columns)
+    return replace(recording, values=recording.values[:, columns], channels=tuple(channels), unit=units)
+
+
+def accelerometer(recording: Recording) -> tuple[list[int], float] | None:
+    """Return the columns of the first three-axis accelerometer and the size of its unit in g; None without one."""
+    columns = [index for index, unit in enumerate(recording.unit) if unit in ACCELERATION][:3]
+    if len(columns) < 3:
+        return None
+    return columns, ACCELERATION[recording.unit[columns[0]]]
+
+
+def convert(recording: Recording, unit: str | Sequence[str], *, overwrite: bool = False) -> Recording:
+    """Return the recording in other units, one for each channel or one for all; `overwrite` reuses its values."""
+    units = (unit,) * len(recording.channels) if isinstance(unit, str) else tuple(unit)
+    if len(units) != len(recording.channels):
+        raise ValueError(
+            f"Expected {len(recording.channels)} units for channels {', '.join(recording.channels)}, "
+            f"got {len(units)}; give one for each or one for all."
+        )
+    factors = np.array([factor(own, to) for own, to in zip(recording.unit, units, strict=True)], np.float32)
+    if (factors == 1).all():
+        return recording
+    values = recording.values
+    reusable = overwrite and values.flags.writeable and values.dtype == np.float32
+    return replace(recording, values=np.multiply(values, factors, out=values if reusable else None), unit=units)

@@ -1,0 +1,187 @@
+"""Quality checks of a recording and its windows: saturation, gravity, and comparison with a model's training data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sight._util.units import ACCELERATION, ROTATION
+from sight.models.card import ModelCard
+from sight.models.domain import Domain, gravity_guess
+from sight.recordings.signal.channels import accelerometer
+from sight.recordings.signal.clock import blocks
+from sight.types import Array, Recording, Windows
+
+#: Largest standard deviation of any axis over a second at rest, as a share of gravity.
+REST = 0.02
+#: Deviations from training by a degree per radian, within this factor, are taken for the other unit of rotation.
+OTHER_UNIT = 3.0
+#: Most windows that are compared with training.
+MOST_WINDOWS = 2000
+#: How warnings about the magnitude of gravity start.
+AT_REST, IN_MEDIAN = "At rest acceleration is", "The median magnitude of acceleration is"
+
+
+def saturation(recording: Recording) -> dict[str, float]:
+    """Return the share of saturated samples of the worst channel.
+
+    A sample is saturated if it and a neighbour are at an extreme of the channel: a sensor at the end of its range
+    repeats its largest value, a moving one hardly ever does.
+    """
+    shares = [_saturated_share(recording.values[:, column]) for column in range(recording.values.shape[1])]
+    return {"saturated_share": max(shares, default=0.0)}
+
+
+def rest_g(recording: Recording) -> float | None:
+    """Return the median magnitude of acceleration over seconds at rest, in g; None without rest."""
+    axes = accelerometer(recording)
+    if axes is None:
+        return None
+    columns, unit_g = axes
+    second = max(round(recording.rate_hz), 2)
+    magnitudes = [np.empty(0, np.float32)]
+    for block in blocks(0, len(recording.values) // second * second):
+        whole = (block.stop - block.start) // second * second
+        acceleration = recording.values[block][:whole][:, columns].reshape(-1, second, 3) * np.float32(unit_g)
+        acceleration = acceleration[np.isfinite(acceleration).all(axis=(1, 2))]
+        magnitude = np.linalg.norm(acceleration.mean(axis=1), axis=1)
+        still = acceleration.std(axis=1).max(axis=1, initial=0) < REST * np.maximum(magnitude, 1.0)
+        magnitudes.append(magnitude[still])
+    at_rest = np.concatenate(magnitudes)
+    return float(np.median(at_rest)) if len(at_rest) else None
+
+
+def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Return warnings about a recording as read, by itself and compared with a model's training data.
+
+    `card` describes the training data by any of `rate_hz`, `channels`, `unit`, and `mean` and `std` of each channel.
+    If gravity has a wrong magnitude, the levels of acceleration are not compared with training: the cause is the same.
+
+    Examples
+    --------
+    >>> lying = Recording(values=np.tile([0, 0, 9.81], (200, 1)), time_s=np.arange(200) / 50, unit="g",
+    ...                   channels=("x", "y", "z"), rate_hz=50)
+    >>> warnings_for(lying, {"rate_hz": 100})[0]
+    'At rest acceleration is 9.81 g instead of 1 g; are the values in m/s^2? Set it with unit (--unit m/s^2).'
+    """
+    card = card or {}
+    gravity = _gravity_warnings(recording)
+    warnings = [*gravity, *_channel_warnings(recording, card)]
+    if len(recording.channels) == len(card.get("channels", recording.channels)):
+        warnings += _level_warnings(recording, card, skipped=tuple(ACCELERATION) if gravity else ())
+    return tuple(warnings)
+
+
+def window_warnings(windows: Windows, card: ModelCard) -> list[str]:
+    """Return warnings about windows that do not look like those of a model's training; see `sight.models.domain`.
+
+    Windows without wear are left out. Nothing is returned if the windows already have a warning about gravity.
+    """
+    domain = Domain.of(card)
+    if domain is None or any(text.startswith((AT_REST, IN_MEDIAN)) for text in windows.facts.get("warnings", ())):
+        return []
+    worn = np.flatnonzero(np.asarray(windows.wear))
+    return domain.warnings(domain.statistics(windows.x[worn[:: max(len(worn) // MOST_WINDOWS, 1)]]))
+
+
+def _saturated_share(values: Array) -> float:
+    low, high = (values.min(), values.max()) if len(values) else (0, 0)
+    if low == high:
+        return 0.0
+    found = [
+        block.start + np.flatnonzero((values[block] == low) | (values[block] == high))
+        for block in blocks(0, len(values))
+    ]
+    beside = np.diff(np.concatenate(found)) == 1
+    return int(np.sum(np.append(beside, False) | np.insert(beside, 0, False))) / len(values)
+
+
+def _gravity_warnings(recording: Recording) -> list[str]:
+    rest = rest_g(recording)
+    if rest is None:
+        return _magnitude_warnings(recording)
+    if 0.85 <= rest <= 1.15:
+        return []
+    return [f"{AT_REST} {rest:.3g} g instead of 1 g; {gravity_guess(rest)}"]
+
+
+def _magnitude_warnings(recording: Recording) -> list[str]:
+    """Check the median magnitude over the whole recording, for wearers who never rest."""
+    axes = accelerometer(recording)
+    if axes is None:
+        return []
+    columns, unit_g = axes
+    magnitude = np.linalg.norm(_thinned(recording)[:, columns], axis=1) * unit_g
+    magnitude = magnitude[np.isfinite(magnitude)]
+    median = float(np.median(magnitude)) if len(magnitude) else 1.0
+    if 0.3 <= median <= 4:
+        return []
+    guess = "m/s^2" if 5 <= median <= 30 else "mg" if median > 300 else "another unit"
+    return [f"{IN_MEDIAN} {median:.3g} g instead of about 1 g; are the values in {guess}?"]
+
+
+def _channel_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:
+    """Compare rate, channel names and units with training."""
+    warnings = []
+    rate, channels = card.get("rate_hz"), tuple(card.get("channels", recording.channels))
+    if rate and recording.rate_hz < 0.9 * rate:
+        warnings.append(
+            f"The recording has {recording.rate_hz:g} Hz and the model {rate:g} Hz; frequencies above "
+            f"{recording.rate_hz / 2:g} Hz are missing."
+        )
+    if channels != recording.channels:
+        warnings.append(
+            f"The model was trained on channels {', '.join(channels)}, not {', '.join(recording.channels)}."
+        )
+    unit = card.get("unit", recording.unit)
+    units = (unit,) * len(channels) if isinstance(unit, str) else tuple(unit)
+    if channels == recording.channels and units != recording.unit:
+        warnings.append(f"The model was trained in {', '.join(units)}; convert from {', '.join(recording.unit)}.")
+    return warnings
+
+
+def _level_warnings(recording: Recording, card: Mapping[str, Any], skipped: tuple[str, ...]) -> list[str]:
+    """Compare mean and spread of channels with training: another placement, turned axes, another unit.
+
+    Channels with a unit in `skipped` are left out.
+    """
+    if "mean" not in card or "std" not in card or not len(recording.values):
+        return []
+    sample = _thinned(recording).astype(np.float64)
+    warnings = _rotation_warnings(recording, sample, np.asarray(card["std"], np.float64))
+    for column, name in enumerate(recording.channels):
+        own, mean, std = sample[:, column], float(card["mean"][column]), float(card["std"][column])
+        own = own[np.isfinite(own)]
+        if not len(own) or recording.unit[column] in skipped:
+            continue
+        if abs(own.mean() - mean) > 3 * std:
+            warnings.append(
+                f"Channel {name} averages {own.mean():.3g}, in training {mean:.3g} with deviation {std:.3g}; "
+                f"is the sensor turned or at another place?"
+            )
+        elif own.std() > 5 * std and not (warnings and recording.unit[column] in ROTATION):
+            warnings.append(f"Channel {name} varies by {own.std():.3g}, in training by {std:.3g}; check its unit.")
+    return warnings
+
+
+def _rotation_warnings(recording: Recording, sample: Array, std: Array) -> list[str]:
+    """Compare the spread of rotation with training: values in the other unit are 57 times too small or too large."""
+    columns = [column for column, unit in enumerate(recording.unit) if unit in ROTATION]
+    if not columns:
+        return []
+    own = sample[np.isfinite(sample).all(axis=1)][:, columns].std(axis=0) if len(sample) else np.zeros(0)
+    share = float(np.median(own / std[columns])) if len(own) and np.isfinite(own).all() else 1.0
+    for unit, factor in (("rad/s", 1 / ROTATION["rad/s"]), ("deg/s", ROTATION["rad/s"])):
+        if factor / OTHER_UNIT < share < factor * OTHER_UNIT:
+            return [
+                f"Rotation varies {share:.3g} times as much as in training; are the values in {unit}? Set it with "
+                f"gyro_unit (--gyro-unit {unit})."
+            ]
+    return []
+
+
+def _thinned(recording: Recording) -> Array:
+    """Return about 100,000 samples, evenly spaced."""
+    return recording.values[:: max(len(recording.values) // 100_000, 1)]

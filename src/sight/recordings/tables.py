@@ -1,0 +1,190 @@
+"""Users' CSV, Parquet and Excel files, read in blocks."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from sight.recordings.file_store import BROKEN, check_unpacked, first_words
+from sight.types import Array
+
+#: Bytes of text, or rows of Parquet, in memory at once.
+BLOCK_BYTES, BLOCK_ROWS = 1 << 22, 1 << 17
+#: Most rows that are allocated because a file states them; a damaged file can state any number.
+MOST_EXPECTED = 1 << 27
+#: Longest line of the header and of the first row.
+LINE_BYTES = 1 << 20
+EXPECTED = "a header such as time,x,y,z and one sample per line"
+DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
+
+
+class Table:
+    """A CSV, Parquet or Excel file; `columns` are its column names, `first` is its first row by column."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._suffix = path.suffix.lower()
+        if not path.is_file():
+            raise ValueError(f"There is no file {path}; check the name.")
+        if self._suffix == ".xlsx":
+            from sight.recordings.excel import read_sheet
+
+            self._sheet = read_sheet(path)
+        typed = self._suffix in (".xlsx", ".parquet")
+        self.columns, self.first = self._open_typed() if typed else self._open_csv()
+
+    def blocks(self, columns: Sequence[str], numeric: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield columns as pyarrow arrays, block by block; raise ValueError if a `numeric` column has other values."""
+        import pyarrow as pa
+
+        unpacked, packed = 0, self.path.stat().st_size if self.path.name.lower().endswith(".gz") else None
+        try:
+            for block in self._batches(list(dict.fromkeys(columns)), numeric):
+                unpacked += sum(array.nbytes for array in block.values())
+                if packed is not None:
+                    check_unpacked(unpacked, packed, self.path)
+                yield block
+            pa.default_memory_pool().release_unused()
+        except (*BROKEN, OSError, MemoryError) as error:
+            raise self._broken(error) from None
+        except pa.ArrowException as error:
+            raise ValueError(f"{self.path}: {self._first_bad_line(numeric) or first_words(error)}") from None
+
+    def head(self, column: str) -> Array:
+        """Return the first values of a column of numbers."""
+        block = next(self.blocks([column], [column]), None)
+        return np.empty(0) if block is None else np.asarray(block[column].to_numpy(zero_copy_only=False), np.float64)
+
+    @property
+    def expected_rows(self) -> int:
+        """Number of rows if the file states it, else a number to start with."""
+        if not self.path.name.lower().endswith(".parquet"):
+            return BLOCK_ROWS
+        import pyarrow.parquet as pq
+
+        return min(int(pq.read_metadata(self.path).num_rows), MOST_EXPECTED)
+
+    def _batches(self, columns: list[str], numeric: Sequence[str]) -> Iterator[dict[str, Any]]:
+        import pyarrow as pa
+
+        if self._suffix in (".xlsx", ".parquet"):
+            for batch in self._typed_batches(BLOCK_ROWS, columns):
+                block = {name: batch.column(name) for name in columns}
+                others = [name for name in numeric if block[name].type not in (pa.float32(), pa.float64())]
+                yield block | {name: block[name].cast(pa.float64(), safe=False) for name in others}
+            return
+        from pyarrow import csv as arrow_csv
+
+        types = {name: pa.float64() if name in numeric else pa.string() for name in columns}
+        reader = arrow_csv.open_csv(
+            self.path,
+            read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES),
+            parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=types, include_columns=columns, strings_can_be_null=True, decimal_point=self._decimal
+            ),
+        )
+        for batch in reader:
+            yield {name: batch.column(name) for name in columns}
+
+    def _open_csv(self) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Read header and first row; detect the separators of columns and decimals."""
+        try:
+            with self._text() as stream:
+                lines = [stream.readline(LINE_BYTES), stream.readline(LINE_BYTES)]
+        except (*BROKEN, UnicodeDecodeError) as error:
+            raise self._broken(error) from None
+        if max(map(len, lines)) >= LINE_BYTES:
+            raise ValueError(f"{self.path} has a line of {LINE_BYTES} characters or more; expected {EXPECTED}.")
+        if not lines[0].strip():
+            raise ValueError(f"{self.path} is empty; expected {EXPECTED}.")
+        self._delimiter = max(",;\t", key=lines[0].count)
+        try:
+            header, row = (next(csv.reader([line], delimiter=self._delimiter), []) for line in lines)
+        except csv.Error as error:
+            raise ValueError(f"{self.path}: its first lines cannot be read ({error}); expected {EXPECTED}.") from None
+        if not row:
+            raise ValueError(f"{self.path} has no samples, only a header; is the file complete?")
+        if all(_is_number(cell) for cell in header):
+            raise ValueError(f"{self.path} begins with numbers; expected {EXPECTED}.")
+        comma = self._delimiter != "," and any(map(DECIMAL_COMMA.fullmatch, row))
+        self._decimal = "," if comma else "."
+        row = [cell.replace(",", ".") if comma and DECIMAL_COMMA.fullmatch(cell) else cell for cell in row]
+        return tuple(header), dict(zip(header, row, strict=False))
+
+    def _typed_batches(self, rows: int, columns: list[str] | None = None) -> Iterator[Any]:
+        """Yield batches of a file whose columns have types."""
+        if self._suffix == ".xlsx":
+            table = self._sheet if columns is None else self._sheet.select(columns)
+            yield from table.to_batches(max_chunksize=rows)
+            return
+        import pyarrow.parquet as pq
+
+        # With pre_buffer, the whole file would be in memory.
+        yield from pq.ParquetFile(self.path, pre_buffer=False).iter_batches(rows, columns=columns)
+
+    def _open_typed(self) -> tuple[tuple[str, ...], dict[str, Any]]:
+        import pyarrow as pa
+
+        try:
+            head = next(self._typed_batches(1), None)
+        except (pa.ArrowException, OSError, MemoryError) as error:
+            raise self._broken(error) from None
+        if head is None or not head.num_rows:
+            raise ValueError(f"{self.path} has no samples; is the file complete?")
+        columns = {name: head.column(name) for name in head.schema.names}
+        for name, column in columns.items():
+            if pa.types.is_timestamp(column.type):  # Python has no nanoseconds
+                columns[name] = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False)
+        return tuple(columns), {name: column[0].as_py() for name, column in columns.items()}
+
+    def _text(self) -> IO[str]:
+        if self.path.name.lower().endswith(".gz"):
+            return gzip.open(self.path, "rt", encoding="utf-8-sig", newline="")
+        return self.path.open("rt", encoding="utf-8-sig", newline="")
+
+    def _broken(self, error: Exception) -> ValueError:
+        if isinstance(error, UnicodeDecodeError):
+            return ValueError(f"{self.path} is not text in UTF-8; save it as CSV in UTF-8.")
+        return ValueError(f"{self.path} is truncated or damaged ({first_words(error)}); copy or download it again.")
+
+    def _first_bad_line(self, numeric: Sequence[str]) -> str:
+        """Describe the first line of a CSV that cannot be read; slow, for error messages only."""
+        if self._suffix in (".xlsx", ".parquet"):
+            return ""
+        try:
+            return self._search_bad_line(numeric)
+        except (csv.Error, UnicodeDecodeError, *BROKEN) as error:
+            return f"a line cannot be read ({first_words(error)}); repair or remove it."
+
+    def _search_bad_line(self, numeric: Sequence[str]) -> str:
+        with self._text() as stream:
+            reader = csv.reader(stream, delimiter=self._delimiter)
+            header = next(reader)
+            for row in reader:
+                if len(row) != len(header):
+                    return (
+                        f"line {reader.line_num} has {len(row)} columns, the header {len(header)}; "
+                        f"repair or remove that line."
+                    )
+                for name, cell in zip(header, row, strict=True):
+                    if name in numeric and not _is_number(cell.replace(self._decimal, ".")):
+                        return (
+                            f"line {reader.line_num}, column {name!r}: expected a number, got {cell!r}; "
+                            f"repair it, leave it empty where the value is missing, or choose other columns."
+                        )
+        return ""
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell or "nan")
+    except ValueError:
+        return cell.strip().lower() in {"null", "na", "n/a", "#n/a"}
+    return True

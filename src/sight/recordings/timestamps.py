@@ -1,0 +1,306 @@
+"""Timestamps of users' tables: numbers, dates and local times to seconds since the first sample.
+
+The time zone of the result decides on which day a sample lies. It is the caller's, or else the one in the file: an
+offset in the text, or the zone of a typed column.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from sight.recordings.file_store import first_words
+from sight.recordings.signal.clock import blocks
+from sight.recordings.time_units import UNITS, detect_unit
+from sight.types import Array
+
+#: A larger number of seconds is a date (after 1973), a smaller one a duration.
+EPOCH_S = 1e8
+HOUR_NS, MINUTE_NS = 3600 * 10**9, 60 * 10**9
+#: Nanoseconds of a missing timestamp.
+MISSING = np.iinfo(np.int64).min
+#: Values of the fact `time_zone` if neither the file nor the caller gives the zone of the wearer.
+UNKNOWN_ZONE = "unknown, UTC assumed"
+UTC_MOMENTS = "UTC, from the file"
+#: Warning for each of them.
+ZONE_WARNINGS = {
+    UNKNOWN_ZONE: "Timestamps have no time zone and are taken as UTC; set it with tz (--tz).",
+    UTC_MOMENTS: "Timestamps are in UTC, so days begin at midnight UTC; set the wearer's time zone with tz (--tz).",
+}
+OFFSET = re.compile(r"(?:(Z)|([+-])(\d{2}):?(\d{2}))$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeFormat:
+    """How the values of a time column are read."""
+
+    kind: str  # "number", "iso", "format" (text in the layout of strptime) or "timestamp" (typed column of Parquet)
+    unit_ns: int = 1  # nanoseconds of one unit of a number
+    dated: bool = True  # whether values are dates; otherwise they are seconds from an unknown origin
+    zone: tzinfo | None = None  # time zone of the values; None for local times of an unknown zone
+    layout: str = ""  # the strptime format, for "format"
+
+    @property
+    def unit(self) -> str:
+        """Unit of a number."""
+        return next(name for name, ns in UNITS.items() if ns == self.unit_ns)
+
+
+def text_format(sample: Any, layout: str | None = None) -> TimeFormat | None:
+    """Return the format of a time column that holds text or typed timestamps, from its first value; None for numbers.
+
+    Examples
+    --------
+    >>> text_format("2024-05-01T12:00:00+02:00").zone
+    datetime.timezone(datetime.timedelta(seconds=7200))
+    >>> text_format("1700000000123") is None
+    True
+    """
+    if layout is not None:
+        return TimeFormat(kind="format", layout=layout, zone=_zone_of_layout(str(sample), layout))
+    if isinstance(sample, datetime):
+        return TimeFormat(kind="timestamp", zone=_plain_zone(sample.tzinfo))
+    try:
+        float(sample)
+    except (TypeError, ValueError):
+        return TimeFormat(kind="iso", zone=text_offset(str(sample)))
+    return None
+
+
+def number_format(column: str, numbers: Array, unit: str | None = None, expected_hz: float | None = None) -> TimeFormat:
+    """Return the format of a time column of numbers, from its name and first values; `unit` overrides the detection.
+
+    Examples
+    --------
+    >>> number_format("t", np.array([1.7e12, 1.7e12 + 20])).dated, number_format("time_ms", np.array([0.0, 20.0])).dated
+    (True, False)
+    """
+    if unit is not None and unit not in UNITS:
+        raise ValueError(f"Expected time_unit (--time-unit) out of {', '.join(UNITS)}, got {unit!r}.")
+    unit_ns = UNITS[unit or detect_unit(column, numbers, expected_hz)]
+    first = numbers[np.isfinite(numbers)][:1]
+    return TimeFormat(
+        kind="number", unit_ns=unit_ns, dated=bool((abs(first) * unit_ns >= EPOCH_S * 1e9).any()), zone=UTC
+    )
+
+
+def text_offset(text: str) -> tzinfo | None:
+    """Return the offset from UTC at the end of a timestamp, or None.
+
+    Examples
+    --------
+    >>> text_offset("2024-05-01 12:00:00-0330"), text_offset("2024-05-01")
+    (datetime.timezone(datetime.timedelta(days=-1, seconds=73800)), None)
+    """
+    found = OFFSET.search(text.strip()[10:])
+    if found is None:
+        return None
+    if found[1]:
+        return UTC
+    minutes = 60 * int(found[3]) + int(found[4])
+    return timezone(timedelta(minutes=-minutes if found[2] == "-" else minutes))
+
+
+def to_nanoseconds(values: Any, form: TimeFormat, where: str) -> Array:
+    """Convert a pyarrow array of timestamps to nanoseconds; local times as if they were UTC."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        if form.kind == "number":
+            return _scaled(values.to_numpy(zero_copy_only=False), form.unit_ns)
+        if form.kind == "format":
+            import pandas as pd
+
+            parsed = pd.to_datetime(values.to_pandas(), format=form.layout, utc=form.zone is not None)
+            return np.asarray(parsed.to_numpy("M8[ns]")).view(np.int64)
+        if form.kind == "iso" and pc.any(pc.match_substring(values, ",")).as_py():
+            values = pc.replace_substring(values, ",", ".")  # decimal commas, which ISO 8601 allows
+        moments = values.cast(pa.timestamp("ns", tz="UTC" if form.zone else None))
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise ValueError(
+            f"{where}: a timestamp cannot be read ({first_words(error)}); expected numbers or "
+            f"times such as 2024-05-01 12:00:00.25; set the unit of numbers with time_unit (--time-unit), or the "
+            f"layout of text with time_format (--time-format, such as '%d/%m/%Y %H:%M:%S.%f')."
+        ) from None
+    return np.asarray(moments.to_numpy(zero_copy_only=False)).astype("M8[ns]", copy=False).view(np.int64)
+
+
+def to_seconds(moments: Array, form: TimeFormat, tz: str | None) -> tuple[Array, datetime | None, dict[str, Any]]:
+    """Convert nanoseconds, in place, to seconds since the first timestamp; return them, that timestamp, and facts."""
+    some = len(moments) > 0 and moments.min() == MISSING  # MISSING is the smallest number
+    missing = moments == MISSING if some else np.zeros(1, bool)
+    if not form.dated:
+        return _seconds_since(moments, 0, missing), None, {}
+    zone = time_zone(tz) if tz is not None else form.zone or UTC
+    facts: dict[str, Any] = {}
+    if form.zone is None:
+        moments, facts = _continued(moments) if tz is None else _unswitched(moments, local_to_utc(moments, tz))
+    if missing.all():
+        return np.full(len(moments), np.nan), None, {}
+    first = int(moments[np.argmin(missing)])
+    start = datetime.fromtimestamp(first // 10**9, UTC) + timedelta(microseconds=first % 10**9 // 1000)
+    start = start.astimezone(zone)
+    fact = tz if tz is not None else UNKNOWN_ZONE if form.zone is None else _zone_fact(start)
+    return _seconds_since(moments, first - first % 1000, missing), start, {"time_zone": fact, **facts}
+
+
+def offset_warning(form: TimeFormat, last: Any) -> dict[str, list[str]]:
+    """Return the fact `warnings` if the offset in the text changes, as it does with summer time; else nothing."""
+    end = None if form.kind != "iso" or form.zone is None else text_offset(str(last))
+    if end is None or end == form.zone:
+        return {}
+    warning = (
+        f"The offset from UTC changes from {form.zone} to {end} in the file, and days follow the first; set the time "
+        f"zone with tz (--tz)."
+    )
+    return {"warnings": [warning]}
+
+
+def repeated_hours(moments: Array) -> Array:
+    """Return the indices at which local times, in nanoseconds, go back by one hour at a whole hour.
+
+    Examples
+    --------
+    >>> local = np.array(["2023-10-29T02:59:59", "2023-10-29T02:00:00", "2023-10-29T01:00:00"], "M8[ns]")
+    >>> repeated_hours(local.view(np.int64)).tolist()
+    [1]
+    """
+    step, past = np.diff(moments), moments % HOUR_NS
+    an_hour = (step >= -HOUR_NS) & (step <= MINUTE_NS - HOUR_NS)
+    return np.asarray(np.flatnonzero(an_hour & (past[:-1] >= HOUR_NS - MINUTE_NS) & (past[1:] < MINUTE_NS)) + 1)
+
+
+def _continued(moments: Array) -> tuple[Array, dict[str, Any]]:
+    """Return local times of an unknown zone without the hour that repeats when summer time ends, and warnings."""
+    known = np.flatnonzero(moments != MISSING)
+    back = repeated_hours(moments[known])
+    if not len(back):
+        return moments, {}
+    moments = moments.copy()
+    for index in known[back].tolist():
+        later = moments[index:]
+        later[later != MISSING] += HOUR_NS
+    at = str(moments[known[back[0]]].astype("M8[ns]").astype("M8[m]")).replace("T", " ")
+    warning = (
+        f"Local times go back by an hour at {at}, as at the end of summer time; later times are an hour ahead of local "
+        f"ones. Set the time zone with tz (--tz)."
+    )
+    return moments, {"warnings": [warning]}
+
+
+def _unswitched(local: Array, moments: Array) -> tuple[Array, dict[str, Any]]:
+    """Return local times converted to UTC for a clock that may not have switched to or from summer time, and warnings.
+
+    Such a clock goes on without a step where the offset from UTC changes; the offset before it is then kept.
+    """
+    known = np.flatnonzero(local != MISSING)
+    offset, step = local[known] - moments[known], np.diff(local[known])
+    changes = np.flatnonzero((np.diff(offset) != 0) & (np.abs(step) < MINUTE_NS))
+    if not len(changes):
+        return moments, {}
+    later = known[changes[0] + 1 :]
+    moments = moments.copy()
+    moments[later] = local[later] - offset[changes[0]]
+    at = str(local[later[0]].astype("M8[ns]").astype("M8[m]")).replace("T", " ")
+    warning = f"The clock was not changed at {at}, when summer time began or ended; its offset from UTC is kept."
+    return moments, {"warnings": [warning]}
+
+
+def time_zone(tz: str) -> tzinfo:
+    """Return a time zone by its name."""
+    if tz.upper() == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(tz)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"There is no time zone {tz!r}; expected tz (--tz) such as Europe/Berlin.") from None
+
+
+def local_to_utc(moments: Array, tz: str) -> Array:
+    """Convert local times of a zone, in the order of recording, to UTC.
+
+    Notes
+    -----
+    The two passes of the hour that repeats when summer time ends are distinguished by the step back between them.
+    Local times that do not exist in spring are moved an hour later.
+
+    Examples
+    --------
+    >>> local = np.array(["2023-10-29T02:30", "2023-10-29T02:59", "2023-10-29T02:00"], "M8[ns]").view(np.int64)
+    >>> local_to_utc(local, "Europe/Berlin").view("M8[ns]").astype("M8[m]").astype(str).tolist()
+    ['2023-10-29T00:30', '2023-10-29T00:59', '2023-10-29T01:00']
+    """
+    import pandas as pd
+
+    zone = time_zone(tz)
+    naive = pd.DatetimeIndex(moments.view("M8[ns]"))
+    hour = pd.Timedelta(hours=1)
+    moved = naive.tz_localize(zone, ambiguous="NaT", nonexistent=hour)
+    repeated = np.asarray(moved.isna() & ~naive.isna())
+    if repeated.any():
+        moved = naive.tz_localize(zone, ambiguous=_first_pass(moments, repeated), nonexistent=hour)
+    return np.asarray(moved.tz_convert("UTC").tz_localize(None).to_numpy("M8[ns]")).view(np.int64)
+
+
+def _first_pass(moments: Array, repeated: Array) -> Array:
+    """Return whether each time of a repeated hour belongs to its first pass."""
+    first = repeated.copy()
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], repeated.astype(np.int8), [0])))).reshape(-1, 2)
+    for start, stop in edges:
+        back = np.flatnonzero(np.diff(moments[start:stop]) < -MINUTE_NS)  # a smaller step is a late sample
+        if len(back):
+            first[start + back[0] + 1 : stop] = False
+    return first
+
+
+def _plain_zone(zone: tzinfo | None) -> tzinfo | None:
+    """Return the zone of a typed column as one that `datetime` arithmetic handles."""
+    return zone if zone is None or isinstance(zone, timezone) else time_zone(str(zone))
+
+
+def _zone_of_layout(sample: str, layout: str) -> tzinfo | None:
+    if "%z" not in layout:
+        return None
+    try:
+        return datetime.strptime(sample.strip(), layout).tzinfo or UTC
+    except ValueError:
+        return UTC  # the values are read with the same layout, which raises with the remedy
+
+
+def _zone_fact(start: datetime) -> str:
+    """Return the fact `time_zone` for a zone that the file states."""
+    if isinstance(start.tzinfo, ZoneInfo):
+        return f"{start.tzinfo.key}, from the file"
+    return offset_fact((start.utcoffset() or timedelta()) / timedelta(minutes=1))
+
+
+def offset_fact(minutes: float) -> str:
+    """Return the fact `time_zone` for an offset from UTC that the file states."""
+    return f"{minutes / 60:+g} h from UTC, from the file" if minutes else UTC_MOMENTS
+
+
+def _scaled(numbers: Array, unit_ns: int) -> Array:
+    numbers = numbers.astype(np.float64, copy=False)
+    missing = ~np.isfinite(numbers)
+    exact = np.rint(np.where(missing, 0.0, numbers) * unit_ns)
+    if len(exact) and np.abs(exact).max() >= 2.0**63:
+        raise ValueError(f"{np.abs(exact).max() / 1e9:.3g} s is more than 292 years")
+    scaled = exact.astype(np.int64)
+    scaled[missing] = MISSING
+    return np.asarray(scaled)
+
+
+def _seconds_since(moments: Array, origin: int, missing: Array) -> Array:
+    # In place where possible, because a week of times is half a gigabyte.
+    seconds = moments.view(np.float64) if moments.flags.writeable else np.empty(len(moments))
+    for block in blocks(0, len(moments)):
+        seconds[block] = (moments[block] - origin) / 1e9
+    if missing.any():
+        seconds[missing] = np.nan
+    return seconds

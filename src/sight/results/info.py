@@ -1,0 +1,62 @@
+"""Contents of `info.json`: method, model, stream and versions of a run."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from sight import __version__
+from sight.results.tables import ResultSummary
+
+#: Output files with a description, in the order in which they are moved into place. `windows.csv` is optional.
+FILES = {
+    "windows.parquet": "one row per window: raw and refined predictions, confidence, wear, gaps",
+    "segments.csv": "one row per run of one refined class; a gap ends a run",
+    "daily.csv": "one row per local day: hours of each class, wear, non-wear, gaps, intensity of movement",
+    "bouts.csv": "one row per bout: a long run of one class with short interruptions",
+    "nonwear.csv": "one row per period of non-wear or gap",
+    "summary.csv": "one row: means over valid days",
+    "report.html": "figures and tables of the results",
+    "info.json": "method, hyper-parameters, model, input, versions",
+}
+
+
+def info_facts(summary: ResultSummary, info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the contents of `info.json`: the entries of `info`, then those derived from the result."""
+    result, w = summary.result, summary.result.windows
+    facts: dict[str, Any] = {
+        "method": result.method,
+        "params": result.params,
+        "classes": result.classes,
+        "rules": asdict(summary.rules),
+        "facts": {key: value for key, value in result.facts.items() if key != "state_bytes"},
+        "state_bytes": result.facts.get("state_bytes", {}),
+        "stream": {
+            "windows": len(w),
+            "window_s": w.window_s,
+            "stride_s": w.stride_s,
+            "start": w.start,
+            "recorded_s": float(summary.seconds.sum()),
+            "wear_s": float(summary.seconds[summary.worn].sum()),
+            "gaps": len(summary.gaps),
+            "gap_s": float(np.diff(summary.gaps).sum()),
+            "low_confidence_below": summary.low_confidence,
+            "low_confidence_windows": int(summary.uncertain.sum()),
+            "changed_windows": int(summary.changed.sum()),
+            "facts": w.facts,
+        },
+        "versions": {
+            "sight": __version__,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            **{name: version(name) for name in ("numpy", "pyarrow", "torch", "onnxruntime") if name in sys.modules},
+        },
+        "files": FILES,
+    }
+    return dict(info) | facts

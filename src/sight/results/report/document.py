@@ -1,0 +1,159 @@
+"""The report page: summary, figures, table of methods, details and glossary."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from sight import __version__
+from sight.results.report import day_rows, figures, notes, score_table
+from sight.results.report.day_grid import day_grid
+from sight.results.report.fact_tables import facts_table, method_figures, recording_figures
+from sight.results.report.glossary import glossary
+from sight.results.report.hours_a_day import hours_a_day
+from sight.results.report.html import Html, join, tag
+from sight.results.report.palette import class_colours, stylesheet
+from sight.results.report.timeline import timeline
+from sight.results.tables import ResultSummary, daily_rows, headline, warnings_of
+
+#: Recordings at least this long have a row for each day; shorter ones are shown on one time axis.
+DAYS_FROM_S = 24 * 60 * 60
+
+
+def render(summary: ResultSummary, others: Sequence[ResultSummary], title: str, facts: Mapping[str, Any]) -> str:
+    """Return the page as text; parameters as in `sight.results.report.write_report`."""
+    scores = [] if summary.truth is None else score_table.score_rows(summary, others)
+    daily = daily_rows(summary)
+    body = [_header(summary, title, facts), *_warnings(summary, daily)]
+    if len(summary):
+        body += [tag("p", headline(daily, summary.classes), ".", class_="lead"), recording_figures(summary, daily)]
+        body += _activities(summary, others)
+        body += _method(summary, others, scores)
+    else:
+        body.append(tag("p", "The recording contains no window, so there is nothing to show.", class_="lead"))
+    if scores:
+        explained = score_table.notes(scores, lag=any(s.result.lag for s in (summary, *others)))
+        body.append(_section("Comparison of methods", score_table.methods_table(scores), explained))
+    body += [_details(summary, facts), _footer()]
+    content = tag("div", *body, data_classes=json.dumps(summary.classes))
+    return html_document(title, content, style=stylesheet(class_colours(summary.classes)))
+
+
+def html_document(title: str, body: Html, *, style: str = "", script: str | None = None) -> str:
+    """Return an HTML file without external resources; `style` is added to the style sheet of the report.
+
+    `script` replaces the script of the report; no other script can run on the page.
+    """
+    assets = files("sight.results.report") / "assets"
+    script = (assets / "page.js").read_text("utf-8") if script is None else script
+    return Template((assets / "page.html").read_text("utf-8")).substitute(
+        title=join([title]),
+        style=(assets / "page.css").read_text("utf-8") + style,
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        body=body,
+        script=script,
+    )
+
+
+def _header(summary: ResultSummary, title: str, facts: Mapping[str, Any]) -> Html:
+    subject = facts.get("subject")
+    parts = (f"Wearer {subject}" if subject else None, _period(summary), f"Method {summary.result.label}")
+    return tag(
+        "header",
+        tag("p", "Activity report", class_="kicker"),
+        tag("h1", title),
+        tag("p", *(tag("span", part) for part in parts if part), class_="byline"),
+    )
+
+
+def _warnings(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Iterator[Html]:
+    """Yield a banner with the warnings about the recording, if there are any."""
+    warnings = warnings_of(summary, daily)
+    if warnings:
+        items = tag("ul", *(tag("li", warning) for warning in warnings))
+        yield tag("aside", tag("strong", "Check the recording"), items, class_="warnings", role="note")
+
+
+def _period(summary: ResultSummary) -> str | None:
+    """Return start and end of the recording on the wall clock, or None if unknown."""
+    ends = (float(summary.start_s[0]), float(summary.end_s[-1])) if len(summary) else (0.0, 0.0)
+    first, last = map(summary.clock, ends)
+    if first is None or last is None:
+        return None
+    end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%a} {last.day} {last:%B %Y}, {last:%H:%M}"
+    zone = f" ({getattr(first.tzinfo, 'key', None) or f'{first:%Z}'})" if first.tzinfo else ""
+    return f"{first:%a} {first.day} {first:%B %Y}, {first:%H:%M} \N{EN DASH} {end}{zone}"
+
+
+def _activities(summary: ResultSummary, others: Sequence[ResultSummary]) -> Iterator[Html]:
+    """Yield the sections about what the wearer did: by day if the recording is long, else on one time axis."""
+    if not _is_long(summary):
+        yield _section("Activities over time", timeline(summary, others), _note(*notes.timeline_note(summary)))
+        yield _section("Time use", figures.time_use(summary), _note(*notes.time_use_note(summary)))
+        return
+    grid = day_grid(summary)
+    yield _section("Days", day_rows.day_rows(summary, grid), _note(*notes.days_note(summary)))
+    if grid.valid.any():
+        count = int(grid.valid.sum())
+        days = f"the {count} valid days" if count > 1 else "the valid day"
+        note = f"Share of each class by time of day on {days}, in steps of half an hour. Grey: not worn."
+        yield _section("Average day", day_rows.average_day(summary, grid), _note(note))
+        note = f"Bar: mean of {days}. Dots: single days; open dots are days that are not valid."
+        of_range = tag("span", " Range: valid days.", class_="range")
+        yield _section("Hours a day", hours_a_day(summary, grid), _note(note, of_range))
+
+
+def _method(
+    summary: ResultSummary, others: Sequence[ResultSummary], scores: Sequence[score_table.Row]
+) -> Iterator[Html]:
+    """Yield the sections about what adaptation changed."""
+    lead = tag("p", *notes.changes_text(summary, scores), class_="text")
+    yield _section("What adaptation changed", lead, method_figures(summary, scores))
+    if _is_long(summary):
+        yield _section("Raw and refined over time", timeline(summary, others), _note(*notes.timeline_note(summary)))
+        yield _section("Time use, raw and refined", figures.time_use(summary), _note(*notes.time_use_note(summary)))
+    changes = figures.changes(summary)
+    if changes is not None:
+        note = "Number of worn windows whose class the method changed, from raw class (rows) to refined (columns)."
+        yield _section("Changes between classes", changes, _note(note))
+    if summary.truth is not None:
+        note = "Percent of the windows of each true class (rows) with each predicted class (columns)."
+        yield _section("Comparison with the labels", figures.confusions(summary, summary.truth), _note(note))
+
+
+def _is_long(summary: ResultSummary) -> bool:
+    return bool(summary.end_s[-1] - summary.start_s[0] >= DAYS_FROM_S)
+
+
+def _note(*text: object) -> Html:
+    return tag("p", *text, class_="note")
+
+
+def _section(heading: str, *content: object) -> Html:
+    return tag("section", tag("h2", heading), *content)
+
+
+def _details(summary: ResultSummary, facts: Mapping[str, Any]) -> Html:
+    result, w = summary.result, summary.result.windows
+    groups: dict[str, Mapping[str, Any]] = {"Method": {"name": result.method} | dict(result.params)}
+    groups |= {key.capitalize(): value for key, value in facts.items() if isinstance(value, Mapping)}
+    stream = {"windows": len(w), "window_s": w.window_s, "stride_s": w.stride_s, "start": w.start}
+    stream |= {key: value for key, value in w.facts.items() if key not in facts.get("input", {})}
+    single_facts = {key: value for key, value in facts.items() if not isinstance(value, Mapping)}
+    groups |= {"Stream": stream, "Run": dict(result.facts) | single_facts}
+    tables = tag("div", facts_table(groups), class_="columns")
+    return tag(
+        "section",
+        tag("details", tag("summary", "Parameters and details"), tables),
+        tag("details", tag("summary", "Glossary"), glossary()),
+        class_="more",
+    )
+
+
+def _footer() -> Html:
+    return tag("footer", f"Written by sight {__version__}. This file needs no network: it loads and sends nothing.")

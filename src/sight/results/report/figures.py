@@ -1,0 +1,139 @@
+"""Comparison of raw and refined predictions: time use, changes between classes, confusion matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sight._util.confusion import confusion
+from sight.results.report.glossary import term
+from sight.results.report.html import Html, header, percent, table, tag
+from sight.results.tables import ResultSummary
+from sight.types import Array
+
+#: Time use is in hours from this many worn minutes on, else in minutes, so that short activities are not 0.0.
+HOURS_FROM_MIN = 8 * 60
+#: Two matrices with more classes than this are placed below each other.
+MAX_SIDE_BY_SIDE = 9
+
+
+def time_use(summary: ResultSummary) -> Html:
+    """Return the worn time of each class as bars and numbers: truth if known, raw, refined."""
+    labels = {"truth": summary.truth, "raw": summary.raw, "refined": summary.refined}
+    minutes = {name: summary.minutes(array, summary.worn) for name, array in labels.items() if array is not None}
+    longest = max(float(np.max(list(minutes.values()))), 1e-9)
+    in_all = float(summary.seconds[summary.worn].sum()) / 60
+    unit, scale = ("h", 60) if in_all >= HOURS_FROM_MIN else ("min", 1)
+    values = {name: array / scale for name, array in minutes.items()}
+    heads = [header("Class")]
+    for name in values:
+        key = tag("i", class_=f"bar key {name}")
+        heads.append(tag("th", key, term(name, f"{name.capitalize()} ({unit})"), scope="col", class_="number"))
+    difference = values["refined"] - values["raw"]
+    rows = []
+    for k, name in enumerate(summary.classes):
+        bars = [
+            tag("i", class_=f"bar {which} k{k}", style=f"width:{100 * own[k] * scale / longest:.2f}%")
+            for which, own in values.items()
+        ]
+        cells = [tag("th", tag("span", name), tag("div", *bars, class_="bars", aria_hidden="true"), scope="row")]
+        cells += [tag("td", f"{own[k]:,.1f}", class_="number") for own in values.values()]
+        rows.append(tag("tr", *cells, tag("td", _signed(float(difference[k])), class_="number soft")))
+    totals = [tag("td", f"{own.sum():,.1f}", class_="number") for own in values.values()]
+    foot = tag("tr", tag("th", "All", scope="row"), *totals, tag("td", ""))
+    return table([*heads, header("Change", number=True)], rows, foot=foot, label="Time use", class_="timeuse")
+
+
+def _signed(value: float) -> str:
+    """Format a difference; one that rounds to zero has no sign.
+
+    Examples
+    --------
+    >>> [_signed(v) for v in (1.24, -0.04, -3)]
+    ['+1.2', '0.0', '−3.0']
+    """
+    return "0.0" if abs(value) < 0.05 else f"{value:+,.1f}".replace("-", "\N{MINUS SIGN}")
+
+
+def changes(summary: ResultSummary) -> Html | None:
+    """Return a matrix and a list of the changes from raw to refined class; None if no worn window changed."""
+    counts = confusion(summary.raw[summary.worn], summary.refined[summary.worn], len(summary.classes))
+    np.fill_diagonal(counts, 0)
+    if not counts.any():
+        return None
+    cells = [[f"{n:,}" if n else "" for n in row] for row in counts.tolist()]
+    label = "Windows that changed, rows raw class, columns refined class"
+    grid = _matrix(cells, counts / counts.max(), summary.classes, label=label, rows="raw", columns="refined")
+    return _pair(summary.classes, grid, _most_frequent(counts, summary.classes))
+
+
+def _most_frequent(counts: Array, classes: Sequence[str], limit: int = 6) -> Html:
+    """Return a table of the most frequent changes."""
+    order = [cell for cell in np.argsort(-counts, axis=None, kind="stable")[:limit].tolist() if counts.flat[cell]]
+    rows = []
+    for raw, refined in (divmod(cell, len(counts)) for cell in order):
+        names = [
+            tag("i", class_=f"swatch k{raw}"),
+            tag("span", classes[raw]),
+            tag("b", "→", aria_label="to"),
+            tag("i", class_=f"swatch k{refined}"),
+            tag("span", classes[refined]),
+        ]
+        count = tag("td", f"{counts[raw, refined]:,}", class_="number")
+        share = tag("td", percent(counts[raw, refined] / counts.sum()), class_="number soft")
+        rows.append(tag("tr", tag("td", tag("span", *names, class_="entry")), count, share))
+    heads = [header("From → to"), header("Windows", number=True), header("Share", number=True)]
+    return table(heads, rows, label="Most frequent changes", class_="plain")
+
+
+def confusions(summary: ResultSummary, truth: Array) -> Html:
+    """Return the confusion matrices of raw and refined predictions, in percent of each true class."""
+    sides = []
+    for name, predicted in (("raw", summary.raw), ("refined", summary.refined)):
+        counts = confusion(truth, predicted, len(summary.classes))
+        share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        cells = [[_whole_percent(value) if value else "" for value in row] for row in share.tolist()]
+        label = f"Confusion matrix of {name} predictions, rows truth, columns predictions, percent of each row"
+        grid = _matrix(cells, share, summary.classes, label=label, rows="truth", columns=name, mark_diagonal=True)
+        sides.append(tag("div", tag("h3", term(name, name.capitalize())), grid))
+    return _pair(summary.classes, *sides)
+
+
+def _pair(classes: Sequence[str], *sides: Html) -> Html:
+    return tag("div", *sides, class_="pair" if len(classes) <= MAX_SIDE_BY_SIDE else "pair wide")
+
+
+def _whole_percent(share: float) -> str:
+    return f"{100 * share:.0f}" if share >= 0.005 else "<1"
+
+
+def _matrix(
+    texts: Sequence[Sequence[str]],
+    heat: Array,
+    classes: Sequence[str],
+    *,
+    label: str,
+    rows: str,
+    columns: str,
+    mark_diagonal: bool = False,
+) -> Html:
+    """Return a heat map as a table; columns are numbered like the rows, so that it stays narrow."""
+    heads = [tag("th", tag("span", f"{rows} ↓  {columns} →"), class_="corner", scope="col")]
+    for k, name in enumerate(classes):
+        heads.append(tag("th", tag("i", class_=f"swatch k{k}"), k + 1, scope="col", title=name, aria_label=name))
+    body = []
+    for i, name in enumerate(classes):
+        entry = (tag("i", class_=f"swatch k{i}"), tag("em", i + 1), tag("span", name, title=name))
+        cells = [
+            _cell(text, float(heat[i, j]), f"{name} → {classes[j]}", marked=mark_diagonal and i == j)
+            for j, text in enumerate(texts[i])
+        ]
+        body.append(tag("tr", tag("th", tag("span", *entry, class_="entry"), scope="row"), *cells))
+    return table(heads, body, label=label, class_="matrix")
+
+
+def _cell(text: str, heat: float, meaning: str, *, marked: bool) -> Html:
+    kinds = [kind for kind, holds in (("hot", heat > 0.68), ("same", marked)) if holds]
+    style, title = (f"--v:{heat:.3f}", f"{meaning}: {text}") if text else (None, None)
+    return tag("td", text, class_=" ".join(kinds) or None, style=style, title=title)

@@ -1,0 +1,84 @@
+"""The timeline: true, raw and refined classes and the surprise over time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from sight.results.report.axis import Axis
+from sight.results.report.day_rows import legend
+from sight.results.report.glossary import term
+from sight.results.report.html import Html, join, tag
+from sight.results.report.lanes import band, marks, trace
+from sight.results.tables import ResultSummary
+from sight.types import Array
+
+
+def timeline(summary: ResultSummary, others: Sequence[ResultSummary] = ()) -> Html:
+    """Return all lanes of a stream of at least one window, with legend, axis and zoom buttons."""
+    axis = Axis.of(summary)
+    lanes = []
+    if summary.truth is not None:
+        lanes.append(_band(axis, summary, "Truth", summary.truth, term("truth", "Truth"), empty="no label"))
+    lanes.append(_band(axis, summary, "Raw", summary.raw, term("raw", "Raw")))
+    lanes += [_band(axis, summary, s.result.label, s.refined, join([s.result.label])) for s in others]
+    lanes.append(_band(axis, summary, "Refined", summary.refined, term("refined", "Refined")))
+    if summary.uncertain.any():
+        drawing = marks(axis, summary.uncertain, summary.start_s, summary.end_s, name="Low confidence")
+        lanes.append(_lane(term("low confidence", "Low confidence"), drawing, kind="thin"))
+    surprise = summary.result.trace.get("surprise")
+    if surprise is not None:
+        changes_s = summary.start_s[change_indices(summary)]
+        drawing = trace(axis, np.asarray(surprise), summary.start_s, changes_s=changes_s, name="Surprise")
+        lanes.append(_lane(term("surprise", "Surprise"), drawing, kind="plot"))
+    lanes.append(_lane("", axis.labels(), kind="axis"))
+    return tag(
+        "div",
+        _tools(),
+        tag("div", *lanes, tag("div", class_="cursor", hidden=True), class_="lanes"),
+        legend(summary),
+        class_="timeline",
+        data_span=axis.span,
+        data_unit=axis.unit_s,
+        data_pieces=json.dumps([[round(value, 3) for value in piece] for piece in axis.pieces]),
+        data_clock=axis.clock,
+    )
+
+
+def change_indices(summary: ResultSummary) -> Array:
+    """Return the indices of the windows at which the refined class changes."""
+    return np.flatnonzero(np.diff(summary.refined)) + 1
+
+
+def _band(
+    axis: Axis, summary: ResultSummary, name: str, labels: Array, heading: Html, *, empty: str = "no data"
+) -> Html:
+    ends = (summary.start_s, summary.end_s)
+    drawing = band(axis, labels, *ends, worn=summary.worn, name=name, classes=len(summary.classes))
+    return _lane(heading, drawing, kind="band", name=name, empty=empty)
+
+
+def _lane(heading: str, drawing: Html, *, kind: str, name: str | None = None, empty: str | None = None) -> Html:
+    return tag(
+        "div",
+        tag("div", heading, class_="name"),
+        tag("div", drawing, class_="field"),
+        class_=f"lane {kind}",
+        data_name=name,
+        data_empty=empty,
+    )
+
+
+def _tools() -> Html:
+    buttons = (
+        ("in", "+", "Zoom in"),
+        ("out", "\N{MINUS SIGN}", "Zoom out"),
+        ("back", "←", "Earlier"),
+        ("on", "→", "Later"),
+        ("all", "All", "Show the whole recording"),
+    )
+    hint = tag("span", "Drag across the lanes to zoom in.", class_="hint")
+    controls = (tag("button", sign, type="button", data_do=do, aria_label=label) for do, sign, label in buttons)
+    return tag("div", hint, *controls, class_="tools", hidden=True)

@@ -1,0 +1,100 @@
+"""Bouts: long runs of one class with short interruptions; the rows of `bouts.csv`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sight.results.segments import Segments, find_segments
+from sight.results.tables.cells import iso, rounded
+from sight.results.tables.days import days
+from sight.results.tables.result_summary import ResultSummary
+from sight.results.tables.rules import MAX_PAUSE_S
+from sight.types import Array
+
+#: Columns of `bouts.csv`; `enmo_mg` only if the intensity of movement is known.
+BOUT_COLUMNS = ("day", "start_s", "end_s", "start", "end", "duration_min", "class", "mean_confidence", "enmo_mg")
+#: Difference of two times that is rounding.
+SAME_MOMENT_S = 1e-3
+
+
+def bout_columns(summary: ResultSummary) -> list[str]:
+    """Return the columns of `bouts.csv`."""
+    return [name for name in BOUT_COLUMNS if name != "enmo_mg" or name in summary.intensity]
+
+
+def bout_rows(summary: ResultSummary, *, all_lengths: bool = False) -> list[dict[str, Any]]:
+    """Return the rows of `bouts.csv` in time order.
+
+    Parameters
+    ----------
+    summary
+        The result; its rules give the length of the shortest bout of each class.
+    all_lengths
+        Whether to return every bout above the longest interruption, and not only those that the rules keep.
+
+    Notes
+    -----
+    A bout is a run of worn windows of one refined class. Two runs are joined if what lies between them lasts at most
+    10 s and is shorter than each of the two; a gap or non-wear time always ends a bout. Bouts do not overlap.
+    """
+    w = summary.result.windows
+    labels = np.where(summary.worn, summary.refined, -1)
+    table = find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
+    first = np.cumsum(table.windows) - table.windows
+    listed = days(summary)
+    starts = [day.start_s for day in listed]
+    enmo = summary.intensity.get("enmo_mg")
+    rows: list[dict[str, Any]] = []
+    for begin, last in join_runs(table):
+        start, end, name = float(table.start_s[begin]), float(table.end_s[last]), summary.classes[table.label[begin]]
+        shortest = MAX_PAUSE_S if all_lengths else summary.rules.shortest_bout_s(name)
+        if end - start < shortest - 1e-6:
+            continue
+        own = slice(first[begin], first[last] + table.windows[last])
+        row = {
+            "day": listed[int(np.searchsorted(starts, start, side="right")) - 1].number,
+            "start_s": rounded(start),
+            "end_s": rounded(end),
+            "start": iso(summary.clock(start)),
+            "end": iso(summary.clock(end)),
+            "duration_min": rounded((end - start) / 60, 4),
+            "class": name,
+            "mean_confidence": rounded(summary.confidence[own].mean(), 4),
+        }
+        rows.append(row if enmo is None else row | {"enmo_mg": finite_mean(enmo[own])})
+    return rows
+
+
+def join_runs(table: Segments) -> list[tuple[int, int]]:
+    """Return the first and the last segment of each bout of any length, in order of the first; unworn ones have -1.
+
+    Examples
+    --------
+    >>> start, end = np.array([0.0, 60, 65, 90, 100]), np.array([60.0, 65, 90, 100, 120])
+    >>> join_runs(Segments(start, end, np.array([0, 1, 0, 1, 1]), np.ones(5, int)))[:2]
+    [(0, 2), (1, 1)]
+    """
+    begins_stretch = np.append(0, np.abs(table.start_s[1:] - table.end_s[:-1]) > SAME_MOMENT_S)
+    stretch = np.cumsum(begins_stretch + (table.label < 0))
+    length = table.end_s - table.start_s
+    found: list[tuple[int, int]] = []
+    for k in np.unique(table.label[table.label >= 0]).tolist():
+        own = np.flatnonzero(table.label == k)
+        before, after = own[:-1], own[1:]
+        pause = table.start_s[after] - table.end_s[before]
+        joined = (
+            (stretch[before] == stretch[after])
+            & (pause <= MAX_PAUSE_S)
+            & (pause < np.minimum(length[before], length[after]))
+        )
+        breaks = np.flatnonzero(~joined)
+        found += zip(own[np.append(0, breaks + 1)].tolist(), own[np.append(breaks, len(own) - 1)].tolist(), strict=True)
+    return sorted(found)
+
+
+def finite_mean(values: Array) -> float | None:
+    """Return the mean of the finite values, None if there are none."""
+    values = values[np.isfinite(values)]
+    return rounded(float(values.mean()), 2) if len(values) else None

@@ -1,0 +1,46 @@
+"""One sentence about the days of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sight.results.tables.days import hour_columns
+from sight.results.tables.subject import Rows, mean
+
+
+def headline(daily: Rows, classes: Sequence[str], most: int = 4) -> str:
+    """Return the hours of the most frequent classes: a day's mean over valid days, else those of all worn time.
+
+    Examples
+    --------
+    >>> day = {"valid": True, "wear_h": 20.0, "sitting_h": 9.17, "walking_h": 0.87}
+    >>> headline([day, day | {"valid": False}], ["sitting", "walking"])
+    '1 valid day of 2: on average 9 h 10 min sitting, 52 min walking a day'
+    >>> headline([day | {"valid": False}], ["sitting", "walking"])
+    'In 20 h 00 min of worn time: 9 h 10 min sitting, 52 min walking'
+    """
+    valid = [row for row in daily if row["valid"]]
+    names, _ = hour_columns(classes)
+    totals = {name: sum(row[name] for row in daily) for name in names}
+    hours = {name: mean(valid, name) or 0.0 for name in names} if valid else totals
+    order = sorted(range(len(names)), key=lambda k: -hours[names[k]])
+    used = ", ".join(f"{hours_text(hours[names[k]])} {classes[k]}" for k in order[:most] if hours[names[k]] > 0)
+    if not valid:
+        worn = hours_text(sum(row["wear_h"] for row in daily))
+        text = f"In {worn} of worn time: {used or 'no activity'}"
+        return f"No valid day of {len(daily)}. {text}" if len(daily) > 1 else text
+    return f"{len(valid)} valid day{'s' if len(valid) > 1 else ''} of {len(daily)}: on average {used} a day"
+
+
+def hours_text(hours: float) -> str:
+    """Return hours as text.
+
+    Examples
+    --------
+    >>> [hours_text(hours) for hours in (9.17, 0.87, 0.01)]
+    ['9 h 10 min', '52 min', '36 s']
+    """
+    if hours < 1 / 60:
+        return f"{round(3600 * hours)} s"
+    whole, minutes = divmod(round(60 * hours), 60)
+    return f"{whole} h {minutes:02d} min" if whole else f"{minutes} min"

@@ -1,5 +1,0 @@
-"""Live predictions for one wearer, bit for bit the same as offline."""
-
-from sight.stream.session import Session
-
-__all__ = ["Session"]

@@ -1,0 +1,135 @@
+"""Rows of the benchmark: what determines their name, and what they record of the method."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sight.apps.bench import source_models, worker
+from sight.apps.bench.plan import Trial, Variant
+from sight.apps.bench.source_models import Recipe
+from sight.testing import toy_network, toy_stream
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "_ENCODING", {})
+    windows = toy_stream(n=40)
+    recipe = Recipe(classes=tuple("abcde"), encoder="cnn", epochs=1, batch=8, seed=0, device="cpu")
+    trial = Trial(sources=("A",), target="B", seed=0, encoder="cnn", order="chronological")
+    plan = {"experiment": SimpleNamespace(kind="compare"), "setting": SimpleNamespace(use_gaps=False, model="")}
+    job = worker.Job(**plan, out=tmp_path)
+    return worker.TrialData(dataset=None, sources=[windows], target=windows, recipe=recipe, trial=trial, job=job)
+
+
+@pytest.mark.parametrize(
+    "file", ["methods/tent.py", "base.py", "train.py", "metrics.py", "bench/stream_orders.py", "bench/day_streams.py"]
+)
+def test_the_name_of_a_row_depends_on_all_code_behind_it(data, edit, file):
+    def name():
+        return replace(data).row_path(Variant(label="TENT", method="tent"))
+
+    before = name()
+    edit("report/html.py")
+    assert name() == before
+    edit(file)
+    assert name() != before
+
+
+@pytest.mark.parametrize(
+    ("method", "rule", "batch"),
+    [
+        ("note", "chunk", True),
+        ("note", "stream", False),
+        ("coa-har", "chunk", True),
+        ("tent", "chunk", True),
+        ("tent", "stream", False),
+        ("none", "chunk", False),
+    ],
+)
+def test_a_row_records_the_needs_under_its_streaming_rule(data, method, rule, batch):
+    source = toy_network()
+    source.card = replace(source.card, training={"windows": 0})
+    variant = Variant(label=method, method=method, rule=rule)
+    row = worker._result_columns(data, variant, source, data.target, source.encode(data.target.x))
+    assert row["needs"]["batch"] is batch
+    assert row["needs"]["gradient"] is (method != "none")
+
+
+# --- streams -------------------------------------------------------------------------------------------------------
+
+
+def with_target(data, n: int, *, use_gaps: bool = False):
+    windows = toy_stream(n=n)
+    windows.gap_before_s[5] = 30
+    job = replace(data.job, setting=SimpleNamespace(use_gaps=use_gaps, model=""))
+    return replace(data, target=windows, job=job)
+
+
+@pytest.mark.parametrize(("n", "exact"), [(256, True), (257, False)])
+def test_indexing_the_encoding_of_a_target_is_encoding_its_stream(data, n, exact):
+    """Bits are equal where all batches have one size; torch selects kernels by batch size."""
+    source, data = toy_network(), with_target(data, n)
+    index = np.random.default_rng(0).integers(n, size=512)
+    windows, encoded = data.stream(source, index)
+    assert (windows.x == data.target.x[index]).all()
+    for found, expected in zip(encoded, source.encode(windows.x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=0 if exact else 1e-5)
+
+
+def test_the_streams_of_a_target_are_encoded_once(data, monkeypatch):
+    source, calls = toy_network(), []
+    encode = source.encode
+    monkeypatch.setattr(source, "encode", lambda x: calls.append(len(x)) or encode(x))
+    data = with_target(data, 60)
+    for order in ("chronological", "blocks", "shuffled"):
+        own = replace(data, trial=replace(data.trial, order=order))
+        windows, (z, _) = own.stream(source, own.index)
+        np.testing.assert_allclose(z, encode(windows.x)[0], rtol=0, atol=1e-5)
+    assert calls == [60]
+    other = with_target(data, 61)
+    assert len(other.stream(source, other.index)[1][0]) == 61
+    assert calls == [60, 61]
+
+
+def test_gaps_are_kept_where_methods_are_informed_of_them(data):
+    source = toy_network()
+    for use_gaps in (False, True):
+        own = with_target(data, 60, use_gaps=use_gaps)
+        assert own.stream(source, own.index)[0].gap_before_s[5] == (30 if use_gaps else 0)
+
+
+def test_the_name_of_a_row_depends_on_the_order_of_windows(data):
+    variant = Variant(label="EMA", method="ema")
+    names = [replace(data, target=data.target) for _ in range(2)]
+    names[1].__dict__["index"] = names[1].index[::-1].copy()
+    assert names[0].row_path(variant) != names[1].row_path(variant)
+
+
+def test_an_altered_row_is_not_read(tmp_path):
+    path = tmp_path / "ab" / "abcd.json"
+    assert worker._read_row(path) is None
+    row = {"scores": {"macro_f1": 0.5}, "seconds": 1.25, "notes": []}
+    worker._write_row(path, row)
+    assert worker._read_row(path) == row
+    moved = tmp_path / "ab" / "other.json"
+    moved.write_bytes(path.read_bytes())
+    path.write_text(path.read_text().replace("0.5", "0.9"))
+    assert worker._read_row(path) is worker._read_row(moved) is None
+
+
+def test_an_altered_source_model_is_trained_again(data, tmp_path, monkeypatch):
+    trained = []
+    monkeypatch.setattr(source_models, "_train", lambda *_: trained.append(1) or toy_network("resnet"))
+    weight = source_models.source_model(data.recipe, data.sources, None, tmp_path).weight
+    source_models.source_model(data.recipe, data.sources, None, tmp_path)
+    assert len(trained) == 1
+    [path] = tmp_path.glob("*.safetensors")
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 64
+    path.write_bytes(content)
+    np.testing.assert_array_equal(source_models.source_model(data.recipe, data.sources, None, tmp_path).weight, weight)
+    assert len(trained) == 2
