@@ -13,7 +13,7 @@ import pytest
 
 import sight
 from sight.models.fused import FusedSession
-from sight.models.load import inspect
+from sight.models.inspection import inspect
 from sight.recordings.files import read
 from sight.recordings.labels import label_windows
 from sight.recordings.npz import read_npz, write_npz
@@ -30,7 +30,7 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     toy_network("resnet").save(folder / "model.safetensors")
     write_model(folder / "model.onnx")
-    page = Path(sight.__file__).parent / "serve" / "static"
+    page = Path(sight.__file__).parent / "apps" / "serve" / "static"
     (folder / "fused.onnx").write_bytes((page / "model.onnx").read_bytes())
     write_npz(toy_stream(n=12), folder / "p.npz", ToySource().classes)
     time = np.arange(60) / 10
@@ -125,7 +125,7 @@ def test_an_npz_with_a_wrong_header_is_refused(tmp_path, header):
 
 
 def test_files_that_unpack_to_far_too_much_are_refused(tmp_path, monkeypatch):
-    from sight.datasets import _dataset_files
+    from sight.recordings import file_store as _dataset_files
 
     monkeypatch.setattr(_dataset_files, "UNPACKED_BYTES", 1 << 20)
     stream = io.BytesIO()

@@ -53,7 +53,7 @@ TARGETS = {
     "methods/compiled/state_layout.py": f"{COMPILED} tests/models/fused",
     "results/metrics.py": "tests/results/test_metrics.py",
     "results/segments.py": "tests/results/test_segments.py",
-    "recordings/signal/calibrate.py": "tests/recordings/signal/test_calibrate.py tests/recordings/signal/test_preparation.py",
+    "recordings/signal/calibrate.py": SIGNAL,
     "recordings/signal/clock.py": SIGNAL,
     "recordings/signal/live_windows.py": SIGNAL,
     "recordings/signal/nonwear.py": SIGNAL,

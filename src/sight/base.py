@@ -129,8 +129,9 @@ class Adapter(Stateful, ABC):
     Optional capabilities are declared on the class. `change_trace` names the entry of `trace` that is the probability
     of a change of class before each window; it makes predictions smoothable (`sight.results.smoothing`). `fused_step`
     names the class that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with
-    its model (`sight.models.export.fused`). `served` states that a shallow copy after `reset` shares nothing that changes with
-    another copy, which the service requires. Methods that advance many wearers at once have a method `many`
+    its model (`sight.models.export.fused`). `served` states that a shallow copy after `reset` shares nothing that
+    changes with another copy, which the service requires. Methods that advance many wearers at once have a method
+    `many`
     (`sight.methods.compiled.adapter`).
 
     An adapter belongs to one stream, so one thread may use it at a time. `step`, `peek`, `refine` and `gap` raise

@@ -14,7 +14,7 @@ import pytest
 import sight
 from tests.conftest import ROOT
 
-STATIC = ROOT / "src" / "sight" / "serve" / "static"
+STATIC = ROOT / "src" / "sight" / "apps" / "serve" / "static"
 
 
 def sample(language):

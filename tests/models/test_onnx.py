@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import sight
 from sight.base import Source
-from sight.models.bundled import load as sources
 from sight.models.export.onnx import check_agreement, export_onnx
+from sight.models.inspection import inspect
 from sight.models.onnx import OnnxSource, open_session
 from tests.helpers.untrained import NAMES, make, windows
 
@@ -115,13 +115,13 @@ def test_onnx_needs_neither_torch_nor_onnx(exported):
         for name in ("torch", "onnx", "onnxscript", "numba", "pandas", "scipy"):
             sys.modules[name] = None
         import numpy as np
-        import sight, sight.models.load
+        import sight, sight.models.inspection
         assert "onnxruntime" not in sys.modules
         source = sight.load({str(path)!r})
         x = np.array({x.tolist()!r}, dtype=np.float32)
         adapter = sight.method("sight").bind(source)
         print(source.encode(x)[1].tobytes().hex(), adapter.step(x).shape, source.stats.count)
-        print(sight.models.load.inspect({str(path)!r})["encoder"])
+        print(sight.models.inspection.inspect({str(path)!r})["encoder"])
         open("m.safetensors", "wb").close()
         try:
             sight.load("m.safetensors")
@@ -140,14 +140,14 @@ def test_onnx_needs_neither_torch_nor_onnx(exported):
 
 def test_inspect_checkpoint_and_export(exported, tmp_path):
     source, path = exported
-    facts = sources.inspect(source.save(tmp_path / "m.safetensors"))
+    facts = inspect(source.save(tmp_path / "m.safetensors"))
     assert facts["kind"] == "checkpoint of sight"
     assert facts["parameters"] == sum(p.numel() for p in source.network.parameters())
     assert facts["size_bytes"] == (tmp_path / "m.safetensors").stat().st_size
     assert (facts["stats"], facts["fisher"], facts["fills_nan"]) == (True, False, True)
     dims = source.weight.shape[1]
     assert facts["split"] == f"features ({dims}) | head (Linear {dims} to 4)"
-    exported_facts = sources.inspect(path)
+    exported_facts = inspect(path)
     assert exported_facts["kind"] == "ONNX model of sight"
     shared = ("encoder", "classes", "channels", "rate_hz", "window_s", "stats", "split")
     assert {key: exported_facts[key] for key in shared} == {key: facts[key] for key in shared}
@@ -178,7 +178,7 @@ LINEAR_ENDINGS = {
 def test_inspect_finds_the_head_of_a_foreign_graph(tmp_path, operator):
     nodes = [("Flatten", ["x"], ["z"]), *LINEAR_ENDINGS[operator]]
     path = write_graph(tmp_path / "a.onnx", nodes, [2, 4], **{"head.weight": (60, 4), "head.bias": (4,)})
-    facts = sources.inspect(path)
+    facts = inspect(path)
     assert list(facts["outputs"].values()) == [[2, 4]]
     assert facts["split"].startswith(f"before {operator}")
     assert "head.weight" in facts["split"]
@@ -190,24 +190,24 @@ def test_inspect_foreign_files_without_a_head(tmp_path, monkeypatch):
     path = write_graph(
         tmp_path / "b.onnx", [("Conv", ["x", "w"], ["z"]), ("Flatten", ["z"], ["out"])], [2, 4], w=(4, 3, 20)
     )
-    facts = sources.inspect(path)
+    facts = inspect(path)
     assert facts["split"] is None
     assert "linear layer" in facts["why_not"]
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    assert "pip install onnx" in sources.inspect(path)["why_not"]
+    assert "pip install onnx" in inspect(path)["why_not"]
     (tmp_path / "c.safetensors").write_bytes(safetensors.numpy.save({"fc.weight": np.zeros((2, 3))}))
-    facts = sources.inspect(tmp_path / "c.safetensors")
+    facts = inspect(tmp_path / "c.safetensors")
     assert (facts["split"], facts["tensors"], facts["values"]) == (None, {"fc.weight": [2, 3]}, 6)
     assert "sight.wrap" in facts["why_not"]
     with pytest.raises(ValueError, match=r"\.safetensors or \.onnx"):
-        sources.inspect(tmp_path / "d.pt")
+        inspect(tmp_path / "d.pt")
 
 
 def test_threads_follow_the_environment(monkeypatch):
     monkeypatch.setenv("SIGHT_THREADS", "3")
-    assert (sources.load("wrist", threads=None).threads, sources.load("wrist").threads) == (3, 1)
+    assert (sight.load("wrist", threads=None).threads, sight.load("wrist").threads) == (3, 1)
     monkeypatch.setenv("SIGHT_THREADS", "all")
     with pytest.raises(ValueError, match="SIGHT_THREADS"):
-        sources.load("wrist", threads=None)
+        sight.load("wrist", threads=None)
     monkeypatch.delenv("SIGHT_THREADS")
-    assert sources.load("wrist", threads=None).threads >= 1
+    assert sight.load("wrist", threads=None).threads >= 1

@@ -11,9 +11,11 @@ import pytest
 import sight
 from sight._util import tensorfile
 from sight.base import OutputAdapter
+from sight.models import checkpoint
 from sight.models.export.int8 import quantise
+from sight.models.features import FeatureSource
 from sight.models.fused import FORMAT, FUSED, FusedSession
-from sight.models.load import FeatureSource, checkpoint
+from sight.models.inspection import inspect
 from sight.models.onnx import OnnxSource
 from sight.results.prediction_loop import run
 from sight.testing import ToySource, toy_network, toy_stream
@@ -60,7 +62,7 @@ def test_an_exported_model_with_wrong_tensors_is_refused(tmp_path, tensors, word
         {"metadata": {"sight.classes": '["sit", "walk", "run"]'}},
         {"metadata": {"sight.classes": "[1, 2]"}},
         {"metadata": {"sight.classes": "]"}},
-        {"metadata": {"sight.models.card": "{}"}},
+        {"metadata": {"sight.card": "{}"}},
         {"metadata": {"sight.tensors": "AAAA"}},
         {"graph_weight": with_nan(WEIGHT)},
     ],
@@ -87,7 +89,7 @@ def test_inspection_of_a_checkpoint_without_a_head_is_a_value_error(tmp_path):
     path = tmp_path / "m.safetensors"
     path.write_bytes(tensorfile.pack({}, checkpoint.KEY, json.loads(small_card().to_json())))
     with pytest.raises(ValueError, match=r"m\.safetensors: its metadata are damaged"):
-        sight.models.load.inspect(path)
+        inspect(path)
 
 
 FUSED_FACTS = {"method": "sight", "params": {}, "state_version": 1, "format": FORMAT}

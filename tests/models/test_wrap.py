@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 import sight
-from sight.models.bundled import load as sources
+from sight.models.features import FeatureSource
+from sight.models.inspection import inspect
 from tests.helpers.commands import run_sight
 from tests.helpers.onnx_files import keras_like, small_stats
 
@@ -213,7 +214,7 @@ def test_a_keras_like_file_becomes_a_source_without_torch(tmp_path, features, ge
     import onnxruntime
 
     path = keras_like(tmp_path / "keras.onnx", gemm=gemm)
-    assert "sight.wrap" in sources.inspect(path)["why_not"]
+    assert "sight.wrap" in inspect(path)["why_not"]
     monkeypatch.setitem(sys.modules, "sight.models.wrapped", None)  # importing it would fail
     source = sight.wrap(path, features=features, classes=CLASSES, **INPUT)
     x = np.random.default_rng(3).normal(size=(6, 3, 20)).astype(np.float32)
@@ -248,6 +249,6 @@ def test_files_that_cannot_be_wrapped(tmp_path):
     with pytest.raises(ValueError, match="got no rate_hz, channels, units, window_s"):
         sight.wrap(none)
     with pytest.raises(TypeError, match="has no encoder"):
-        sight.export(sources.FeatureSource(np.eye(3), stats=None), tmp_path / "no.onnx")
+        sight.export(FeatureSource(np.eye(3), stats=None), tmp_path / "no.onnx")
     with pytest.raises(ValueError, match="statistics of"):
         sight.method("keel").bind(sight.wrap(both, features="dense_1", classes=CLASSES, stats=small_stats(), **INPUT))

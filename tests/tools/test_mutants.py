@@ -45,7 +45,7 @@ def test_every_kind_of_change_is_made_and_messages_are_left_alone():
 
 
 def test_every_mutant_of_a_module_is_valid_code():
-    for file in ("segments.py", "serve/sqlite_store.py"):
+    for file in ("results/segments.py", "apps/serve/sqlite_store.py"):
         source = (mutants.ROOT / "src/sight" / file).read_text("utf-8")
         for mutant in mutants_of(file, source):
             changed = source[: mutant.start] + mutant.text + source[mutant.end :]

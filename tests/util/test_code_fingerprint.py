@@ -20,20 +20,20 @@ RECIPE = Recipe(classes=("a", "b"), encoder="cnn", epochs=1, batch=8, seed=0, de
     [
         ("ema", "methods/ema.py"),
         ("ema", "base.py"),
-        ("ema", "ops.py"),
+        ("ema", "methods/ops.py"),
         ("ema", "params.py"),
-        ("ema", "stateful.py"),
+        ("ema", "_util/stateful.py"),
         *(("keel", f"methods/keel/{file}.py") for file in ("method", "reference", "compiled", "fused", "state")),
         ("sight", "methods/sight/compiled.py"),
-        ("keel", "methods/_numba.py"),
-        ("t3a", "methods/_memory.py"),
+        ("keel", "methods/compiled/numba.py"),
+        ("t3a", "methods/memory.py"),
         ("oftta", "methods/t3a.py"),
-        ("oftta", "methods/_memory.py"),
-        ("tent", "methods/_gradient.py"),
-        ("tent", "methods/_norms.py"),
-        ("tent", "methods/_memory.py"),
-        ("tent", "methods/_window_memory.py"),
-        ("coa-har", "methods/_augment.py"),
+        ("oftta", "methods/memory.py"),
+        ("tent", "methods/gradient/adapter.py"),
+        ("tent", "methods/gradient/norms.py"),
+        ("tent", "methods/memory.py"),
+        ("tent", "methods/gradient/window_memory.py"),
+        ("coa-har", "methods/gradient/augmentation.py"),
     ],
 )
 def test_the_hash_of_a_method_covers_its_imports(edit, method, file):
@@ -42,7 +42,7 @@ def test_the_hash_of_a_method_covers_its_imports(edit, method, file):
     assert code_fingerprint.class_fingerprint(get("methods", method)) != before
 
 
-OTHERS = ("__init__.py", "methods/keel/compiled.py", "methods/_gradient.py", "registry.py", "train.py")
+OTHERS = ("__init__.py", "methods/keel/compiled.py", "methods/gradient/adapter.py", "registry.py", "models/train.py")
 
 
 @pytest.mark.parametrize("file", OTHERS)
@@ -56,7 +56,7 @@ def test_the_hash_of_a_method_covers_nothing_else(edit, file):
 def test_methods_import_only_lower_layers(name):
     files = code_fingerprint.imported_files(Path(inspect.getsourcefile(get("methods", name))))
     layers = {file.relative_to(code_fingerprint.HOME).parts[0] for file in files}
-    assert layers <= {"base.py", "methods", "ops.py", "params.py", "stateful.py", "types.py"}
+    assert layers <= {"_util", "base.py", "methods", "params.py", "types.py"}
 
 
 def test_the_hash_of_an_external_method_covers_its_file_and_ours(edit, tmp_path):
@@ -74,7 +74,7 @@ def test_the_hash_of_an_external_method_covers_its_file_and_ours(edit, tmp_path)
         patch.setitem(importlib.sys.modules, "external_method", module)
         spec.loader.exec_module(module)
         hashes = {code_fingerprint.class_fingerprint(module.Mine)}
-        for file in ("base.py", "segments.py", "metrics.py", path):
+        for file in ("base.py", "results/segments.py", "results/metrics.py", path):
             edit(file)
             hashes.add(code_fingerprint.class_fingerprint(module.Mine))
     assert len(hashes) == 5
@@ -94,10 +94,12 @@ def test_the_hash_depends_on_file_boundaries(tmp_path):
     assert code_fingerprint.hash_files([first, second]) != before
 
 
-@pytest.mark.parametrize("file", ["train.py", "sources/source_stats.py", "encoders/_base.py", "encoders/cnn.py"])
+@pytest.mark.parametrize(
+    "file", ["models/train.py", "models/source_statistics.py", "models/encoders/base.py", "models/encoders/cnn.py"]
+)
 def test_the_name_of_a_model_depends_on_training_and_encoder_code(edit, file):
     before = RECIPE.model_name("data")
-    for other in ("encoders/resnet.py", "registry.py"):
+    for other in ("models/encoders/resnet.py", "registry.py"):
         edit(other)
         assert RECIPE.model_name("data") == before
     edit(file)

@@ -9,10 +9,6 @@ from typing import Any
 
 from sight.base import Source
 from sight.models.bundled import resolve
-from sight.models.features import FeatureSource
-from sight.models.inspection import inspect
-
-__all__ = ["FeatureSource", "inspect", "load"]
 
 
 def load(model: str | Path, *, threads: int | None = 1) -> Source:

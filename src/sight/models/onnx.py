@@ -22,7 +22,7 @@ from sight.models.features import FeatureSource
 from sight.types import Array, NormLayers
 
 #: Metadata keys of an exported file.
-CLASSES, CARD, TENSORS = "sight.classes", "sight.models.card", "sight.tensors"
+CLASSES, CARD, TENSORS = "sight.classes", "sight.card", "sight.tensors"
 #: Metadata key of a fused graph: method, hyper-parameters and version of the state.
 FUSED = "sight.fused"
 #: Metadata key of a file whose batch normalisations take statistics: names of the layers.

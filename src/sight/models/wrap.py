@@ -169,7 +169,7 @@ def source_stats(source: Source, x: Array, y: Array, *, subjects: int | None = N
         subjects = len(source.card.training.get("subjects", ())) if source.card else 0
     if not hasattr(source, "network"):
         return feature_stats(source.encode(x)[0], y, source.classes, subjects)
-    stats: SourceStats = import_torch_module("source_stats").compute_stats(source, x, y, subjects)
+    stats: SourceStats = import_torch_module("source_statistics").compute_stats(source, x, y, subjects)
     return stats
 
 
@@ -215,6 +215,6 @@ def export(
     if not hasattr(source, "network"):
         raise TypeError(f"Expected a torch or ONNX source model, got {type(source).__name__}, which has no encoder.")
     if method is None:
-        return Path(import_torch_module("onnx_export").export_onnx(source, path, shape=shape, norms=norms))
+        return Path(import_torch_module("export.onnx").export_onnx(source, path, shape=shape, norms=norms))
     adapter = make_method(method) if isinstance(method, str) else method
-    return Path(import_torch_module("fused_export").export_fused(source, path, adapter, shape=shape))
+    return Path(import_torch_module("export.fused").export_fused(source, path, adapter, shape=shape))

@@ -19,7 +19,7 @@ from sight.apps.bench.table_format import DASH  # noqa: E402
 from sight.apps.bench.timing_setup import SHAPES, make_setup  # noqa: E402
 from sight.methods.compiled.backend import FIRST, numba_backend, numpy_backend  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
-from sight.models.load import FeatureSource  # noqa: E402
+from sight.models.features import FeatureSource  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -26,14 +26,22 @@ def data(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "file", ["methods/tent.py", "base.py", "train.py", "metrics.py", "bench/stream_orders.py", "bench/day_streams.py"]
+    "file",
+    [
+        "methods/tent.py",
+        "base.py",
+        "models/train.py",
+        "results/metrics.py",
+        "apps/bench/stream_orders.py",
+        "apps/bench/day_streams.py",
+    ],
 )
 def test_the_name_of_a_row_depends_on_all_code_behind_it(data, edit, file):
     def name():
         return replace(data).row_path(Variant(label="TENT", method="tent"))
 
     before = name()
-    edit("report/html.py")
+    edit("results/report/html.py")
     assert name() == before
     edit(file)
     assert name() != before

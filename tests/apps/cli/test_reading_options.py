@@ -32,8 +32,7 @@ def test_every_command_takes_every_reading_option(command):
 
 
 def test_options_that_errors_and_warnings_name_exist():
-    files = [ROOT / "src/sight" / name for name in ("reading.py", "recording_refs.py")]
-    files += [path for name in ("datasets", "signal", "stream") for path in (ROOT / "src/sight" / name).glob("*.py")]
+    files = [path for name in ("recordings", "apps/stream") for path in (ROOT / "src/sight" / name).rglob("*.py")]
     named = {option for path in files for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", path.read_text())}
     assert named - set.union(*map(options_of, COMMANDS)) == set()
 

@@ -21,7 +21,7 @@ def inspect(
 
       sight inspect model.onnx
     """
-    from sight.models.load import inspect as inspect_model
+    from sight.models.inspection import inspect as inspect_model
 
     facts = inspect_model(model)
     if as_json:

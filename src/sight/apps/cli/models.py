@@ -17,7 +17,7 @@ app = typer.Typer(no_args_is_help=True, help="List bundled trained models, and p
 def list_() -> None:
     """List the bundled models. Use one by its name, as in: sight adapt day.cwa -m wrist."""
     from sight.models.bundled import names
-    from sight.models.load import inspect
+    from sight.models.inspection import inspect
 
     table = Table(title="Bundled models")
     for column in ("name", "for", "classes", "macro-F1", "licence"):
@@ -42,7 +42,7 @@ def info(
 
       sight models info wrist
     """
-    from sight.models.load import inspect
+    from sight.models.inspection import inspect
 
     facts = inspect(name)
     if as_json:

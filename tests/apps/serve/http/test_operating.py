@@ -12,7 +12,7 @@ from sight.apps.serve import static_files
 from sight.apps.serve.errors import INTERNAL
 from sight.apps.serve.limits import WEARER_RULE
 from sight.apps.serve.metrics_and_logs import JsonLines
-from sight.methods import _compiled_adapter
+from sight.methods.compiled import adapter as _compiled_adapter
 from sight.methods.compiled.backend import choose
 from tests.helpers.services import post, put_wearers, running
 from tests.helpers.sessions import make_stream

@@ -20,7 +20,7 @@ export async function load(url) {
 export class FusedModel {
   static async open(data) {
     const metadata = readMetadata(data);
-    if (!metadata["sight.fused"] || !metadata["sight.models.card"]) {
+    if (!metadata["sight.fused"] || !metadata["sight.card"]) {
       throw new Error("This .onnx file contains no adaptation or no model card; write one with sight export --fused.");
     }
     const facts = JSON.parse(metadata["sight.fused"]);
@@ -29,7 +29,7 @@ export class FusedModel {
     }
     // Warnings of the runtime are about its own optimiser.
     const session = await ort.InferenceSession.create(data, { executionProviders: ["wasm"], logSeverityLevel: 3 });
-    return new FusedModel(session, JSON.parse(metadata["sight.models.card"]), facts, fingerprint(data));
+    return new FusedModel(session, JSON.parse(metadata["sight.card"]), facts, fingerprint(data));
   }
 
   constructor(session, card, facts, key) {
