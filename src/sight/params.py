@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 import types
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -144,24 +143,6 @@ def read(text: str, annotation: Any) -> Any:
             except ValueError:
                 continue
     raise ValueError(f"Expected {describe(annotation)}, got {text!r}.")
-
-
-def parse_seconds(text: Any, usual: str = "s") -> float:
-    """Return the seconds of a duration such as "16h", "30min" or "60s"; a number that is not text is seconds.
-
-    Text without a unit raises ValueError, which proposes the `usual` unit.
-
-    Examples
-    --------
-    >>> parse_seconds("16h"), parse_seconds("1.5 min"), parse_seconds(90)
-    (57600.0, 90.0, 90.0)
-    """
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|min|h|)", str(text).strip())
-    if match is None:
-        raise ValueError(f"Expected a duration such as 16h, 30min or 60s, got {str(text)!r}.")
-    if isinstance(text, str) and not match[2]:
-        raise ValueError(f"Expected a duration with a unit (s, min or h), got {text!r}; write {match[1]}{usual}.")
-    return float(match[1]) * {"h": 3600, "min": 60}.get(match[2], 1)
 
 
 def describe(annotation: Any) -> str:

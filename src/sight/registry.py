@@ -6,6 +6,7 @@ a method can be used wherever a built-in one can.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -13,7 +14,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from sight._util.text import choices
-from sight.params import check_names
+from sight.params import check_names, parse
 
 #: Default method of every command.
 RECOMMENDED = "keel"
@@ -123,7 +124,7 @@ def supporting(capability: str) -> tuple[str, ...]:
     return tuple(able)
 
 
-def method(name: str, preset: str | None = None, **fields: Any) -> Any:
+def method(name: str, preset: str | None = None, assignments: Iterable[str] = (), **fields: Any) -> Any:
     """Return an adapter by name.
 
     Parameters
@@ -131,7 +132,9 @@ def method(name: str, preset: str | None = None, **fields: Any) -> Any:
     name
         Name of the method; case does not matter.
     preset
-        A named set of hyper-parameters, "authors" or "sight-paper"; `fields` override it.
+        A named set of hyper-parameters, "authors" or "sight-paper"; `assignments` and `fields` override it.
+    assignments
+        Hyper-parameters as texts KEY=VALUE, as on the command line.
     fields
         Hyper-parameters.
 
@@ -146,6 +149,7 @@ def method(name: str, preset: str | None = None, **fields: Any) -> Any:
     EMA(a=0.5, gap_half_life_s=30.0)
     """
     cls = get("methods", name)
+    fields = parse(cls, assignments) | fields
     if preset is not None:
         fields = import_module("sight.methods.presets").resolve(cls.name, preset, **fields)
     check_names(cls, fields)

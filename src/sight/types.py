@@ -7,11 +7,10 @@ features.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,13 +24,42 @@ __all__ = [
     "NormLayers",
     "Recording",
     "Result",
+    "Severity",
     "SourceStats",
+    "Warning",
     "Windows",
 ]
 
 Facts: TypeAlias = Mapping[str, Any]
 
 UNLABELLED = -1
+#: error: numbers cannot be used; warning: look before you use them; note: good to know.
+Severity: TypeAlias = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Warning:
+    """What looks wrong with a recording or a result, and what to do about it.
+
+    Parameters
+    ----------
+    kind
+        Short name of the cause, the same for every warning of that cause: "unit", "rate", "time-zone".
+    severity
+        "error" if the numbers cannot be used, "warning" to look before using them, "note" otherwise.
+    text
+        What was found, in one or two sentences.
+    remedy
+        What to do; empty if nothing can be done.
+    """
+
+    kind: str
+    severity: Severity
+    text: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.remedy}".rstrip()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,6 +83,8 @@ class Recording:
         Wall clock at ``time_s == 0`` (with a time zone); None if unknown.
     subject
         Name of the person who wore the sensor.
+    warnings
+        What looks wrong with it.
     facts
         Figures that the reader reports; names carry units.
     """
@@ -67,6 +97,7 @@ class Recording:
     rate_hz: float
     start: datetime | None = None
     subject: str = ""
+    warnings: tuple[Warning, ...] = ()
     facts: Facts = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -108,6 +139,8 @@ class Windows:
     intensity
         Intensity of movement in each window, name to (N,); empty if the unit is unknown. See
         `sight.recordings.signal.intensity`.
+    warnings
+        What looks wrong with the recording.
     facts
         Figures that reading and windowing report.
     """
@@ -121,6 +154,7 @@ class Windows:
     wear: Array | None = None
     start: datetime | None = None
     intensity: Mapping[str, Array] = field(default_factory=dict)
+    warnings: tuple[Warning, ...] = ()
     facts: Facts = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -249,6 +283,8 @@ class Result:
         The windows: times, gaps, wear and, for evaluation only, labels.
     trace
         Diagnostics for each window, name to (N,).
+    lag
+        Number of later windows that a prediction uses: 0 for live predictions, infinity for the whole recording.
     facts
         Version, streaming rule, state bytes, notes.
     """
@@ -260,15 +296,8 @@ class Result:
     q: Array
     windows: Windows
     trace: Mapping[str, Array] = field(default_factory=dict)
+    lag: float = 0.0
     facts: Facts = field(default_factory=dict)
-
-    @property
-    def lag(self) -> float:
-        """Number of later windows that a prediction uses: 0 for live predictions, infinity for the whole recording."""
-        rule = str(self.facts.get("rule", ""))
-        if rule == "whole recording":
-            return math.inf
-        return float(rule.removeprefix("lag ")) if rule.startswith("lag ") else 0.0
 
     @property
     def name(self) -> str:

@@ -112,4 +112,4 @@ def smoothed(result: Result, lag: float = math.inf) -> Result:
     rule = rule_of(lag)
     notes = [*result.facts.get("notes", ()), f"sees the future ({rule})"]
     q = backward(result.q, 1 - (1 - change) * kept, lag)
-    return replace(result, q=q, facts={**result.facts, "rule": rule, "notes": notes})
+    return replace(result, q=q, lag=lag, facts={**result.facts, "rule": rule, "notes": notes})

@@ -186,10 +186,3 @@ def parse_pairs(texts: Iterable[str], expected: str) -> dict[str, str]:
         if not equals:
             raise ValueError(f"Expected {expected}, got {key + value!r}.")
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def make_adapter(name: str, assignments: list[str] | None = None, preset: str | None = None) -> Any:
-    """Return a method by name, with a preset and the values of ``--set``."""
-    from sight import params, registry
-
-    return registry.method(name, preset, **params.parse(registry.get("methods", name), assignments or []))

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from sight import registry
 from sight.apps.cli import _options as opt
-from sight.apps.cli._shared import console, error_message, errors, make_adapter, print_warnings, progress
+from sight.apps.cli._shared import console, error_message, errors, print_warnings, progress
 from sight.recordings.read import ReadOptions, find_recordings
 
 
@@ -52,7 +52,7 @@ def adapt(
     from sight.results.tables import TableRules
 
     source: Any = load(model, threads=None)
-    adapter = make_adapter(method, params, preset)
+    adapter = registry.method(method, preset, params or ())
     refs = find_recordings(target, subject=subject, separate=separate)
     rules = TableRules.parse(valid_day, min_bout)
     failed = 0

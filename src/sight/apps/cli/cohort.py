@@ -10,7 +10,7 @@ from rich.table import Table
 
 from sight import registry
 from sight.apps.cli import _options as opt
-from sight.apps.cli._shared import console, errors, make_adapter, progress
+from sight.apps.cli._shared import console, errors, progress
 from sight.recordings.read import ReadOptions, RecordingRef, dataset_recordings, find_recordings
 
 app = typer.Typer(no_args_is_help=True, help="Run a folder of recordings and query the results.")
@@ -80,7 +80,7 @@ def run(
             outcome = run_cohort(
                 recordings,
                 model,
-                make_adapter(method, params, preset),
+                registry.method(method, preset, params or ()),
                 out,
                 options=reading,
                 engine=engine,

@@ -10,7 +10,7 @@ from rich.live import Live
 
 from sight import registry
 from sight.apps.cli._live import LiveBands
-from sight.apps.cli._shared import console, error_message, make_adapter, run_with_progress
+from sight.apps.cli._shared import console, error_message, run_with_progress
 from sight.apps.cli.evaluate import write_scores
 from sight.types import Result, Windows
 
@@ -44,10 +44,11 @@ def demo(
     if wearer not in dataset.subjects() or wearer in TRAINING_SUBJECTS:
         raise ValueError(f"Expected a wearer from W06 to W60, got {wearer!r}; the model was trained on W01 to W05.")
     source: Any = load(MODEL)
-    adapter, windows = make_adapter(method).bind(source), windows_of(dataset, wearer)
+    adapter, windows = registry.method(method).bind(source), windows_of(dataset, wearer)
     console.rule(f"[bold]1[/]  adapt to {wearer}, a synthetic wearer who was not in the training data")
     result = _run_live(adapter, windows)
-    others = [run_with_progress(make_adapter(name).bind(source), windows, name) for name in COMPARED if name != method]
+    compared = [name for name in COMPARED if name != method]
+    others = [run_with_progress(registry.method(name).bind(source), windows, name) for name in compared]
     console.rule("[bold]2[/]  scores")
     model = write_atomic(out / "model.onnx", MODEL.read_bytes())
     info = {"subject": wearer, "input": dict(windows.facts), "model": {"file": model.name, "encoder": "transformer"}}

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sight import registry
 from sight.apps.cli import _options as opt
-from sight.apps.cli._shared import console, error_message, errors, make_adapter, print_warnings, run_with_progress
+from sight.apps.cli._shared import console, error_message, errors, print_warnings, run_with_progress
 from sight.models.card import ModelCard, require_card
 from sight.recordings.read import ReadOptions, RecordingRef, describe_run, read_windows
 from sight.types import Result, Windows
@@ -83,9 +83,9 @@ def evaluate(
     card = require_card(source, model)
     # Check all arguments before anything runs.
     require_smoothable(method, lag)
-    adapter = make_adapter(method, params, preset).bind(source)
+    adapter = registry.method(method, preset, params or ()).bind(source)
     compared = [name for name in map(str.strip, compare.split(",")) if name and (name != method or lag)]
-    others = [make_adapter(name).bind(source) for name in compared]
+    others = [registry.method(name).bind(source) for name in compared]
     refs, reading = find_labelled(target, card, reading, labels)
     diaries = {} if labels is None else diaries_of(refs, labels)
     rows, labels_of = [], {}

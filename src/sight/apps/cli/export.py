@@ -11,7 +11,7 @@ import typer
 from sight import registry
 from sight._util.atomic import write_atomic
 from sight.apps.cli import _options as opt
-from sight.apps.cli._shared import console, make_adapter, print_warnings
+from sight.apps.cli._shared import console, print_warnings
 from sight.models.card import require_card
 from sight.recordings.read import find_recordings, read_windows
 
@@ -104,7 +104,7 @@ def _export_checkpoint(
     if fused:
         from sight.models.export.fused import export_fused
 
-        export_fused(source, out, make_adapter(method, params))
+        export_fused(source, out, registry.method(method, assignments=params or ()))
     elif int8:
         _export_int8(source, out, int8, option)
     else:

@@ -17,7 +17,7 @@ from rich.markup import escape
 
 from sight import registry
 from sight.apps.cli import _options as opt
-from sight.apps.cli._shared import close_stdout, console, errors, make_adapter, plural, print_warnings
+from sight.apps.cli._shared import close_stdout, console, errors, plural, print_warnings
 from sight.models.card import require_card
 from sight.recordings.read import ReadOptions
 from sight.types import Event, Recording
@@ -88,7 +88,7 @@ def stream(
         rate, recordings = _open_recording(replay, source.card, reading)
     if rate is None and state is not None and state.exists():
         rate = state_file.sensor_rate(state)
-    adapter = make_adapter(method, params, preset)
+    adapter = registry.method(method, preset, params or ())
     session = _make_session(source, adapter, rate, reading.max_gap, state)
     with _log_to_stderr(), StopOnSignal() as stop:
         samples = _parsed(parser, serial, baud, mqtt) if recordings is None else _replayed(recordings, session, speed)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from sight._util.durations import parse_seconds
 from sight._util.text import choices
-from sight.params import parse_seconds
 
 #: Longest interruption inside a bout, in seconds.
 MAX_PAUSE_S = 10.0

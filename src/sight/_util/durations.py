@@ -1,0 +1,45 @@
+"""Durations as text: one grammar to read them, one form to print them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+#: Seconds of each unit.
+UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+
+
+def parse_seconds(text: Any, usual: str = "s") -> float:
+    """Return the seconds of a duration such as "16h", "30min" or "90d"; a number that is not text is seconds.
+
+    Text without a unit raises ValueError, which proposes the `usual` unit.
+
+    Examples
+    --------
+    >>> parse_seconds("16h"), parse_seconds("1.5 min"), parse_seconds(90)
+    (57600.0, 90.0, 90.0)
+    """
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|min|h|d|)", str(text).strip())
+    if match is None:
+        raise ValueError(f"Expected a duration such as 60s, 30min, 16h or 90d, got {str(text)!r}.")
+    if isinstance(text, str) and not match[2]:
+        raise ValueError(f"Expected a duration with a unit (s, min, h or d), got {text!r}; write {match[1]}{usual}.")
+    return float(match[1]) * UNITS.get(match[2], 1)
+
+
+def duration_text(seconds: float) -> str:
+    """Return a length of time with its two largest units.
+
+    Examples
+    --------
+    >>> [duration_text(s) for s in (0.5, 42, 305, 7500, 8 * 86400 + 7200, 1200 * 86400)]
+    ['0.5 s', '42 s', '5 min 05 s', '2 h 05 min', '8 d 2 h', '1,200 d']
+    """
+    if seconds < 59.5:
+        return f"{seconds:.3g} s"
+    minutes, whole_seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h" if days < 100 else f"{days:,} d"
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole_seconds:02d} s"
