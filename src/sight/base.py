@@ -132,7 +132,7 @@ class Adapter(Stateful, ABC):
     its model (`sight.models.export.fused`). `served` states that a shallow copy after `reset` shares nothing that
     changes with another copy, which the service requires. Methods that advance many wearers at once have a method
     `many`
-    (`sight.methods.compiled.adapter`).
+    (`sight.methods.compiled`).
 
     An adapter belongs to one stream, so one thread may use it at a time. `step`, `peek`, `refine` and `gap` raise
     RuntimeError if another thread is inside one of them; use a `clone` for each thread. A source may be shared.

@@ -10,9 +10,7 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor, nn
 
 from sight.base import Needs
-from sight.methods.gradient.adapter import GradientAdapter, entropies
-from sight.methods.gradient.augmentation import magnitude_warp
-from sight.methods.gradient.norms import learning
+from sight.methods.gradient import GradientAdapter, entropies, learning, magnitude_warp
 from sight.methods.ops import unit
 from sight.methods.t3a import head_supports
 from sight.params import NonNegative, NonNegativeInt, Positive, PositiveInt
@@ -36,7 +34,7 @@ class ACCUP(GradientAdapter):
     weight_decay
         Weight decay of the optimiser.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        See `sight.methods.gradient.adapter.GradientAdapter`.
+        See `sight.methods.gradient.GradientAdapter`.
 
     Notes
     -----

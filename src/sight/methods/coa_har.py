@@ -11,10 +11,7 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor, nn
 
 from sight.base import Needs
-from sight.methods.gradient.adapter import Rule, TeacherAdapter
-from sight.methods.gradient.augmentation import strong, weak
-from sight.methods.gradient.norms import Stats, learning
-from sight.methods.gradient.window_memory import Fifo
+from sight.methods.gradient import Fifo, Rule, Stats, TeacherAdapter, learning, strong, weak
 from sight.methods.memory import FeatureQueue
 from sight.params import NonNegative, Positive, PositiveInt, UnitInterval
 
@@ -45,7 +42,7 @@ class COAHAR(TeacherAdapter):
     update_every
         Windows between two updates, under both rules; each update replays as many again.
     lr, rule, batch, bn_stats, bn_rate, seed
-        See `sight.methods.gradient.adapter.GradientAdapter`.
+        See `sight.methods.gradient.GradientAdapter`.
 
     Notes
     -----

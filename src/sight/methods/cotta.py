@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from sight.base import Needs
-from sight.methods.gradient.adapter import TeacherAdapter, cross_entropies
-from sight.methods.gradient.augmentation import perturbed
+from sight.methods.gradient import TeacherAdapter, cross_entropies, perturbed
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -30,7 +29,7 @@ class CoTTA(TeacherAdapter):
     restore_share
         Probability of each weight to be restored to the source at each update.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        See `sight.methods.gradient.adapter.GradientAdapter`.
+        See `sight.methods.gradient.GradientAdapter`.
 
     Notes
     -----

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from sight.base import Needs
-from sight.methods.gradient.adapter import GradientAdapter, entropies
+from sight.methods.gradient import GradientAdapter, entropies
 from sight.params import NonNegative, PositiveInt, UnitInterval
 from sight.types import Array
 
@@ -35,7 +35,7 @@ class EATA(GradientAdapter):
     momentum
         Momentum of the optimiser.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        See `sight.methods.gradient.adapter.GradientAdapter`.
+        See `sight.methods.gradient.GradientAdapter`.
 
     Notes
     -----

@@ -10,9 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight.base import Needs
-from sight.methods.gradient.adapter import GradientAdapter, Rule, entropies
-from sight.methods.gradient.norms import InstanceAwareNorm, Stats
-from sight.methods.gradient.window_memory import BalancedReservoir
+from sight.methods.gradient import BalancedReservoir, GradientAdapter, InstanceAwareNorm, Rule, Stats, entropies
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -35,7 +33,7 @@ class NOTE(GradientAdapter):
     bn_rate
         Momentum of stored statistics.
     lr, rule, bn_stats, seed
-        See `sight.methods.gradient.adapter.GradientAdapter`.
+        See `sight.methods.gradient.GradientAdapter`.
 
     Notes
     -----

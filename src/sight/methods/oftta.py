@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight.base import Adapter, Needs
-from sight.methods.gradient.norms import batch_moments, replace_batch_norms
-from sight.methods.gradient.private_copy import check_private_copy
+from sight.methods.gradient import batch_moments, check_private_copy, replace_batch_norms
 from sight.methods.ops import entropy, softmax
 from sight.methods.t3a import head_supports
 from sight.params import PositiveInt, Range

@@ -11,8 +11,7 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor
 
 from sight.base import Needs
-from sight.methods.gradient.adapter import GradientAdapter, cross_entropies, entropies
-from sight.methods.gradient.norms import Stats, StatsNorm
+from sight.methods.gradient import GradientAdapter, Stats, StatsNorm, cross_entropies, entropies
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -31,7 +30,7 @@ class REM(GradientAdapter):
     delta
         Margin of the ranking loss, as a share of ln K.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        See `sight.methods.gradient.adapter.GradientAdapter`.
+        See `sight.methods.gradient.GradientAdapter`.
 
     Notes
     -----

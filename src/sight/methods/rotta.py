@@ -9,10 +9,7 @@ import torch
 from torch import Tensor
 
 from sight.base import Needs
-from sight.methods.gradient.adapter import TeacherAdapter, cross_entropies, entropies
-from sight.methods.gradient.augmentation import perturbed
-from sight.methods.gradient.norms import Stats, learning
-from sight.methods.gradient.window_memory import TimelyMemory
+from sight.methods.gradient import Stats, TeacherAdapter, TimelyMemory, cross_entropies, entropies, learning, perturbed
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -33,7 +30,7 @@ class RoTTA(TeacherAdapter):
     bn_rate
         Rate of the moving statistics ("ema" is the paper's robust batch normalisation).
     lr, rule, batch, bn_stats, seed
-        See `sight.methods.gradient.adapter.GradientAdapter`.
+        See `sight.methods.gradient.GradientAdapter`.
 
     Notes
     -----

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sight.base import Needs
-from sight.methods.gradient.adapter import GradientAdapter, entropies
-from sight.methods.gradient.norms import norm_layers
+from sight.methods.gradient import GradientAdapter, entropies, norm_layers
 from sight.params import NonNegative, NonNegativeInt, PositiveInt, UnitInterval
 
 
@@ -35,7 +34,7 @@ class SAR(GradientAdapter):
     frozen_last
         Number of norm layers nearest to the head that are not trained.
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        See `sight.methods.gradient.adapter.GradientAdapter`.
+        See `sight.methods.gradient.GradientAdapter`.
 
     Notes
     -----

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from sight.base import Needs
-from sight.methods.gradient.adapter import GradientAdapter, entropies
+from sight.methods.gradient import GradientAdapter, entropies
 from sight.params import NonNegative, PositiveInt
 
 
@@ -19,7 +19,7 @@ class TENT(GradientAdapter):
     Parameters
     ----------
     lr, rule, batch, update_every, bn_stats, bn_rate, seed
-        See `sight.methods.gradient.adapter.GradientAdapter`.
+        See `sight.methods.gradient.GradientAdapter`.
 
     Notes
     -----

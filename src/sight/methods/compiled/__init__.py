@@ -1,1 +1,25 @@
-"""Base of methods with a compiled step, states of many wearers and an exportable graph, and its parts."""
+"""Base of methods with a compiled step, states of many wearers and an exportable graph.
+
+A method derives from `CompiledAdapter` and declares a `StateLayout`. Its numba step is written with the decorators
+`exact` and `sums`, its torch step derives from `FusedStep`; numba and torch are imported when these are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sight.methods.compiled.adapter import CompiledAdapter
+from sight.methods.compiled.state_layout import StateArrays, StateLayout
+
+if TYPE_CHECKING:
+    from sight.methods.compiled.fused import FusedStep
+    from sight.methods.compiled.numba import contiguous, exact, sums
+
+__all__ = ["CompiledAdapter", "FusedStep", "StateArrays", "StateLayout", "contiguous", "exact", "sums"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{'fused' if name == 'FusedStep' else 'numba'}"), name)

@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from sight.methods.compiled import StateArrays
 from sight.methods.compiled.numba import contiguous, exact, sums
-from sight.methods.compiled.state_layout import StateArrays
 from sight.methods.keel import state as s
 from sight.methods.keel.state import KeelParams, SourceTerms
 from sight.types import Array

@@ -9,8 +9,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sight.base import Needs
-from sight.methods.compiled.adapter import CompiledAdapter
-from sight.methods.compiled.state_layout import StateArrays, StateLayout
+from sight.methods.compiled import CompiledAdapter, StateArrays, StateLayout
 from sight.methods.keel.reference import centred, strength
 from sight.methods.keel.state import HIGHEST, LAYOUT, LOWEST, TRACE, KeelParams, SourceTerms
 from sight.methods.ops import unit

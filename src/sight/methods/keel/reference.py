@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sight.methods.compiled.state_layout import StateArrays
+from sight.methods.compiled import StateArrays
 from sight.methods.keel import state as s
 from sight.methods.keel.state import KeelParams, SourceTerms
 from sight.methods.ops import entropy, normalise, softmax, unit

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sight.methods.compiled.state_layout import StateLayout
+from sight.methods.compiled import StateLayout
 from sight.types import Array
 
 LAYOUT = StateLayout(

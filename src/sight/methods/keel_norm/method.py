@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sight.base import Adapter, Needs, NormEncoder, Source
+from sight.methods.compiled import StateLayout
 from sight.methods.compiled.backend import FIRST
-from sight.methods.compiled.state_layout import StateLayout
 from sight.methods.keel import Keel
 from sight.methods.keel_norm.reference import NormTerms
 from sight.params import GapHalfLife, NonNegative, Positive, Range, UnitInterval

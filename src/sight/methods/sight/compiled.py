@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sight.methods.compiled import StateArrays
 from sight.methods.compiled.numba import contiguous, exact, squared_length, sums
-from sight.methods.compiled.state_layout import StateArrays
 from sight.methods.sight.state import BELIEF, COUNT, HABIT, PRIOR_FLOOR, PROTOTYPES, SUM_FLOOR, SightParams
 from sight.types import Array
 

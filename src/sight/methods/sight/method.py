@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from sight.base import Needs
-from sight.methods.compiled.adapter import CompiledAdapter
-from sight.methods.compiled.state_layout import StateLayout
+from sight.methods.compiled import CompiledAdapter, StateLayout
 from sight.methods.ops import unit
 from sight.methods.sight.state import COSINE_FLOOR, LAYOUT, NORM_FLOOR, SightParams
 from sight.params import GapHalfLife, NonNegative, Positive, Range, UnitInterval

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.methods.compiled.state_layout import StateArrays
+from sight.methods.compiled import StateArrays
 from sight.methods.ops import normalise, softmax, unit
 from sight.methods.sight.state import BELIEF, COUNT, HABIT, PRIOR_FLOOR, PROTOTYPES, SUM_FLOOR, SightParams
 from sight.types import Array

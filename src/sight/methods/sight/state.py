@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sight.methods.compiled.state_layout import StateLayout
+from sight.methods.compiled import StateLayout
 from sight.methods.ops import unit
 from sight.types import Array
 
