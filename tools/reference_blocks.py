@@ -16,7 +16,6 @@ from sight.apps.bench.pipeline import pipeline_table
 from sight.apps.bench.speed_tables import speed_tables
 from sight.apps.bench.timing_setup import SHAPES, Shape
 from sight.apps.cli import app
-from sight.methods import presets
 from sight.models.card import ModelCard
 from sight.models.encoders.cnn import CNN
 from sight.models.torch import TorchSource
@@ -69,8 +68,10 @@ def method_needs() -> str:
 def method_presets() -> str:
     """Return the fields in which the presets differ."""
     rows = []
-    for method, changed in presets.PRESETS["sight-paper"].items():
-        defaults = {field.name: field.default for field in dataclasses.fields(registry.get("methods", method))}
+    for method in registry.names("methods"):
+        cls = registry.get("methods", method)
+        changed = cls.presets.get("sight-paper", {})
+        defaults = {field.name: field.default for field in dataclasses.fields(cls)}
         different = {name: value for name, value in changed.items() if value != defaults[name]}
         rows += [[method, f"`{name}`", str(defaults[name]), str(value)] for name, value in different.items()]
     return markdown(["method", "field", "authors", "sight-paper"], rows)

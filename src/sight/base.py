@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Longest feature vector that methods take: products of two still fit into float32.
 MAX_LENGTH = 1e18
+#: Largest difference from 1 of the sum of probabilities.
+SUM_TOLERANCE = 1e-3
 
 
 @runtime_checkable
@@ -60,6 +62,9 @@ class Source(Protocol):
     def module(self) -> Any:
         """Return the torch network; sources without one raise TypeError and name the remedy."""
 
+
+#: Fields of a method by name of the preset.
+Presets: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 #: Maps a window (1, C, T) and statistics (2, C) to features (1, D), probabilities (1, K) and moments (2, C).
 NormEncoder: TypeAlias = Callable[[Array, Array], tuple[Array, Array, Array]]
@@ -113,6 +118,20 @@ class Needs:
     completed: bool = False
 
 
+class _Guard:
+    """Lock that raises RuntimeError in a second thread instead of waiting."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._lock = name, RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(False):
+            raise RuntimeError(f"{self._name} is in use by another thread; give each thread its own adapter (clone).")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 def _is_final(value: object) -> bool:
     return bool(getattr(getattr(value, "fget", value), "__final__", False))
 
@@ -126,12 +145,12 @@ class Adapter(Stateful, ABC):
     A subclass may override `chunk`, `rule`, `notes`, `state_bytes`, `max_state_bytes`, `class_frequencies` and
     `class_prototypes`; the other public methods are final.
 
-    Optional capabilities are declared on the class. `change_trace` names the entry of `trace` that is the probability
-    of a change of class before each window; it makes predictions smoothable (`sight.results.smoothing`). `fused_step`
-    names the class that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with
-    its model (`sight.models.export.fused`). `served` states that a shallow copy after `reset` shares nothing that
-    changes with another copy, which the service requires. Methods that advance many wearers at once have a method
-    `many`
+    Optional capabilities are declared on the class. `presets` holds the fields in which a preset differs from the
+    defaults (`sight.registry.PRESETS`). `change_trace` names the entry of `trace` that is the probability of a change
+    of class before each window; it makes predictions smoothable (`sight.results.smoothing`). `fused_step` names the class
+    that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with its model
+    (`sight.models.export.fused`). `served` states that a shallow copy after `reset` shares nothing that changes with
+    another copy, which the service requires. Methods that advance many wearers at once have a method `many`
     (`sight.methods.compiled`).
 
     An adapter belongs to one stream, so one thread may use it at a time. `step`, `peek`, `refine` and `gap` raise
@@ -140,6 +159,7 @@ class Adapter(Stateful, ABC):
 
     name: ClassVar[str]
     needs: ClassVar[Needs] = Needs()
+    presets: ClassVar[Presets] = {}
     change_trace: ClassVar[str | None] = None
     fused_step: ClassVar[str | None] = None
     served: ClassVar[bool] = False
@@ -156,8 +176,6 @@ class Adapter(Stateful, ABC):
 
     def __post_init__(self) -> None:
         params.validate(self, self.name)
-
-    # --- set-up -----------------------------------------------------------------------------------------------
 
     @final
     def bind(self, source: Source) -> Self:
@@ -183,7 +201,7 @@ class Adapter(Stateful, ABC):
                 f"{self.name}: expected statistics of {weight.shape[0]} classes and {weight.shape[1]} features, as the "
                 f"head has them, got {np.shape(stats.class_means)}; compute them with this model."
             )
-        self._source, self._guard = source, RLock()
+        self._source, self._guard = source, _Guard(self.name)
         self._bind()
         return self.reset()
 
@@ -205,8 +223,6 @@ class Adapter(Stateful, ABC):
         copy = dataclasses.replace(self, **changes)
         return copy.bind(self._source) if hasattr(self, "_source") else copy
 
-    # --- stream -----------------------------------------------------------------------------------------------
-
     @final
     def step(self, x: Array) -> Array:
         """Return probabilities (B, K) of windows (B, C, T) in time order, then adapt to them."""
@@ -215,27 +231,29 @@ class Adapter(Stateful, ABC):
         if x.ndim != 3:
             raise ValueError(f"{self.name}: expected windows (B, C, T), got shape {x.shape}; add the missing axis.")
         _require_finite(self.name, "window", x)
-        if not self._guard.acquire(False):
-            raise self._in_use()
-        try:
+        with self._guard:
             self._trace = {}
             return self._step(x) if len(x) else np.empty((0, self.n_classes), self.source.weight.dtype)
-        finally:
-            self._guard.release()
+
+    def predict(self, x: Array, z: Array, p: Array) -> Array:  # noqa: ARG002 - for methods on outputs
+        """Return what `step` returns, then adapt, given also what `Source.encode` returned for the windows.
+
+        Methods on outputs take features `z` (B, D) and probabilities `p` (B, K), so that a window is encoded once.
+        Others, which encode windows (B, C, T) in their own way, take `x`.
+        """
+        return self.step(x)
 
     @final
     def peek(self, x: Array) -> Array:
         """Return what `step` would return, without changing state."""
         self._require_ready()
-        if not self._guard.acquire(False):
-            raise self._in_use()
-        before, trace = self.state(), self._trace
-        try:
-            return self.step(x)
-        finally:
-            self._set_state(before)
-            self._trace = trace
-            self._guard.release()
+        with self._guard:
+            before, trace = self.state(), self._trace
+            try:
+                return self.step(x)
+            finally:
+                self._set_state(before)
+                self._trace = trace
 
     @final
     def gap(self, seconds: float) -> None:
@@ -243,14 +261,8 @@ class Adapter(Stateful, ABC):
         self._require_ready()
         if not (np.isfinite(seconds) and seconds >= 0):
             raise ValueError(f"{self.name}: expected a gap of zero or more seconds, got {seconds}.")
-        if not self._guard.acquire(False):
-            raise self._in_use()
-        try:
+        with self._guard:
             self._gap(float(seconds))
-        finally:
-            self._guard.release()
-
-    # --- properties -------------------------------------------------------------------------------------------
 
     @property
     @final
@@ -316,8 +328,6 @@ class Adapter(Stateful, ABC):
         """Return the adapted prototype of each class, (K, D), which must not be changed; None if there are none."""
         return None
 
-    # --- hooks ------------------------------------------------------------------------------------------------
-
     def _bind(self) -> None:
         """Derive constants from the source; attributes start with an underscore."""
 
@@ -342,14 +352,11 @@ class Adapter(Stateful, ABC):
     def _title(self) -> str:
         return self.name
 
-    def _in_use(self) -> RuntimeError:
-        return RuntimeError(f"{self.name} is in use by another thread; give each thread its own adapter (clone).")
-
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_guard"}  # a lock cannot be copied
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _guard=RLock())
+        vars(self).update(state, _guard=_Guard(self.name))
 
     def _require_ready(self) -> None:
         if not hasattr(self, "_source"):
@@ -371,14 +378,15 @@ class OutputAdapter(Adapter):
         dtype = self.source.weight.dtype
         z, p = np.asarray(z), np.asarray(p)
         self.check_input(z, p)
-        if not self._guard.acquire(False):
-            raise self._in_use()
-        try:
+        with self._guard:
             self._trace = {}
             q = self._refine(z.astype(dtype, copy=False), p.astype(dtype, copy=False))
             return q.astype(dtype, copy=False)
-        finally:
-            self._guard.release()
+
+    @final
+    def predict(self, x: Array, z: Array, p: Array) -> Array:  # noqa: ARG002 - windows are not used
+        """Return what `refine` returns for `z` and `p`, then adapt."""
+        return self.refine(z, p)
 
     @final
     def check_input(self, z: Array, p: Array) -> None:
@@ -399,9 +407,9 @@ class OutputAdapter(Adapter):
                 f"{self.name}: expected features shorter than {MAX_LENGTH:g}, got a longer one for window "
                 f"{int(np.argmax(long))}; check the model and the unit of its input (nothing was changed)."
             )
-        off = (p < 0).any(axis=1) | (np.abs(p.sum(axis=1) - 1) > 1e-3)
-        if off.any():
-            t = int(np.argmax(off))
+        valid = are_probabilities(p)
+        if not valid.all():
+            t = int(np.argmin(valid))
             raise ValueError(
                 f"{self.name}: expected probabilities that sum to 1, got {np.round(p[t], 4).tolist()} for window {t}; "
                 f"pass softmax outputs, not logits."
@@ -430,6 +438,12 @@ class OutputAdapter(Adapter):
     def _is_valid(self, z: Array, p: Array) -> bool:  # noqa: ARG002 - for subclasses with a faster check
         """Return True if the input is known to be valid; False leaves it to the checks that explain."""
         return False
+
+
+def are_probabilities(p: Array) -> Array:
+    """Return which rows (B,) of `p` (B, K) are probabilities: nowhere negative, with a sum of 1."""
+    valid: Array = (p >= 0).all(axis=1) & (np.abs(p.sum(axis=1) - 1) <= SUM_TOLERANCE)
+    return valid
 
 
 def _require_finite(method: str, what: str, values: Array) -> None:

@@ -19,6 +19,10 @@ from sight.params import check_names, parse
 #: Default method of every command.
 RECOMMENDED = "keel"
 
+#: Named sets of hyper-parameters: a method's published ones, which are the defaults of its class with thresholds as
+#: shares of ln K (EATA, OFTTA and T3A state where not), and those of the SIGHT paper.
+PRESETS = ("authors", "sight-paper")
+
 TABLES: dict[str, dict[str, str]] = {
     "methods": {
         "none": "sight.methods.none:SourceOnly",
@@ -151,7 +155,9 @@ def method(name: str, preset: str | None = None, assignments: Iterable[str] = ()
     cls = get("methods", name)
     fields = parse(cls, assignments) | fields
     if preset is not None:
-        fields = import_module("sight.methods.presets").resolve(cls.name, preset, **fields)
+        if preset not in PRESETS:
+            raise ValueError(f"There is no preset called {preset!r}; {choices(preset, PRESETS)}")
+        fields = {**cls.presets.get(preset, {}), **fields}
     check_names(cls, fields)
     return cls(**fields)
 

@@ -18,7 +18,7 @@ from sight.methods.compiled import backend as _backend
 from sight.methods.compiled.backend import FIRST, choose, numba_backend, numpy_backend
 from sight.methods.keel import Keel
 from sight.methods.ops import relax
-from sight.methods.sight import SIGHT, from_half, to_half
+from sight.methods.sight import SIGHT
 from sight.models.features import FeatureSource
 from sight.results.prediction_loop import run
 from sight.testing import ToySource
@@ -263,18 +263,6 @@ def test_many_wearers_refuse_bad_input_before_any_change(what, wearer, value, me
         many.restore(0, many.state(0) | {"belief": np.ones(2)})
     for name, array in many.state(slice(None)).items():
         np.testing.assert_array_equal(array, before[name])
-
-
-def test_a_state_in_half_precision_needs_half_the_bytes():
-    z, p, weight = as_type(np.float32, *toy(3.0, n=60, dims=512))
-    adapter = SIGHT().bind(FeatureSource(weight))
-    adapter.refine(z[:30], p[:30])
-    state = adapter.state()
-    stored = to_half(state)
-    assert stored["prototypes"].nbytes * 2 == state["prototypes"].nbytes
-    resumed = adapter.clone().restore(from_half(stored))
-    np.testing.assert_allclose(np.linalg.norm(resumed.class_prototypes(), axis=1), 1, atol=1e-6)
-    np.testing.assert_allclose(resumed.refine(z[30:], p[30:]), adapter.refine(z[30:], p[30:]), atol=5e-3)
 
 
 # --- choice of the implementation ---------------------------------------------------------------------------------

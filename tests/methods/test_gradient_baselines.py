@@ -242,14 +242,6 @@ def test_eata_reports_missing_fisher_information(model):
     assert "no Fisher" in registry.method("eata").bind(model).notes()[0]
 
 
-def test_eata_reads_the_fisher_information_of_older_files(model):
-    network = network_with(model, "source")
-    fisher = {n: np.ones(p.shape, np.float32) for n, p in network.named_parameters() if p.requires_grad}
-    old = TorchSource(model.module(), classes=model.classes, fisher=fisher)
-    assert registry.method("eata", fisher="per_window").bind(old).notes() == ()
-    assert "'authors'" in registry.method("eata").bind(old).notes()[0]
-
-
 # --- REM ------------------------------------------------------------------------------------------------------------
 
 

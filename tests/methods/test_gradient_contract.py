@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from sight import registry, wrap
-from sight.methods import presets
 from sight.models.torch import TorchSource
 from tests.helpers.networks import source, windows
 
@@ -193,18 +192,20 @@ def test_invalid_fields_are_reported_together():
 
 
 def test_explicit_values_override_presets():
-    fields = presets.resolve("TENT", "sight-paper", lr=0.5)
-    assert registry.method("tent", **fields) == registry.method("tent", lr=0.5, batch=32, bn_stats="source")
+    adapter = registry.method("TENT", "sight-paper", lr=0.5)
+    assert adapter == registry.method("tent", lr=0.5, batch=32, bn_stats="source")
     with pytest.raises(ValueError, match="Did you mean 'sight-paper'"):
-        presets.resolve("tent", "sight-papers")
-    for name, changed in presets.PRESETS["sight-paper"].items():
-        assert registry.method(name, **changed).params().items() >= changed.items()
+        registry.method("tent", "sight-papers")
+    for name in registry.names("methods"):
+        for preset, changed in registry.get("methods", name).presets.items():
+            assert preset in registry.PRESETS
+            assert registry.method(name, preset).params().items() >= changed.items()
 
 
 def column(name: str, channels: int, length: int, classes: int) -> float:
     """Return the paper's memory figure of a method in KB, the documented sum of kinds."""
     model = source("cnn", classes, channels, length)
-    adapter = registry.method(name, **presets.resolve(name, "sight-paper")).bind(model)
+    adapter = registry.method(name, "sight-paper").bind(model)
     sizes = adapter.state_bytes()
     return sum(sizes[kind] for kind in adapter.MEMORY_SUM) / 1024
 

@@ -14,9 +14,6 @@ class Inner(Stateful):
 
 
 class Outer(Stateful):
-    renamed = {"old": "values", "old_part": "part"}  # noqa: RUF012
-    added = ("late",)
-
     def __init__(self):
         self.option = 7
         self._private_ = 1
@@ -81,14 +78,6 @@ def test_an_incomplete_state_is_refused(missing):
     del state[missing]
     with pytest.raises(ValueError, match="expected state"):
         Outer().restore(state)
-
-
-def test_a_state_of_an_older_version_is_accepted():
-    state = used().state()
-    del state["late"]
-    state["old"], state["old_part.total"] = state.pop("values"), state.pop("part.total")
-    outer = Outer().restore(state)
-    assert (outer.values_.tolist()[0], outer._part.total_, outer.late_) == (1, 2.5, 5)
 
 
 @pytest.mark.parametrize("values", [[1.0, 2.0, 3.0], [1.0, np.nan], [1.0, -np.inf]])

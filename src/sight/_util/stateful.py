@@ -35,10 +35,6 @@ class Stateful:
     """
 
     _fixed: ClassVar[bool] = False  # whether arrays have constant shapes and finite values
-    #: Names of entries and parts in states that older versions saved, to the present names.
-    renamed: ClassVar[Mapping[str, str]] = {}
-    #: Entries that states of older versions lack; they keep the value of the object that is restored.
-    added: ClassVar[tuple[str, ...]] = ()
 
     @final
     def state(self) -> dict[str, Array]:
@@ -52,17 +48,11 @@ class Stateful:
 
     @final
     def restore(self, state: Mapping[str, Array]) -> Self:
-        """Continue from a saved state; raise ValueError and change nothing if it does not fit.
-
-        A state that an older version saved under other names is accepted too; see `renamed` and `added`.
-        """
+        """Continue from a saved state; raise ValueError and change nothing if it does not fit."""
         self._require_ready()
-        state = self._with_present_names(state)
         self._check(state)
         self._set_state(state)
         return self
-
-    # --- hooks ------------------------------------------------------------------------------------------------
 
     def _require_ready(self) -> None:
         """Raise RuntimeError if there is no state yet."""
@@ -86,20 +76,6 @@ class Stateful:
     def _fits(self, name: str, value: Array, current: Array) -> bool:  # noqa: ARG002 - for subclasses
         """Return whether a saved array may replace the current one of the same type."""
         return value.shape == current.shape if self._fixed else value.ndim == current.ndim
-
-    def _with_present_names(self, state: Mapping[str, Array]) -> dict[str, Array]:
-        """Return a saved state of any version with the names of this one."""
-        firsts = {name.partition(".")[0] for name in state}
-        changes = {old: new for old, new in self.renamed.items() if old in firsts and new not in firsts}
-        current = {}
-        for name, value in state.items():
-            first, *rest = name.split(".", 1)
-            current[".".join([changes.get(first, first), *rest])] = value
-        current |= {name: np.asarray(value) for name, value in self._own().items() if name in set(self.added) - firsts}
-        for part, inner in self._parts().items():
-            within = {name: current.pop(f"{part}.{name}") for name in _within(current, part)}
-            current |= {f"{part}.{name}": value for name, value in inner._with_present_names(within).items()}
-        return current
 
     def _check(self, state: Mapping[str, Array]) -> None:
         """Raise ValueError if `state` is not a state of this object."""

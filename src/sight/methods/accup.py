@@ -9,8 +9,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor, nn
 
-from sight.base import Needs
-from sight.methods.gradient import GradientAdapter, entropies, learning, magnitude_warp
+from sight.base import Needs, Presets
+from sight.methods.gradient import GradientAdapter, entropies
+from sight.methods.gradient.augmentation import magnitude_warp
+from sight.methods.gradient.norms import learning
 from sight.methods.ops import unit
 from sight.methods.t3a import head_supports
 from sight.params import NonNegative, NonNegativeInt, Positive, PositiveInt
@@ -65,6 +67,7 @@ class ACCUP(GradientAdapter):
 
     name: ClassVar[str] = "accup"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True)
+    presets: ClassVar[Presets] = {"sight-paper": {"lr": 1e-4, "batch": 32, "M": 3}}
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("optimiser", "features")
     lr: NonNegative = 3e-4
     M: PositiveInt = 10

@@ -10,8 +10,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor, nn
 
-from sight.base import Needs
-from sight.methods.gradient import Fifo, Rule, Stats, TeacherAdapter, learning, strong, weak
+from sight.base import Needs, Presets
+from sight.methods.gradient import Rule, Stats, TeacherAdapter
+from sight.methods.gradient.augmentation import strong, weak
+from sight.methods.gradient.norms import learning
+from sight.methods.gradient.window_memory import Fifo
 from sight.methods.memory import FeatureQueue
 from sight.params import NonNegative, Positive, PositiveInt, UnitInterval
 
@@ -75,6 +78,7 @@ class COAHAR(TeacherAdapter):
 
     name: ClassVar[str] = "coa-har"
     needs: ClassVar[Needs] = Needs(gradient=True, raw_windows=True, completed=True)
+    presets: ClassVar[Presets] = {"sight-paper": {"lr": 1e-4, "batch": 32, "update": "norm"}}
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("weights", "optimiser", "windows", "features")
     lr: NonNegative = 1e-4
     rule: Rule = "stream"

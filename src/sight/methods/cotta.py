@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from sight.base import Needs
-from sight.methods.gradient import TeacherAdapter, cross_entropies, perturbed
+from sight.base import Needs, Presets
+from sight.methods.gradient import TeacherAdapter, cross_entropies
+from sight.methods.gradient.augmentation import perturbed
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -54,6 +55,7 @@ class CoTTA(TeacherAdapter):
 
     name: ClassVar[str] = "cotta"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True)
+    presets: ClassVar[Presets] = {"sight-paper": {"lr": 1e-4, "batch": 32, "confidence": 0.9}}
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("weights", "snapshot", "optimiser")
     lr: NonNegative = 1e-3
     batch: PositiveInt = 200

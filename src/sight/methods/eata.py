@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sight.base import Needs
+from sight.base import Needs, Presets
 from sight.methods.gradient import GradientAdapter, entropies
 from sight.params import NonNegative, PositiveInt, UnitInterval
 from sight.types import Array
@@ -44,7 +43,7 @@ class EATA(GradientAdapter):
     little adaptation where activities last. It predicts with batch statistics, which fail there as TENT's do.
 
     Fisher information comes with the source (``source.fisher``, computed by ``train(fisher=True)``). Without it there
-    is no pull back, and `notes` reports that. Files of version 0.1 have the kind "per_window" only.
+    is no pull back, and `notes` reports that.
 
     Defaults are the authors' for ImageNet except `similarity`: theirs is 0.05 for ImageNet's 1,000 classes and 0.4 for
     CIFAR-10, whose ten classes are nearer to the few classes here. Differs from the authors' code in the margin, a
@@ -68,7 +67,7 @@ class EATA(GradientAdapter):
 
     name: ClassVar[str] = "eata"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True, source_stats="optional")
-    renamed: ClassVar[Mapping[str, str]] = {"dice": "random", "usual": "average", "sure": "certain"}
+    presets: ClassVar[Presets] = {"sight-paper": {"lr": 1e-4, "batch": 32}}
     lr: NonNegative = 2.5e-4
     batch: PositiveInt = 64
     margin: NonNegative = 0.4
@@ -84,9 +83,7 @@ class EATA(GradientAdapter):
 
     def _bind(self) -> None:
         super()._bind()
-        stored = dict(getattr(self.source, "fisher", None) or {})
-        if self.fisher == "per_window":  # version 0.1 stored this kind without its name
-            stored |= {f"per_window.{name}": stored[name] for name in self._trained if name in stored}
+        stored = getattr(self.source, "fisher", None) or {}
         keys = {name: f"{self.fisher}.{name}" for name in self._trained}
         self._fisher = {name: self._tensor(stored[key]) for name, key in keys.items() if key in stored}
 

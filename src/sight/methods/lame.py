@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sight.base import Needs, OutputAdapter
+from sight.base import Needs, OutputAdapter, Presets
 from sight.methods.ops import softmax, unit
 from sight.params import NonNegative, PositiveInt
 from sight.types import Array
@@ -64,6 +64,7 @@ class LAME(OutputAdapter):
 
     name: ClassVar[str] = "lame"
     needs: ClassVar[Needs] = Needs(batch=True, gap="buffer emptied")
+    presets: ClassVar[Presets] = {"sight-paper": {"batch": 32}}
     rule: Literal["chunk", "stream"] = "chunk"
     batch: PositiveInt = 16
     kernel: Literal["rbf", "knn", "linear"] = "rbf"

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from sight.base import Needs
-from sight.methods.gradient import BalancedReservoir, GradientAdapter, InstanceAwareNorm, Rule, Stats, entropies
+from sight.base import Needs, Presets
+from sight.methods.gradient import GradientAdapter, Rule, Stats, entropies
+from sight.methods.gradient.norms import InstanceAwareNorm
+from sight.methods.gradient.window_memory import BalancedReservoir
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -64,6 +66,7 @@ class NOTE(GradientAdapter):
 
     name: ClassVar[str] = "note"
     needs: ClassVar[Needs] = Needs(gradient=True, raw_windows=True)
+    presets: ClassVar[Presets] = {"sight-paper": {"lr": 1e-4, "batch": 32, "memory": 64}}
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("snapshot", "optimiser", "windows")
     lr: NonNegative = 1e-4
     rule: Rule = "stream"

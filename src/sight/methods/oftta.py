@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from sight.base import Adapter, Needs
-from sight.methods.gradient import batch_moments, check_private_copy, replace_batch_norms
+from sight.base import Adapter, Needs, Presets
+from sight.methods.gradient.norms import batch_moments, replace_batch_norms
+from sight.methods.gradient.private_copy import check_private_copy
 from sight.methods.ops import entropy, softmax
 from sight.methods.t3a import head_supports
 from sight.params import PositiveInt, Range
@@ -70,6 +71,7 @@ class OFTTA(Adapter):
 
     name: ClassVar[str] = "oftta"
     needs: ClassVar[Needs] = Needs(batch=True, gap="ignored")
+    presets: ClassVar[Presets] = {"sight-paper": {"batch": 32, "M": 10}}
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("features", "statistics")
     M: PositiveInt = 25
     first: Annotated[float, Range(above=0, at_most=1)] = 0.1

@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor
 
-from sight.base import Needs
-from sight.methods.gradient import GradientAdapter, Stats, StatsNorm, cross_entropies, entropies
+from sight.base import Needs, Presets
+from sight.methods.gradient import GradientAdapter, Stats, cross_entropies, entropies
+from sight.methods.gradient.norms import StatsNorm
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -60,6 +61,7 @@ class REM(GradientAdapter):
 
     name: ClassVar[str] = "rem"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True)
+    presets: ClassVar[Presets] = {"sight-paper": {"lr": 1e-4, "batch": 32}}
     lr: NonNegative = 1e-3
     batch: PositiveInt = 20
     bn_stats: Stats = "source"

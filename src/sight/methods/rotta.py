@@ -8,8 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from sight.base import Needs
-from sight.methods.gradient import Stats, TeacherAdapter, TimelyMemory, cross_entropies, entropies, learning, perturbed
+from sight.base import Needs, Presets
+from sight.methods.gradient import Stats, TeacherAdapter, cross_entropies, entropies
+from sight.methods.gradient.augmentation import perturbed
+from sight.methods.gradient.norms import learning
+from sight.methods.gradient.window_memory import TimelyMemory
 from sight.params import NonNegative, PositiveInt, UnitInterval
 
 
@@ -60,6 +63,7 @@ class RoTTA(TeacherAdapter):
 
     name: ClassVar[str] = "rotta"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True, raw_windows=True)
+    presets: ClassVar[Presets] = {"sight-paper": {"lr": 1e-4, "batch": 32, "memory": 256}}
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("weights", "snapshot", "optimiser", "windows")
     lr: NonNegative = 1e-3
     batch: PositiveInt = 64

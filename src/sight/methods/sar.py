@@ -9,8 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from sight.base import Needs
-from sight.methods.gradient import GradientAdapter, entropies, norm_layers
+from sight.base import Needs, Presets
+from sight.methods.gradient import GradientAdapter, entropies
+from sight.methods.gradient.norms import norm_layers
 from sight.params import NonNegative, NonNegativeInt, PositiveInt, UnitInterval
 
 
@@ -65,6 +66,7 @@ class SAR(GradientAdapter):
 
     name: ClassVar[str] = "sar"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True)
+    presets: ClassVar[Presets] = {"sight-paper": {"lr": 1e-4, "batch": 32}}
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("snapshot",)
     lr: NonNegative = 2.5e-4
     batch: PositiveInt = 64

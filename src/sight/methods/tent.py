@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from sight.base import Needs
+from sight.base import Needs, Presets
 from sight.methods.gradient import GradientAdapter, entropies
 from sight.params import NonNegative, PositiveInt
 
@@ -46,6 +46,7 @@ class TENT(GradientAdapter):
 
     name: ClassVar[str] = "tent"
     needs: ClassVar[Needs] = Needs(gradient=True, batch=True)
+    presets: ClassVar[Presets] = {"sight-paper": {"lr": 1e-4, "batch": 32, "bn_stats": "source"}}
     lr: NonNegative = 1e-3
     batch: PositiveInt = 200
 

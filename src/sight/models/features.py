@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from sight.base import are_probabilities
 from sight.methods.ops import softmax
 from sight.models.card import ModelCard
 from sight.types import Array, NormLayers, SourceStats
@@ -95,7 +96,7 @@ class ProbabilitySource(FeatureSource):
         if x.ndim != 3 or x.shape[1:] != (classes, 1):
             raise ValueError(f"Expected probabilities (B, {classes}, 1), got {x.shape}.")
         given = x[:, :, 0].astype(np.float64)
-        valid = (given >= 0).all(axis=1) & (np.abs(given.sum(axis=1) - 1) <= 1e-3)
+        valid = are_probabilities(given)
         if not valid.all():
             t = int(np.argmin(valid))
             raise ValueError(

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from sight import __version__
-from sight.base import Adapter, OutputAdapter
+from sight.base import Adapter
 from sight.results.smoothing import require_smoothable, smoothed
 from sight.types import Array, Result, Windows
 
@@ -49,7 +49,7 @@ def run(
         report_gap(adapter, windows.gap_before_s, piece)
         x = windows.x[piece]
         z, p = (part[piece] for part in encoded) if encoded else adapter.source.encode(x)
-        q = adapter.refine(z, p) if isinstance(adapter, OutputAdapter) else adapter.step(x)
+        q = adapter.predict(x, z, p)
         _require_finite(adapter.name, p, q, piece.start)
         done.append((p, q, dict(adapter.trace())))
         if on_predictions:

@@ -73,13 +73,11 @@ class TrialResult(NamedTuple):
 
 def make_adapter(variant: Variant) -> Adapter:
     """Create the adapter of a variant; its fields override the preset, the preset overrides the class defaults."""
-    from sight.methods.presets import resolve
-
     cls = registry.get("methods", variant.method)
     fields = dict(variant.fields)
     if variant.rule is not None and "rule" in {field.name for field in dataclasses.fields(cls)}:
         fields.setdefault("rule", variant.rule)
-    made: Adapter = cls(**(fields if variant.preset is None else resolve(variant.method, variant.preset, **fields)))
+    made: Adapter = registry.method(variant.method, variant.preset, **fields)
     return made
 
 

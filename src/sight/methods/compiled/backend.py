@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sight.base import MAX_LENGTH
+from sight.base import MAX_LENGTH, are_probabilities
 from sight.methods.compiled.state_layout import StateArrays
 from sight.registry import resolve
 from sight.types import Array, SourceStats
@@ -117,4 +117,4 @@ def _advance(
 
 def _is_valid(z: Array, p: Array) -> bool:
     usual = np.linalg.norm(z.astype(np.float64), axis=1) < MAX_LENGTH
-    return bool(usual.all() and (p >= 0).all() and (np.abs(p.sum(axis=1) - 1) <= 1e-3).all())
+    return bool(usual.all() and are_probabilities(p).all())

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sight.base import MAX_LENGTH
+from sight.base import MAX_LENGTH, SUM_TOLERANCE
 from sight.types import Array
 
 MAX_SQUARE = MAX_LENGTH**2
@@ -55,7 +55,7 @@ def is_valid(z, p):
             if not p[t, k] >= 0:
                 return False
             total += p[t, k]
-        if not (abs(total - 1) <= 1e-3 and squared_length(z[t]) < MAX_SQUARE):
+        if not (abs(total - 1) <= SUM_TOLERANCE and squared_length(z[t]) < MAX_SQUARE):
             return False
     return True
 

@@ -75,7 +75,6 @@ class GradientAdapter(Adapter):
     """
 
     MEMORY_SUM: ClassVar[tuple[str, ...]] = ("snapshot", "optimiser")
-    renamed: ClassVar[Mapping[str, str]] = {"dice": "random"}
     lr: NonNegative = 1e-3
     rule: Rule = "chunk"
     batch: PositiveInt = 32
@@ -97,8 +96,6 @@ class GradientAdapter(Adapter):
                 kind = kind_of.get(owner, part if part in ("windows", "features") else "statistics")
                 kinds[kind] = kinds.get(kind, 0) + array.nbytes
         return kinds
-
-    # --- set-up -----------------------------------------------------------------------------------------------
 
     def _bind(self) -> None:
         self._network: Any = copy.deepcopy(self.source.module()).eval().requires_grad_(False)
@@ -142,8 +139,6 @@ class GradientAdapter(Adapter):
 
     def _make_optimiser(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, lr=self.lr)
-
-    # --- stream -----------------------------------------------------------------------------------------------
 
     def _step(self, x: Array) -> Array:
         if self._shape is not None and x.shape[1:] != self._shape:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -100,7 +99,6 @@ class Keel(CompiledAdapter):
     needs: ClassVar[Needs] = Needs(source_stats="optional", features="optional", gap="belief relaxes")
     change_trace: ClassVar[str | None] = "surprise"
     layout: ClassVar[StateLayout] = LAYOUT
-    renamed: ClassVar[Mapping[str, str]] = {"life": "frequencies", "total": "evidence", "doubts": "doubt"}
     trace_names: ClassVar[tuple[str, ...]] = TRACE
     numpy_step: ClassVar[str] = "sight.methods.keel.reference:step"
     numba_step: ClassVar[str] = "sight.methods.keel.compiled:advance"

@@ -61,8 +61,7 @@ class KeelNorm(Adapter):
 
     Windows are encoded one at a time, so that predictions do not depend on how the stream is cut. Other parameters of
     Keel have their defaults. The source is a torch model, or an ONNX file written by ``sight export --norms``; others
-    are refused. A torch model without moments (no batch normalisation, or a checkpoint of version 0.1) is refined by
-    Keel alone; `notes` states it.
+    are refused. A torch model without moments (no batch normalisation) is refined by Keel alone; `notes` states it.
 
     Examples
     --------

@@ -1,15 +1,10 @@
-"""State and step parameters of SIGHT, and its state in half the bytes for storage."""
+"""State and step parameters of SIGHT."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from sight.methods.compiled import StateLayout
-from sight.methods.ops import unit
-from sight.types import Array
 
 LAYOUT = StateLayout(
     entries={"prototypes": "KD", "habit": "K", "belief": "K", "count": "int"},
@@ -40,31 +35,3 @@ class SightParams(NamedTuple):
     prototypes: str  # soft, hard or off
     cosine_floor: float  # of norms in a cosine
     norm_floor: float  # of norms of prototypes
-
-
-def to_half(state: Mapping[str, Array]) -> dict[str, Array]:
-    """Return a state of SIGHT with prototypes in float16, about half the bytes.
-
-    Examples
-    --------
-    >>> stored = to_half({"prototypes": np.eye(2, 3, dtype=np.float32), "belief": np.array([0.9, 0.1], np.float32)})
-    >>> stored["prototypes"].dtype, stored["belief"].dtype
-    (dtype('float16'), dtype('float32'))
-    """
-    stored = {name: np.array(value) for name, value in state.items()}
-    stored["prototypes"] = stored["prototypes"].astype(np.float16)
-    return stored
-
-
-def from_half(state: Mapping[str, Array]) -> dict[str, Array]:
-    """Return a state stored by `to_half` in full precision; prototypes are scaled to length 1, as the step expects.
-
-    Examples
-    --------
-    >>> stored = to_half({"prototypes": np.eye(2, 3, dtype=np.float32), "belief": np.array([0.9, 0.1], np.float32)})
-    >>> from_half(stored)["prototypes"].dtype
-    dtype('float32')
-    """
-    restored = {name: np.array(value) for name, value in state.items()}
-    restored["prototypes"] = unit(restored["prototypes"].astype(restored["belief"].dtype))
-    return restored

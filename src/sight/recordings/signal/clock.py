@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -44,8 +43,6 @@ class Clock(Stateful):
     >>> keep.tolist(), first.tolist()
     ([True, True, False, True], [True, False, True])
     """
-
-    added: ClassVar[tuple[str, ...]] = ("earlier", "bounds")
 
     def __init__(self, max_gap_s: float = MAX_GAP_S) -> None:
         self.max_gap_s = max_gap_s
