@@ -24,7 +24,7 @@ from torch import Tensor
 
 from sight import registry
 from sight.models.card import ModelCard
-from sight.models.source_statistics import compute_stats
+from sight.models.statistics import source_stats
 from sight.models.torch import TorchSource
 from sight.models.train import normalisation
 from sight.results import metrics
@@ -154,7 +154,7 @@ def _source(
     rng, fewest = np.random.default_rng(spec.seed), np.bincount(y).min()
     even = np.concatenate([rng.permutation(np.flatnonzero(y == k))[:fewest] for k in range(len(classes))])
     turned = turn(torch.from_numpy(x[even]).to(source.device), spec.mounts, generator).cpu().numpy()
-    source.stats = compute_stats(source, turned, y[even])
+    source.stats = source_stats(source, turned, y[even], subjects=0)
     return source
 
 

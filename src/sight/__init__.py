@@ -14,59 +14,42 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from sight.models.load import load
-    from sight.models.wrap import export, source_stats, wrap
-    from sight.recordings.read import read
-    from sight.registry import RECOMMENDED, method
-    from sight.results.adapt import Adaptation, adapt
-    from sight.results.comparison import compare
-    from sight.results.prediction_loop import run
-    from sight.results.refine import refine
-    from sight.types import Event, Recording, Result, SourceStats, Windows
+    from sight.models.export import export as export
+    from sight.models.load import load as load
+    from sight.models.statistics import source_stats as source_stats
+    from sight.models.wrap import wrap as wrap
+    from sight.recordings.read import read as read
+    from sight.registry import RECOMMENDED as RECOMMENDED
+    from sight.registry import method as method
+    from sight.results.adapt import Adaptation as Adaptation
+    from sight.results.adapt import adapt as adapt
+    from sight.results.comparison import compare as compare
+    from sight.results.prediction_loop import run as run
+    from sight.results.refine import refine as refine
+    from sight.types import Event as Event
+    from sight.types import Recording as Recording
+    from sight.types import Result as Result
+    from sight.types import SourceStats as SourceStats
+    from sight.types import Windows as Windows
 
 # onnxruntime reads it when it is imported; otherwise it contacts its maker and writes a device id to the user's cache.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-_MODULES = {
-    "Adaptation": "sight.results.adapt",
-    "adapt": "sight.results.adapt",
-    "compare": "sight.results.comparison",
-    "refine": "sight.results.refine",
-    "run": "sight.results.prediction_loop",
-    "read": "sight.recordings.read",
-    "method": "sight.registry",
-    "RECOMMENDED": "sight.registry",
-    "load": "sight.models.load",
-    "export": "sight.models.wrap",
-    "source_stats": "sight.models.wrap",
-    "wrap": "sight.models.wrap",
-    "Event": "sight.types",
-    "Recording": "sight.types",
-    "Result": "sight.types",
-    "SourceStats": "sight.types",
-    "Windows": "sight.types",
+_NAMES = {
+    "sight.models.export": ("export",),
+    "sight.models.load": ("load",),
+    "sight.models.statistics": ("source_stats",),
+    "sight.models.wrap": ("wrap",),
+    "sight.recordings.read": ("read",),
+    "sight.registry": ("RECOMMENDED", "method"),
+    "sight.results.adapt": ("Adaptation", "adapt"),
+    "sight.results.comparison": ("compare",),
+    "sight.results.prediction_loop": ("run",),
+    "sight.results.refine": ("refine",),
+    "sight.types": ("Event", "Recording", "Result", "SourceStats", "Windows"),
 }
-
-__all__ = [
-    "RECOMMENDED",
-    "Adaptation",
-    "Event",
-    "Recording",
-    "Result",
-    "SourceStats",
-    "Windows",
-    "__version__",
-    "adapt",
-    "compare",
-    "export",
-    "load",
-    "method",
-    "read",
-    "refine",
-    "run",
-    "source_stats",
-    "wrap",
-]
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = sorted(("__version__", *_MODULES))  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
@@ -76,4 +59,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -147,8 +147,8 @@ class Adapter(Stateful, ABC):
 
     Optional capabilities are declared on the class. `presets` holds the fields in which a preset differs from the
     defaults (`sight.registry.PRESETS`). `change_trace` names the entry of `trace` that is the probability of a change
-    of class before each window; it makes predictions smoothable (`sight.results.smoothing`). `fused_step` names the class
-    that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with its model
+    of class before each window; it makes predictions smoothable (`sight.results.smoothing`). `fused_step` names the
+    class that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with its model
     (`sight.models.export.fused`). `served` states that a shallow copy after `reset` shares nothing that changes with
     another copy, which the service requires. Methods that advance many wearers at once have a method `many`
     (`sight.methods.compiled`).

@@ -63,14 +63,12 @@ class ToySource:
         return features
 
     def encode(self, x: Array) -> tuple[Array, Array]:
-        """Return features (B, D) and probabilities (B, K) of windows (B, C, T)."""
         if x.shape[1:] != self.shape:
             raise ValueError(f"Expected windows (B, {self.shape[0]}, {self.shape[1]}), got {x.shape}.")
         z = self._features(x)
         return z, softmax(z @ self.weight.T + self.bias)
 
     def module(self) -> NoReturn:
-        """Raise TypeError: there is no network."""
         raise TypeError("The toy source has no network; use toy_network() for methods that need gradients.")
 
 
@@ -121,7 +119,7 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
     """
     import torch
 
-    from sight.models.source_statistics import compute_stats
+    from sight.models.statistics import source_stats
     from sight.models.torch import TorchSource
 
     toy = ToySource(classes=classes)
@@ -152,5 +150,5 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
         std=(1.0,) * 3,
     )
     source = TorchSource(network, classes=toy.classes, card=card)
-    source.stats = compute_stats(source, x.numpy(), label)
+    source.stats = source_stats(source, x.numpy(), label)
     return source

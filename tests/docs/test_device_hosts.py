@@ -87,7 +87,7 @@ def test_the_cpp_host(recording, tmp_path):
     home = os.environ.get("ORT_HOME")
     if home is None or shutil.which("c++") is None:
         pytest.skip("needs a C++ compiler, and ORT_HOME with the headers and library of ONNX Runtime")
-    from sight.models.wrap import export
+    from sight.models.export import export
     from sight.testing import toy_network, toy_stream
 
     path = export(toy_network(), tmp_path / "keel.onnx", method=sight.method("keel"))

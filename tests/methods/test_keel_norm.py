@@ -16,7 +16,7 @@ from sight.methods.keel import Keel  # noqa: E402
 from sight.methods.keel_norm import KeelNorm  # noqa: E402
 from sight.models.export.onnx import export_onnx  # noqa: E402
 from sight.models.onnx import OnnxSource  # noqa: E402
-from sight.models.source_statistics import compute_stats  # noqa: E402
+from sight.models.statistics import source_stats  # noqa: E402
 from sight.models.torch import TorchSource  # noqa: E402
 from sight.testing import ToySource, toy_network, toy_stream  # noqa: E402
 
@@ -165,7 +165,7 @@ def test_moments_of_another_network_are_refused():
 def test_wrapped_models_get_moments_by_their_own_layer_names():
     stream = toy_stream(n=40)
     source = wrap(network().network, encoder="features", head="head", classes=network().classes)
-    source.stats = compute_stats(source, stream.x, stream.label)
+    source.stats = source_stats(source, stream.x, stream.label)
     assert set(source.stats.norms) == {f"model.{name}" for name in batch_norms(network().network)}
     adapter = KeelNorm(tolerance=0).bind(source)
     assert adapter.notes() == ()

@@ -27,7 +27,7 @@ from sight.models.encoders.mlp import MLP  # noqa: E402
 from sight.models.export.onnx import export_onnx  # noqa: E402
 from sight.models.inspection import inspect  # noqa: E402
 from sight.models.onnx import MOMENTS, NORMS, STATISTICS, OnnxSource  # noqa: E402
-from sight.models.source_statistics import compute_stats  # noqa: E402
+from sight.models.statistics import source_stats  # noqa: E402
 from sight.models.torch import TorchSource  # noqa: E402
 from sight.testing import toy_network, toy_stream  # noqa: E402
 
@@ -55,7 +55,7 @@ def network(encoder="cnn"):
     x = windows.x.reshape(-1, 60, 1)
     source.network.train()(torch.from_numpy(x))
     source.network.eval()
-    source.stats = compute_stats(source, x, windows.label)
+    source.stats = source_stats(source, x, windows.label)
     return source
 
 

@@ -10,7 +10,8 @@ import torch
 
 import sight
 import sight.models.train
-from sight.models.source_statistics import compute_stats, fisher_information
+from sight.models.fisher import fisher_information
+from sight.models.statistics import source_stats
 from sight.models.train import UNSEEN_STD, _batches, _split, normalisation, train
 from sight.testing import ToySource, toy_stream
 from tests.helpers.networks import network_with
@@ -215,7 +216,7 @@ def test_statistics_agree_with_a_loop():
     label = np.where(windows.label == 3, 2, windows.label)  # class 3 has no windows
     source = train((windows.x, label), CLASSES, rate_hz=10.0, **FEW)
     z = source.encode(windows.x)[0]
-    stats = compute_stats(source, windows.x, label)
+    stats = source_stats(source, windows.x, label)
     for k in range(5):
         own = [z[i] for i in range(70) if label[i] == k] or list(z)
         np.testing.assert_allclose(stats.class_means[k], np.mean(own, axis=0), atol=1e-5)
@@ -288,7 +289,7 @@ def test_fisher_of_windows_and_of_batches_agree_with_loops(encoder):
 def test_fisher_uses_2000_windows_at_most(monkeypatch):
     windows = toy_stream(n=30)
     source = train(windows, CLASSES, **FEW)
-    monkeypatch.setattr("sight.models.source_statistics.FISHER_WINDOWS", 10)
+    monkeypatch.setattr("sight.models.fisher.FISHER_WINDOWS", 10)
     few = fisher_information(source, windows.x, seed=0)
     rows = np.sort(np.random.default_rng(0).permutation(30)[:10])
     alone = fisher_information(source, windows.x[rows], seed=5)

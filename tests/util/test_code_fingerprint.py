@@ -95,7 +95,7 @@ def test_the_hash_depends_on_file_boundaries(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "file", ["models/train.py", "models/source_statistics.py", "models/encoders/base.py", "models/encoders/cnn.py"]
+    "file", ["models/train.py", "models/statistics.py", "models/encoders/base.py", "models/encoders/cnn.py"]
 )
 def test_the_name_of_a_model_depends_on_training_and_encoder_code(edit, file):
     before = RECIPE.model_name("data")

@@ -108,7 +108,6 @@ def require_space(path: str | Path, n_bytes: int) -> None:
 
 
 def write_atomic(path: str | Path, data: bytes) -> Path:
-    """Write bytes to a file and return its path."""
     with staged_file(path) as draft:
         draft.write_bytes(data)
     return Path(path)

@@ -24,14 +24,7 @@ _LAZY = re.compile(r"sight(\.\w+)+:\w+")
 
 @cache
 def class_fingerprint(cls: type) -> str:
-    """Return the hash of the code that a class depends on; empty if it has no source file.
-
-    Examples
-    --------
-    >>> from sight.methods.keel import Keel
-    >>> len(class_fingerprint(Keel)), class_fingerprint(int)
-    (12, '')
-    """
+    """Return the hash of the code that a class depends on; empty if it has no source file."""
     try:
         return hash_files(imported_files(Path(inspect.getsourcefile(cls) or "")))
     except (OSError, TypeError):
@@ -40,13 +33,7 @@ def class_fingerprint(cls: type) -> str:
 
 @cache
 def module_fingerprint(name: str) -> str:
-    """Return the hash of the code that a module of this package depends on, without importing it.
-
-    Examples
-    --------
-    >>> len(module_fingerprint("sight.models.train"))
-    12
-    """
+    """Return the hash of the code that a module of this package depends on, without importing it."""
     return hash_files(imported_files(*_files(name)))
 
 
@@ -66,7 +53,6 @@ def imported_files(*files: Path) -> list[Path]:
 
 
 def hash_files(files: Iterable[Path]) -> str:
-    """Return the hash of the contents of files, in this order."""
     parts = (blake2b(file.read_bytes()).digest() for file in files)
     return blake2b(b"".join(parts), digest_size=6).hexdigest()
 

@@ -13,14 +13,7 @@ from sight._util.arrays import Array
 class GrowingArray:
     """Array that grows in place, so that a day of samples is never in memory twice.
 
-    Parameters
-    ----------
-    dtype
-        Type of the values.
-    columns
-        Shape of a row; none for an array of one dimension.
-    expected
-        Number of rows, as far as it is known.
+    `columns` is the shape of a row, nothing for one dimension; `expected` the number of rows, as far as it is known.
 
     Examples
     --------
@@ -35,7 +28,6 @@ class GrowingArray:
         self.rows = 0
 
     def append(self, block: Array) -> None:
-        """Add the rows of a block."""
         self._extend(len(block))[:] = block
 
     def append_columns(self, columns: Sequence[Array]) -> None:
@@ -51,7 +43,6 @@ class GrowingArray:
         return self._store
 
     def _extend(self, count: int) -> Array:
-        """Return the next rows, to be written."""
         first, stop = self.rows, self.rows + count
         if stop > len(self._store):
             self._resize(max(stop, len(self._store) * 5 // 4))

@@ -58,7 +58,6 @@ class Stateful:
         """Raise RuntimeError if there is no state yet."""
 
     def _title(self) -> str:
-        """Return the name to use in error messages."""
         return type(self).__name__
 
     def _own(self) -> dict[str, Any]:
@@ -87,7 +86,6 @@ class Stateful:
             part._check(_within(state, name))
 
     def _set_state(self, state: Mapping[str, Array]) -> None:
-        """Take over a checked state."""
         for name, current in self._own().items():
             value = np.array(state[name]) if isinstance(current, np.ndarray) else type(current)(state[name])
             setattr(self, f"{name}_", value)
@@ -96,7 +94,6 @@ class Stateful:
 
 
 def same_shape(_: str, value: Array, current: Array) -> bool:
-    """Return whether a saved array has the shape of the current one."""
     return value.shape == current.shape
 
 
@@ -109,20 +106,9 @@ def check_state(
     finite: bool = True,
     same_type: bool = True,
 ) -> None:
-    """Raise ValueError unless a saved state has the names, types, shapes and finite values that are expected.
+    """Raise ValueError unless a saved state has the names, types, shapes and finite values of an expected one.
 
-    Parameters
-    ----------
-    state
-        The saved state.
-    expected
-        A state of the object that is to be restored.
-    title
-        Name of that object, for the error message.
-    fits
-        Called with name, saved and current array; returns whether the shape is acceptable.
-    finite, same_type
-        Whether floats must be finite, and whether types must be equal.
+    `title` names the object in the message. ``fits(name, saved, current)`` returns whether a shape is acceptable.
     """
     if set(state) != set(expected):
         raise ValueError(

@@ -63,16 +63,9 @@ def _digest(arrays: Mapping[str, Array], header: Mapping[str, Any]) -> str:
 
 
 def read_header(path: str | Path, key: str) -> tuple[dict[str, Any] | None, dict[str, tuple[int, ...]]]:
-    """Return the header of a file and the shape of each array, without reading the arrays.
+    """Return the header of a file, None without `key`, and the shape of each array, without reading the arrays.
 
-    The header is None for a safetensors file without `key`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the file does not exist.
-    ValueError
-        If the file is truncated or not a safetensors file.
+    Raises FileNotFoundError, and ValueError if the file is truncated or not a safetensors file.
     """
     path = Path(path)
     if not path.is_file():

@@ -63,7 +63,6 @@ class Case:
         return self.unbound().bind(self.source)
 
     def unbound(self) -> Adapter:
-        """Return a new adapter that is not bound."""
         return dataclasses.replace(self.adapter)
 
     def rules(self) -> list[Case]:
@@ -87,7 +86,6 @@ class Case:
         self.require(np.allclose(a, b, rtol=0, atol=atol), message)
 
     def require_probabilities(self, q: Array, windows: int, when: str) -> None:
-        """Require finite probabilities, one row per window."""
         shape = (windows, len(self.source.weight))
         self.require(q.shape == shape, f"returns shape {q.shape} {when}, expected {shape}; one row per window.")
         self.require(q.dtype.kind == "f", f"returns type {q.dtype} {when}, expected floats.")
@@ -98,7 +96,6 @@ class Case:
         self.require(off <= CLOSE, f"returns rows that do not sum to 1 {when}, off by {off:.2g}; normalise them.")
 
     def require_finite_state(self, adapter: Adapter, when: str) -> None:
-        """Require a state without NaN and infinity."""
         floats = {key: value for key, value in adapter.state().items() if value.dtype.kind == "f"}
         bad = [key for key, value in floats.items() if not np.isfinite(value).all()]
         self.require(not bad, f"has NaN or infinity in state {', '.join(bad)} {when}; restore would refuse it.")
@@ -131,7 +128,6 @@ def chunks(adapter: Adapter, x: Array) -> Iterator[Array]:
 
 
 def parts(x: Array, count: int) -> list[Array]:
-    """Cut a stream into `count` parts."""
     return [np.ascontiguousarray(part) for part in np.array_split(x, count)]
 
 
@@ -141,7 +137,6 @@ def predict(adapter: Adapter, x: Array) -> Array:
 
 
 def states_equal(a: dict[str, Array], b: dict[str, Array]) -> bool:
-    """Return whether two states are equal bit for bit."""
     return set(a) == set(b) and all(np.array_equal(a[key], b[key]) for key in a)
 
 

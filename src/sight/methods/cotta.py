@@ -98,7 +98,6 @@ class CoTTA(TeacherAdapter):
 
     @torch.no_grad()
     def _restore_some(self) -> None:
-        """Restore a random few weights to the source."""
         for name, parameter in self._trained.items():
             drawn = self.random_.generator.random(parameter.shape, dtype="float32") < self.restore_share
             chosen = torch.from_numpy(drawn).to(parameter.device)

@@ -77,7 +77,6 @@ class EATA(GradientAdapter):
     momentum: UnitInterval = 0.9
 
     def notes(self) -> tuple[str, ...]:
-        """Return remarks for result rows."""
         missing = f"eata: the source has no Fisher information of kind {self.fisher!r}; ran without its pull back"
         return () if self._fisher else (missing,)
 

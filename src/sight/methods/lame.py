@@ -102,13 +102,11 @@ class LAME(OutputAdapter):
             self._reset()
 
     def state_bytes(self) -> dict[str, int]:
-        """Return the number of bytes by kind; under the chunk rule nothing is stored."""
         if self.rule == "chunk":
             return {"features": 0}
         return {"features": self.features_.nbytes + self.probabilities_.nbytes}
 
     def _agreed(self, z: Array, p: Array) -> Array:
-        """Return the predictions of a chunk."""
         similarity = affinity(unit(z.astype(np.float64)), self.kernel, self.neighbours)
         return agree(p.astype(np.float64), similarity, self.iterations, self.tolerance)
 

@@ -52,15 +52,6 @@ class Memory(Stateful):
 class Supports(Memory):
     """The features of each predicted class with the lowest entropy, at most `per_class` of them.
 
-    Parameters
-    ----------
-    classes, per_class, dims
-        K, M and D.
-    dtype
-        Float type of the features.
-
-    Notes
-    -----
     The first ``count[k]`` places of class k are in use. Of two equal entropies the older one stays.
 
     Examples
@@ -81,7 +72,6 @@ class Supports(Memory):
 
     @staticmethod
     def nbytes(classes: int, dims: int, per_class: int, itemsize: int) -> int:
-        """Return the bytes that supports of this size take."""
         return classes * (per_class * (dims + 1) * itemsize + 8)
 
     def add(self, feature: Array, label: int, entropy: float) -> bool:
@@ -109,15 +99,7 @@ class Supports(Memory):
 
 
 class FeatureQueue(Memory):
-    """The latest features with their probabilities and labels.
-
-    Parameters
-    ----------
-    capacity, dims, classes
-        Number of features, D and K.
-    dtype
-        Float type of features and probabilities.
-    """
+    """The latest `capacity` features with their probabilities and labels."""
 
     def __init__(self, capacity: int, dims: int, classes: int, dtype: Any = "float32") -> None:
         self.features = np.zeros((capacity, dims), dtype)

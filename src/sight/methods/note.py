@@ -100,7 +100,6 @@ class NOTE(GradientAdapter):
         return q
 
     def _replay(self) -> None:
-        """Train in one pass over the memory."""
         order = self.random_.generator.permutation(self.memory_.size)
         for first in range(0, len(order), self.batch):
             self._update(self._tensor(self.memory_.windows[order[first : first + self.batch]]))

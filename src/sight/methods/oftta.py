@@ -118,10 +118,9 @@ class OFTTA(Adapter):
         return torch.as_tensor(x, dtype=like.dtype, device=like.device)
 
     def state_bytes(self) -> dict[str, int]:
-        """Return the number of bytes by kind, with all supports; `MEMORY_SUM` names those of the paper's column.
+        """Statistics are the source's means and deviations and the supports' entropies.
 
-        Statistics are the source's means and deviations and the supports' entropies. The paper's 325.0 KB seem to
-        include those of the batch, which are not stored.
+        The paper's 325.0 KB seem to include those of the batch, which are not stored.
         """
         mixed = [layer for layer in self._network.modules() if isinstance(layer, MixedNorm)]
         source = sum(array.nbytes for layer in mixed for array in (layer.mean, layer.std))
@@ -131,15 +130,7 @@ class OFTTA(Adapter):
 
 
 class MixedNorm(nn.Module):
-    """Batch normalisation with means and standard deviations between the source's and the batch's.
-
-    Parameters
-    ----------
-    norm
-        The layer to replace; its tensors are shared.
-    share
-        Weight of the source's statistics, 0 to 1.
-    """
+    """Batch normalisation with means and standard deviations between the source's (`share`) and the batch's."""
 
     mean: Tensor
     std: Tensor
@@ -153,7 +144,6 @@ class MixedNorm(nn.Module):
         self.weight, self.bias, self.eps, self.share = norm.weight, norm.bias, norm.eps, share
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise (B, C) or (B, C, T) by channel."""
         batch_mean, batch_var = batch_moments(x, unbiased=False)
         mean = self.share * self.mean + (1 - self.share) * batch_mean
         std = self.share * self.std + (1 - self.share) * (batch_var + self.eps).sqrt()

@@ -96,7 +96,6 @@ class RoTTA(TeacherAdapter):
         return q
 
     def _replay(self) -> None:
-        """Train the student on an augmented view of the memory, then update the teacher."""
         held = self.memory_.size
         windows = self.memory_.windows[:held]
         view = perturbed(windows, self.random_.generator, self._noise_scale)

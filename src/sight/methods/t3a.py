@@ -72,7 +72,6 @@ class T3A(OutputAdapter):
         return softmax(self.directions_ @ z)
 
     def state_bytes(self) -> dict[str, int]:
-        """Return the number of bytes by kind, with all supports."""
         supports = self.supports_
         return {
             "prototypes": self.directions_.nbytes,

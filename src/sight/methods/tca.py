@@ -125,7 +125,6 @@ class TCA(OutputAdapter):
         self.from_, self.to_ = self.mean_.copy(), certain.mean(axis=0)
 
     def state_bytes(self) -> dict[str, int]:
-        """Return the number of bytes by kind: the bank, and moments with the map."""
         moments = (self.mean_, self.scatter_, self.map_, self.from_, self.to_)
         return {
             "features": sum(array.nbytes for array in self.bank_.state().values()),

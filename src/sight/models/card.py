@@ -114,12 +114,10 @@ class ModelCard:
         return {} if self.encoder == OWN else {"mean": self.mean, "std": self.std}
 
     def to_json(self) -> str:
-        """Return the card as JSON text, keys in the order of the fields."""
         return json.dumps(dataclasses.asdict(self), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse JSON text; see `from_dict`."""
         try:
             values = json.loads(text)
         except (ValueError, RecursionError):

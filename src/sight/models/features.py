@@ -57,7 +57,6 @@ class FeatureSource:
         return z, softmax(z @ self.weight.T + self.bias)
 
     def module(self) -> NoReturn:
-        """Raise TypeError: there is no network to adapt."""
         raise TypeError("A feature source has no network to adapt; use a torch source (sight.load or sight.wrap).")
 
 

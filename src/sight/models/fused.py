@@ -46,15 +46,6 @@ def _read_facts(texts: Mapping[str, str], path: object) -> dict[str, Any]:
 class FusedSession:
     """One wearer's session with a graph written by `sight.models.export.fused.export_fused`.
 
-    Parameters
-    ----------
-    path
-        The .onnx file.
-    threads
-        Number of threads of one call.
-
-    Notes
-    -----
     `state` returns the state of the adapter, so that a wearer can move between the two. Hosts in other languages do
     what `step` and `gap` do: pass the window and the state tensors, and keep the returned ones.
     """
@@ -83,7 +74,6 @@ class FusedSession:
         self.reset()
 
     def reset(self) -> None:
-        """Discard everything learned."""
         self._state = dict(self._initial)
 
     def step(self, window: Array) -> tuple[Array, Array, float]:

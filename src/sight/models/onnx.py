@@ -1,4 +1,4 @@
-"""Source model of an exported ONNX file, run by onnxruntime without torch."""
+"""Source model of an exported ONNX file, run by onnxruntime without torch, and the metadata of such files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,10 +15,10 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from sight.base import NormEncoder
+from sight.base import NormEncoder, Source
 from sight.methods.ops import softmax
 from sight.models.card import ModelCard
-from sight.models.checkpoint import unpack_stats
+from sight.models.checkpoint import pack_stats, unpack_stats
 from sight.models.features import FeatureSource
 from sight.types import Array, NormLayers
 
@@ -38,21 +39,11 @@ MAX_SIZE = 1 << 20
 
 
 class OnnxSource:
-    """Source model written by `sight.models.export.onnx.export_onnx`.
+    """Source model written by `sight.models.export.onnx.export_onnx`, from a file or its content.
 
-    Parameters
-    ----------
-    model
-        The .onnx file or its content; it holds the head, the training statistics and the model card too.
-    threads
-        Number of threads that encode batches of windows; 1 leaves the other cores to other wearers. A single window
-        is encoded by one thread.
-
-    Notes
-    -----
-    Many windows are run in batches of 64 if that gives the same bits as one by one, which is tested once on random
-    windows. In larger batches matrix products may add in another order, which changes the last bits of the
-    Transformer's predictions. So a prediction depends on its window only, not on the chunk size or the threads.
+    Many windows are run in batches of 64, by `threads` threads, if that gives the same bits as one by one, which is
+    tested once on random windows. In larger batches matrix products may add in another order, which changes the last
+    bits of the Transformer's predictions. So a prediction depends on its window only, not on the chunk size or threads.
     """
 
     def __init__(self, model: str | Path | bytes, threads: int = 1) -> None:
@@ -79,7 +70,6 @@ class OnnxSource:
         self._check_graph()
 
     def encode(self, x: Array) -> tuple[Array, Array]:
-        """Map windows (B, C, T) to features (B, D) and probabilities (B, K)."""
         if x.ndim != 3 or x.shape[1:] != self.shape:
             raise ValueError(
                 f"Expected windows (B, {self.shape[0]}, {self.shape[1]}) as in training, got {x.shape}; "
@@ -107,7 +97,6 @@ class OnnxSource:
         return z, p
 
     def norm_encoder(self) -> NormEncoder:
-        """Return an encoder that takes the statistics of `norm_layers`, see `sight.base.NormSource`."""
         return _StatisticsEncoder(self._session, self.shape, self.weight.shape, self.norm_layers)
 
     @cached_property
@@ -150,7 +139,6 @@ class OnnxSource:
             )
 
     def module(self) -> NoReturn:
-        """Raise TypeError: an exported graph has no network to adapt."""
         raise TypeError(
             "An ONNX source has no network to adapt; load the checkpoint it was exported from (sight.load of the "
             ".safetensors file), or choose a method that works on features, such as keel."
@@ -181,7 +169,6 @@ class _StatisticsEncoder:
             bind(name, OrtValue.ortvalue_from_numpy(array))  # on a CPU it uses the memory of the array
 
     def __call__(self, x: Array, statistics: Array) -> tuple[Array, Array, Array]:
-        """Return features (1, D), probabilities (1, K) and moments (2, C) of a window (1, C, T)."""
         self._x[:], self._statistics[:] = x, statistics
         self._session.run_with_iobinding(self._binding)
         z, p, moments = self._outputs
@@ -215,6 +202,34 @@ def _read_norm_layers(metadata: Mapping[str, str], tensors: Mapping[str, Array],
     if trained.shape != (2, sum(widths.values())) or not np.isfinite(trained).all():
         raise ValueError(f"the statistics of layers are not (2, {sum(widths.values())}) finite numbers")
     return NormLayers(widths=widths, trained=trained)
+
+
+def serialise(
+    model: Any, source: Source, extra: Mapping[str, str] | None = None, norms: NormLayers | None = None
+) -> bytes:
+    """Return an ONNX model as bytes, with classes, head, statistics, card and `extra` texts in its metadata.
+
+    Moments of layers are left out unless they are those of `norms`, whose statistics the graph takes.
+    """
+    stats, layers = source.stats, {}
+    tensors = {"head.weight": source.weight, "head.bias": source.bias}
+    if norms is not None and stats is not None and stats.norms is not None:
+        layers = {name: stats.norms[name] for name in norms.widths}
+        tensors[STATISTICS] = norms.trained
+    tensors |= pack_stats(replace(stats, norms=layers or None) if stats else None)
+    metadata = {
+        **({NORMS: json.dumps([*layers])} if layers else {}),
+        CLASSES: json.dumps(source.classes),
+        TENSORS: base64.b64encode(safetensors.numpy.save(tensors)).decode("ascii"),
+    }
+    metadata |= ({CARD: source.card.to_json()} if source.card else {}) | dict(extra or {})
+    kept = [entry for entry in model.metadata_props if entry.key not in metadata]
+    del model.metadata_props[:]
+    model.metadata_props.extend(kept)
+    for key, value in metadata.items():
+        model.metadata_props.add(key=key, value=value)
+    data: bytes = model.SerializeToString()
+    return data
 
 
 def open_session(model: Path | bytes, threads: int = 1) -> Any:

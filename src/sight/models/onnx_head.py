@@ -68,16 +68,9 @@ def find_heads(graph: Any) -> Iterator[Head]:
 def adopt(path: Path, shape: tuple[int, int], features: str | None, time_first: bool) -> tuple[Any, Array, Array]:
     """Return an ONNX model of another tool with the inputs and outputs of sight's files, and its head, (K, D) and (K,).
 
-    Parameters
-    ----------
-    path
-        The file.
-    shape
-        (C, T) of a window.
-    features
-        Name of the output, tensor or layer that returns the input of the head; None if there is only one head.
-    time_first
-        Whether the graph takes windows (B, T, C); found out if C and T differ and the graph declares them.
+    Windows have the shape (C, T). `features` names the output, tensor or layer that returns the input of the head, None
+    if there is only one head. `time_first`, windows (B, T, C), is found out if C and T differ and the graph declares
+    them.
     """
     import onnx
     from onnx import TensorProto, compose, helper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight import registry
-from sight.methods.gradient.norms import RecordingEncoder
+from sight.methods.gradient.norms import RecordingEncoder, recording_copy
 from sight.models import checkpoint
 from sight.models.card import ModelCard
 from sight.types import Array, NormLayers, SourceStats
@@ -88,7 +88,6 @@ class TorchSource:
             ) from None
 
     def save(self, path: str | Path) -> Path:
-        """Write a checkpoint (.safetensors)."""
         if self.card is None:
             raise TypeError(
                 "A wrapped network cannot be rebuilt from a checkpoint; export it to ONNX instead (sight export)."
@@ -99,11 +98,9 @@ class TorchSource:
 
     @property
     def device(self) -> torch.device:
-        """Device of the network."""
         return cast(nn.Linear, self.network.head).weight.device
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the network to a device and return self."""
         self.network.to(device)
         return self
 
@@ -125,11 +122,28 @@ class TorchSource:
         return NormLayers(widths={name: part.shape[1] for name, part in layers.items()}, trained=trained.cpu().numpy())
 
     def norm_encoder(self) -> RecordingEncoder:
-        """Return an encoder that takes the statistics of `norm_layers`, see `sight.base.NormSource`."""
         return RecordingEncoder(self.network, self.norm_layers.widths)
 
+    @torch.inference_mode()
+    def class_moments(self, x: Array, one_hot: Array) -> dict[str, Array]:
+        """Return sums of the moments of batch normalisations over the windows of each class, (2, K, C) by layer.
+
+        Moments are mean and mean square over time of a layer's input. `one_hot` (N, K) holds the classes of windows
+        (N, C, T). A layer that is not used, or whose first axis is not windows, is left out.
+        """
+        network, layers = recording_copy(self.network)
+        sums: dict[str, Array] = {}
+        for first in range(0, len(x) if layers else 0, BATCH):
+            rows = slice(first, first + BATCH)
+            batch = torch.from_numpy(np.array(x[rows], dtype=np.float32)).to(self.device)
+            cast(Any, network).features(batch)
+            for name, layer in layers.items():
+                if layer.moments.shape[1] == len(batch):
+                    moments = layer.moments.double().cpu().numpy()  # (2, B, C)
+                    sums[name] = sums.get(name, 0) + one_hot[rows].T @ moments
+        return sums
+
     def encode(self, x: Array) -> tuple[Array, Array]:
-        """Map windows (B, C, T) to features (B, D) and probabilities (B, K)."""
         self._check(x)
         head = cast(nn.Linear, self.network.head)
         features = cast(Callable[[Tensor], Tensor], self.network.features)

@@ -18,7 +18,8 @@ from sight._util import confusion
 from sight.models.card import ModelCard, filled
 from sight.models.domain import describe
 from sight.models.encoders.base import Encoder
-from sight.models.source_statistics import compute_stats, fisher_information
+from sight.models.fisher import fisher_information
+from sight.models.statistics import source_stats
 from sight.models.torch import TorchSource
 from sight.types import UNLABELLED, Array, Windows
 
@@ -125,7 +126,7 @@ def train(
         training={**params, "windows": len(train_rows), "torch": str(torch.__version__), **history},
     )
     source = TorchSource(network, classes=card.classes, card=card)
-    source.stats = compute_stats(source, data.x, data.y, data.subjects) if stats else None
+    source.stats = source_stats(source, data.x, data.y, subjects=data.subjects) if stats else None
     source.fisher = fisher_information(source, data.x, seed=seed) if fisher else None
     return source
 

@@ -1,4 +1,4 @@
-"""Models of other tools as source models: `wrap`, `source_stats`, `export`."""
+"""`wrap`: models of other tools as source models."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sight._util.atomic import write_atomic
-from sight.base import Adapter, Source
 from sight.models.card import OWN, ModelCard
-from sight.models.class_statistics import feature_stats, labelled
 from sight.models.features import FeatureSource
 from sight.models.load import import_torch_module
-from sight.models.onnx import OnnxSource
-from sight.registry import method as make_method
-from sight.types import Array, SourceStats
+from sight.models.onnx import OnnxSource, serialise
+from sight.types import SourceStats
 
 
 def wrap(
@@ -115,7 +111,6 @@ def _wrap_file(
     given: dict[str, Any],
 ) -> OnnxSource:
     from sight.models.onnx_head import adopt
-    from sight.models.onnx_metadata import serialise
 
     shape = len(given["channels"]), max(1, round(given["rate_hz"] * given["window_s"]))
     graph, weight, bias = adopt(path, shape, features, time_first)
@@ -141,80 +136,3 @@ def _card(classes: tuple[str, ...], given: dict[str, Any]) -> ModelCard:
         dataset=given["dataset"],
         training={"subjects": [str(subject) for subject in subjects]} if len(subjects) else {},
     )
-
-
-def source_stats(source: Source, x: Array, y: Array, *, subjects: int | None = None) -> SourceStats:
-    """Return statistics of the training data that methods such as Keel use; no data is kept.
-
-    Parameters
-    ----------
-    source
-        Source model.
-    x, y
-        Windows (N, C, T) of the training data and their class indices (N,), -1 for unlabelled windows.
-    subjects
-        Number of subjects in the training data; if None, that of the card, which `wrap` writes from its own `subjects`.
-        Keel treats an unknown number, 0, as many.
-
-    Examples
-    --------
-    >>> from sight.testing import ToySource, toy_stream
-    >>> source, windows = ToySource(), toy_stream()
-    >>> source.stats = source_stats(source, windows.x, windows.label)
-    >>> source.stats.class_means.shape, source.stats.count
-    ((5, 16), 200)
-    """
-    x, y = labelled(x, y, source.classes)
-    if subjects is None:
-        subjects = len(source.card.training.get("subjects", ())) if source.card else 0
-    if not hasattr(source, "network"):
-        return feature_stats(source.encode(x)[0], y, source.classes, subjects)
-    stats: SourceStats = import_torch_module("source_statistics").compute_stats(source, x, y, subjects)
-    return stats
-
-
-def export(
-    source: Source,
-    path: str | Path,
-    *,
-    method: str | Adapter | None = None,
-    shape: tuple[int, int] | None = None,
-    norms: bool = False,
-) -> Path:
-    """Write a source model as ONNX, which all commands read and which runs without torch; return the path.
-
-    Parameters
-    ----------
-    source
-        Torch or ONNX source model, with its card and statistics.
-    path
-        The .onnx file to write.
-    method
-        Method to include, by name or as an adapter with hyper-parameters: the file then is a fused graph, (window,
-        state) to (probabilities, new state); torch only.
-    shape
-        (C, T) of a window; required for a torch model without a card.
-    norms
-        Whether the graph takes statistics of batch normalisation and returns moments, for the method keel-norm; torch
-        only. A fused graph of keel-norm needs no such option.
-    """
-    if isinstance(source, OnnxSource):
-        if method is not None or (norms and source.norm_layers is None):
-            what = "with statistics of batch normalisation as input" if method is None else "for a fused graph"
-            raise TypeError(
-                f"Expected a torch model {what}, got an ONNX source; export the torch model, or use this one with "
-                f"sight adapt and keel."
-            )
-        import onnx
-
-        from sight.models.onnx_metadata import serialise
-
-        content = source.content
-        graph = onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(str(content))
-        return write_atomic(path, serialise(graph, source, norms=source.norm_layers))
-    if not hasattr(source, "network"):
-        raise TypeError(f"Expected a torch or ONNX source model, got {type(source).__name__}, which has no encoder.")
-    if method is None:
-        return Path(import_torch_module("export.onnx").export_onnx(source, path, shape=shape, norms=norms))
-    adapter = make_method(method) if isinstance(method, str) else method
-    return Path(import_torch_module("export.fused").export_fused(source, path, adapter, shape=shape))

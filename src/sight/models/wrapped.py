@@ -46,7 +46,6 @@ class WrappedNetwork(nn.Module):
         return cast(nn.Linear, _resolve(self.model, self.head_name, "head"))
 
     def oriented(self, x: Tensor) -> Tensor:
-        """Return windows (B, C, T) as the model takes them."""
         return x.transpose(1, 2) if self.time_first else x
 
     def features(self, x: Tensor) -> Tensor:
@@ -65,13 +64,11 @@ class WrappedNetwork(nn.Module):
         return z
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map windows (B, C, T) to logits (B, K)."""
         logits: Tensor = self.head(self.features(x))
         return logits
 
     @property
     def remedy(self) -> str:
-        """Advice for a model that is split at the wrong place."""
         return f"name the submodule or method whose output is the input of {self.head_name!r}"
 
 
@@ -101,7 +98,6 @@ class WrappedSource(TorchSource):
         self._check(np.random.default_rng(0).normal(size=(1, len(card.channels), card.length)))
 
     def save(self, path: str | Path) -> NoReturn:
-        """Raise TypeError: only networks of the registry can be rebuilt from a checkpoint."""
         raise TypeError(
             f"A wrapped network cannot be rebuilt from a checkpoint such as {path}; write it as ONNX with "
             f"sight.export(source, 'model.onnx')."

@@ -52,11 +52,9 @@ class CompiledAdapter(OutputAdapter):
         return ManyWearers(self.clone(), wearers)
 
     def class_frequencies(self) -> Array | None:
-        """Return how frequent each class has been for this wearer, (K,) in any scale."""
         return self.states.views[self.layout.frequencies][0] if self.layout.frequencies else None
 
     def class_prototypes(self) -> Array | None:
-        """Return the adapted prototype of each class, (K, D), which must not be changed."""
         return self.states.views[self.layout.prototypes][0] if self.layout.prototypes else None
 
     def _constants(self) -> tuple[Any, ...]:

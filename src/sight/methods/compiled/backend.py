@@ -55,13 +55,12 @@ def choose(method: type[CompiledAdapter], dtype: Any) -> Backend:
 
 
 def numpy_backend(method: type[CompiledAdapter], reason: str = "requested") -> Backend:
-    """Return the numpy implementation of a method."""
     step = resolve(method.numpy_step)
     return Backend("numpy", reason, partial(_advance, step, len(method.trace_names)), _is_valid)
 
 
 def numba_backend(method: type[CompiledAdapter]) -> Backend:
-    """Return the numba implementation of a method; raise ImportError without numba."""
+    """Raise ImportError without numba."""
     advance = resolve(method.numba_step)
     return Backend("numba", "numba is installed", advance, resolve("sight.methods.compiled.numba:is_valid"))
 

@@ -14,14 +14,7 @@ class FusedStep(nn.Module):
     A subclass writes `forward`, which takes a window (1, C, T) and the entries of the method's `StateLayout`, in its
     order and in the shapes of `StateLayout.graph_zeros`. It returns refined probabilities (1, K), raw probabilities
     (1, K), the surprise (1,) and the next state. Where ``count`` is 0 it ignores the rest of the state and starts a new
-    wearer. No branch may depend on a value.
-
-    Parameters
-    ----------
-    network
-        Encoder and head.
-    adapter
-        The method, bound to that network.
+    wearer. No branch may depend on a value. `adapter` is the method, bound to the network.
     """
 
     def __init__(self, network: nn.Module, adapter: Any) -> None:  # noqa: ARG002 - for subclasses

@@ -45,18 +45,12 @@ class ManyWearers:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all states."""
         return sum(array.nbytes for array in self.arrays)
 
     def refine(self, z: Array, p: Array, rows: Array | None = None) -> Array:
         """Return refined probabilities for one window of each wearer in `rows`, then adapt.
 
-        Parameters
-        ----------
-        z, p
-            Features (B, D) and probabilities (B, K), one row per wearer.
-        rows
-            Wearers, (B,), each at most once; None for all in order.
+        Features z (B, D) and probabilities p (B, K) have one row per wearer; `rows` (B,) are distinct, None for all.
         """
         rows = self._check_rows(rows)
         dtype = self._adapter.source.weight.dtype

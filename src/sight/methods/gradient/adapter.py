@@ -84,7 +84,7 @@ class GradientAdapter(Adapter):
     seed: int = 0
 
     def state_bytes(self) -> dict[str, int]:
-        """Return the number of bytes by kind, with full memories; `MEMORY_SUM` names those of the paper's column."""
+        """Memories count in full; `MEMORY_SUM` names the kinds of the paper's column."""
         kinds = {
             "weights": sum(_bytes(network.state_dict().values()) for network in self._networks()),
             "snapshot": _bytes(self._snapshot.values()),
@@ -126,7 +126,6 @@ class GradientAdapter(Adapter):
             self.pending_ = Fifo(self.update_every, self._shape)
 
     def _networks(self) -> list[nn.Module]:
-        """Return all private networks."""
         return [self._network]
 
     def _norm(self, layer: _BatchNorm) -> nn.Module:

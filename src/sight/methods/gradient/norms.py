@@ -52,7 +52,6 @@ class StatsNorm(nn.Module):
         self.learning = False
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise (B, C) or (B, C, T)."""
         single = x.numel() == x.shape[1]
         if single or self.stats == "source" or (self.stats == "ema" and not self.learning):
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
@@ -75,16 +74,12 @@ class StatsNorm(nn.Module):
 class RecordingNorm(StatsNorm):
     """Batch normalisation as trained that keeps the moments of its last input.
 
-    Attributes
-    ----------
-    moments
-        Mean and mean square over time of each window, (2, B, C).
+    `moments` (2, B, C) are mean and mean square over time of each window.
     """
 
     moments: Tensor = torch.empty(2, 0, 0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise (B, C), (B, C, T) or more axes."""
         time = tuple(range(3, x.ndim + 1))
         pair = torch.stack((x, x * x))
         self.moments = pair.mean(dim=time) if time else pair
@@ -94,19 +89,8 @@ class RecordingNorm(StatsNorm):
 class InstanceAwareNorm(StatsNorm):
     """NOTE's instance-aware batch normalisation: stored statistics, corrected for windows that are far from them.
 
-    Parameters
-    ----------
-    layer
-        The trained layer; its parameters are shared, not copied.
-    k
-        Standard errors by which a window's mean and variance may deviate before they are corrected for.
-    rate
-        Momentum of the stored statistics.
-
-    Notes
-    -----
-    While learning, the statistics are the batch's, and the stored ones move towards them. Windows of one sample are not
-    corrected.
+    A window is corrected for what exceeds `k` standard errors of mean and variance; windows of one sample are not.
+    While learning, the statistics are the batch's, and the stored ones move towards them by `rate`.
     """
 
     def __init__(self, layer: _BatchNorm, k: float = 4.0, rate: float = 0.01) -> None:
@@ -114,7 +98,6 @@ class InstanceAwareNorm(StatsNorm):
         self.k = k
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise (B, C) or (B, C, T)."""
         mean, var = (_column(moment, x) for moment in self._moments(x))
         length = x.shape[2] if x.ndim == 3 else 1
         if length > 1:
@@ -158,14 +141,9 @@ def recording_copy(network: nn.Module) -> tuple[nn.Module, dict[str, RecordingNo
 
 
 class RecordingEncoder:
-    """Encoder and head with given statistics of some batch normalisations; see `sight.base.NormSource`.
+    """Encoder and head with given statistics of the named batch normalisations; see `sight.base.NormSource`.
 
-    Parameters
-    ----------
-    network
-        Network with ``features(x)`` and ``head``, which is copied except for its parameters.
-    names
-        Names of the layers whose statistics are given.
+    The network, with ``features(x)`` and ``head``, is copied except for its parameters.
     """
 
     def __init__(self, network: nn.Module, names: Iterable[str]) -> None:
@@ -181,7 +159,6 @@ class RecordingEncoder:
 
     @torch.inference_mode()
     def __call__(self, x: Array, statistics: Array) -> tuple[Array, Array, Array]:
-        """Return features (1, D), probabilities (1, K) and moments (2, C) of a window (1, C, T)."""
         self._statistics.copy_(torch.from_numpy(statistics))
         z = self._network.features(torch.as_tensor(x, dtype=torch.float32, device=self._statistics.device))
         p = torch.softmax(self._network.head(z), dim=1)
@@ -200,7 +177,6 @@ def norm_layers(network: nn.Module) -> dict[str, nn.Module]:
 
 
 def norm_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
-    """Return the parameters of all normalisation layers by name."""
     return {f"{name}.{key}": p for name, layer in norm_layers(network).items() for key, p in layer.named_parameters()}
 
 

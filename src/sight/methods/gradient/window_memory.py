@@ -31,12 +31,7 @@ class WindowMemory(Memory):
 
 
 class Fifo(WindowMemory):
-    """The latest windows.
-
-    Parameters
-    ----------
-    capacity, shape
-        Number of windows, and the shape (C, T) of one.
+    """The latest `capacity` windows.
 
     Examples
     --------
@@ -53,7 +48,6 @@ class Fifo(WindowMemory):
 
     @property
     def size(self) -> int:
-        """Number of stored windows."""
         return min(int(self.seen), len(self.windows))
 
     def add(self, x: Array) -> None:
@@ -77,7 +71,6 @@ class LabelledMemory(WindowMemory):
 
     @property
     def size(self) -> int:
-        """Number of stored windows."""
         return int((self.labels >= 0).sum())
 
     @property
@@ -89,13 +82,6 @@ class LabelledMemory(WindowMemory):
 class BalancedReservoir(LabelledMemory):
     """Windows balanced over predicted classes, and within a class a uniform sample over time.
 
-    Parameters
-    ----------
-    capacity, shape, classes
-        Number of windows, the shape (C, T) of one, and K.
-
-    Notes
-    -----
     Prediction-balanced reservoir sampling of NOTE. In a full memory, a window of a class that is not among the largest
     replaces a random window of one of those; a window of a largest class replaces one of its own with probability
     held / seen, so that the stored windows of a class are a uniform sample of all its windows.
@@ -128,17 +114,8 @@ class BalancedReservoir(LabelledMemory):
 
 
 class TimelyMemory(LabelledMemory):
-    """Windows balanced over predicted classes; of a class the recent and certain ones stay.
+    """At most N windows, balanced over K predicted classes; of a class the recent and certain ones stay.
 
-    Parameters
-    ----------
-    capacity, shape, classes
-        N, the shape (C, T) of a window, and K.
-    time_weight, uncertainty_weight
-        Weights of age and entropy in the score of a window.
-
-    Notes
-    -----
     Category-balanced sampling with timeliness and uncertainty of RoTTA: the score of age a and entropy u is
     ``time_weight / (1 + exp(-a / N)) + uncertainty_weight * u / ln K``. If a class has its share N / K, or the memory
     is full, the candidate with the highest score is replaced, provided that it is above the score of the new window.
@@ -158,7 +135,6 @@ class TimelyMemory(LabelledMemory):
         self._weights = (time_weight, uncertainty_weight)
 
     def score(self, age: Array, uncertainty: Array) -> Array:
-        """Return the score of windows of this age and entropy; the highest is replaced first."""
         time_weight, uncertainty_weight = self._weights
         timeliness = time_weight / (1 + np.exp(-age / len(self.labels)))
         return np.asarray(timeliness + uncertainty_weight * uncertainty / np.log(self._classes))

@@ -29,7 +29,6 @@ class KeelStep(FusedStep):
         self.share, self.scale = terms.share, terms.scale
 
     def forward(self, x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        """Refine one window (1, C, T) and return the next state."""
         belief, frequencies, evidence, previous, doubt, hazard, near, spread, far, pairs, count, linked = state
         feature, p = self.encode(x)
         fresh, n = count == 0, count.to(p.dtype)
@@ -66,14 +65,19 @@ class KeelStep(FusedStep):
         shares = (frequencies * n + params.patience * prior) / (n + params.patience)
         drift = (evidence - self.expected) * n / (n + params.patience)
         bias = params.align * drift + (params.debias * torch.log(shares / prior)).clamp_max(params.penalty)
+        return shares, torch.softmax(x - self._strength(frequencies, doubt * (n + 1), n) * bias, dim=0)
+
+    def _strength(self, frequencies: Tensor, doubts: Tensor, n: Tensor) -> Tensor:
+        """Return the share of the bias correction to apply, from class frequencies and the sum of doubts."""
+        params, share = self.params, torch.ones_like(n)
         if params.guard:
             spread = -(frequencies * torch.log(frequencies.clamp_min(s.TINY))).sum(0, keepdim=True)
             covered = (torch.exp(spread) - 1) / (len(frequencies) - 1)
-            bias = bias * (covered - s.LEAST_COVERAGE).clamp_min(0) / (1 - s.LEAST_COVERAGE)
+            share = (covered - s.LEAST_COVERAGE).clamp_min(0) / (1 - s.LEAST_COVERAGE)
         if params.doubt:
-            doubtful = (doubt * (n + 1) / params.doubt + params.patience) / (n + 1 + params.patience)
-            bias = bias * doubtful.clamp_max(1)
-        return shares, torch.softmax(x - bias, dim=0)
+            doubtful = (doubts / params.doubt + params.patience) / (n + 1 + params.patience)
+            share = share * doubtful.clamp_max(1)
+        return share
 
     def _change(
         self,
@@ -126,5 +130,4 @@ def log_length(vector: Tensor) -> Tensor:
 
 
 def centred(values: Tensor) -> Tensor:
-    """Return the values minus their mean."""
     return values - values.mean()

@@ -155,7 +155,6 @@ class Keel(CompiledAdapter):
         return {"belief": 1 / self.n_classes, "hazard": self.hazard}
 
     def name_trace(self, trace: Array) -> dict[str, Array]:
-        """Return the diagnostics by name; without class means there is no agreement."""
         named = super().name_trace(trace)
         if not self.constants[0].share:
             del named["agreement"]

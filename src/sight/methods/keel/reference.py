@@ -14,20 +14,9 @@ from sight.types import Array
 def step(
     z: Array, p: Array, arrays: StateArrays, terms: SourceTerms, params: KeelParams
 ) -> tuple[Array, tuple[float, ...]]:
-    """Refine one window and update the state of one wearer.
+    """Refine a window, feature z (D,) and probabilities p (K,), and update the state of one wearer in place.
 
-    Parameters
-    ----------
-    z, p
-        Feature (D,) and raw probabilities (K,).
-    arrays
-        State, updated in place.
-    terms, params
-        Values derived from the source, and hyper-parameters.
-
-    Returns
-    -------
-    Refined probabilities (K,) and the diagnostics of `TRACE`.
+    Returns refined probabilities (K,) and the diagnostics of `TRACE`.
     """
     vectors, numbers = arrays.vectors, arrays.numbers
     x, agreement = evidence(z, p, terms)
@@ -112,7 +101,6 @@ def _filter(likelihood: Array, frequencies: Array, change: float, arrays: StateA
 
 
 def centred(values: Array) -> Array:
-    """Return the values minus their mean."""
     difference: Array = values - values.mean()
     return difference
 

@@ -44,7 +44,6 @@ def _learn(q, seen, lowest, highest, anchor, weights, moments):
 
 
 def move(mixed: Array, terms: NormTerms, statistics: Array, share: float | None) -> None:
-    """Set the statistics as `reference.move` does."""
     if share is not None:
         return reference.move(mixed, terms, statistics, share)
     _, _, mean, var, floor, spared, _, _, trained = terms
@@ -60,5 +59,4 @@ def move(mixed: Array, terms: NormTerms, statistics: Array, share: float | None)
 
 
 def learn(q: Array, seen: Array, terms: NormTerms, anchor: float, weights: Array, moments: Array) -> None:
-    """Add the moments of a window as `reference.learn` does."""
     _learn(q, seen, terms.lowest, terms.highest, anchor, weights, moments)

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from sight.methods.gradient.norms import RecordingNorm
-from sight.methods.keel import state as s
 from sight.methods.keel.fused import KeelStep
 from sight.methods.keel_norm.method import KeelNorm
 
@@ -43,7 +42,6 @@ class KeelNormStep(KeelStep):
             self.register_buffer(f"source_{name}", torch.from_numpy(value))
 
     def forward(self, x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        """Refine one window (1, C, T) and return the next state."""
         *own, weights, moments = state
         named = dict(zip(KeelNorm.layout.entries, state, strict=True))
         fresh, n = named["count"] == 0, named["count"].to(x.dtype)
@@ -68,15 +66,7 @@ class KeelNormStep(KeelStep):
         shift, change = displaced - torch.minimum(torch.maximum(displaced, -self.source_spared), self.source_spared)
         ratio = torch.exp(change)
         if self.fields["scaled"]:
-            share = self._strength(frequencies, doubt, n)
+            # of Keel after the last window; nothing moves before the first
+            share = torch.where(n == 0, 0.0, self._strength(frequencies, doubt * n, n))
             shift, ratio = share * shift, 1 + share * (ratio - 1)
         return self.source_trained[0] + shift, self.source_trained[1] * ratio
-
-    def _strength(self, frequencies: Tensor, doubt: Tensor, n: Tensor) -> Tensor:
-        """Return the share of the bias correction that Keel applied after the last window; 0 at the start."""
-        patience = self.params.patience
-        spread = -(frequencies * torch.log(frequencies.clamp_min(s.TINY))).sum(0, keepdim=True)
-        covered = (torch.exp(spread) - 1).clamp_min(0) / (len(frequencies) - 1)
-        covered = (covered - s.LEAST_COVERAGE).clamp_min(0) / (1 - s.LEAST_COVERAGE)
-        doubtful = (doubt * n / self.params.doubt + patience) / (n + 1 + patience)
-        return torch.where(n == 0, 0.0, covered * doubtful.clamp_max(1))

@@ -94,16 +94,13 @@ class KeelNorm(Adapter):
     gap_half_life_s: GapHalfLife = 30.0
 
     def class_frequencies(self) -> Array | None:
-        """Return how frequent each class has been for this wearer, (K,) in any scale."""
         return self.keel.class_frequencies()
 
     def notes(self) -> tuple[str, ...]:
-        """Return a remark if the source has no moments of layers."""
         plain = "plain Keel: the source has no moments of batch normalisations (SourceStats.norms)"
         return () if self.widths else (plain,)
 
     def max_state_bytes(self, source: Source) -> int:
-        """Return the most bytes that this method would hold for a wearer of a source."""
         head, channels = np.asarray(source.weight), sum(self._used(_layers_of(source)).values())
         return Keel.layout.nbytes(head) + len(head) * (8 + 2 * 4 * channels)
 

@@ -24,18 +24,10 @@ class NormTerms(NamedTuple):
 
 
 def move(mixed: Array, terms: NormTerms, statistics: Array, share: float | None) -> None:
-    """Set `statistics` to the trained ones, moved by what exceeds the tolerance.
+    """Set `statistics`, of the first C channels, to the trained ones, moved by what exceeds the tolerance.
 
-    Parameters
-    ----------
-    mixed
-        Mean and mean square of the mixture of the wearer's classes, (2, C).
-    terms
-        Values derived from the source.
-    statistics
-        Mean and variance of the first C channels are written.
-    share
-        Share of the displacement to apply; None for all of it.
+    `mixed` (2, C) is mean and mean square of the mixture of the wearer's classes; `share` of the displacement is
+    applied, all of it if None.
     """
     mean, square = mixed
     var = np.maximum(square - mean * mean, terms.floor)
@@ -49,20 +41,10 @@ def move(mixed: Array, terms: NormTerms, statistics: Array, share: float | None)
 
 
 def learn(q: Array, seen: Array, terms: NormTerms, anchor: float, weights: Array, moments: Array) -> None:
-    """Add the moments of a window to those of its classes, in place.
+    """Add the moments of a window, (2, C) or wider, to those of its classes, (2, K, C), in place.
 
-    Parameters
-    ----------
-    q
-        Refined probabilities, (K,).
-    seen
-        Moments of the window, (2, C) or wider.
-    terms
-        Values derived from the source.
-    anchor
-        Windows that the source's moments count for.
-    weights, moments
-        State: sum of probabilities (K,), and moments of each class (2, K, C).
+    `q` (K,) are its refined probabilities and `weights` (K,) their sums so far; the source's moments count for
+    `anchor` windows.
     """
     seen = np.minimum(np.maximum(seen[:, None, : moments.shape[2]], terms.lowest), terms.highest)
     weights += q

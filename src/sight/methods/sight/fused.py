@@ -23,7 +23,6 @@ class SightStep(FusedStep):
     def forward(
         self, x: Tensor, prototypes: Tensor, habit: Tensor, belief: Tensor, count: Tensor
     ) -> tuple[Tensor, ...]:
-        """Refine one window (1, C, T) and return the next state."""
         params, uniform = self.params, 1 / len(habit)
         feature, p = self.encode(x)
         evidence, fresh = p[0], count == 0

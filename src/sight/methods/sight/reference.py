@@ -17,22 +17,9 @@ from sight.types import Array
 
 
 def step(z: Array, p: Array, arrays: StateArrays, anchors: Array, params: SightParams) -> tuple[Array, tuple[Any]]:
-    """Refine one window and update the state of one wearer.
+    """Refine a window, feature z (D,) and probabilities p (K,), and update the state of one wearer in place.
 
-    Parameters
-    ----------
-    z, p
-        Feature (D,) and raw probabilities (K,).
-    arrays
-        State, updated in place.
-    anchors
-        Initial prototypes, towards which the prototypes are pulled, (K, D).
-    params
-        Hyper-parameters.
-
-    Returns
-    -------
-    Refined probabilities (K,) and the surprise.
+    `anchors` (K, D) are the initial prototypes. Returns refined probabilities (K,) and the surprise.
     """
     first, surprise, q = arrays.numbers[COUNT] == 0, p.dtype.type(0), p
     feature = z if params.authors else unit(z, params.eps)

@@ -62,7 +62,6 @@ class Encoder(nn.Module, ABC):
         return self._features(self._normalised(x))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map windows (B, C, T) to logits (B, K)."""
         logits: Tensor = self.head(self.dropout(self.features(x)))
         return logits
 

@@ -21,8 +21,7 @@ from sight.methods.compiled.state_layout import StateLayout
 from sight.models.export.onnx import check_agreement, window_shape
 from sight.models.export.torch_graph import prepare_network, to_graph
 from sight.models.fused import FusedSession, graph_facts
-from sight.models.onnx import FUSED
-from sight.models.onnx_metadata import serialise
+from sight.models.onnx import FUSED, serialise
 from sight.models.torch import TorchSource
 from sight.registry import RECOMMENDED, method, resolve, supporting
 
@@ -30,18 +29,9 @@ from sight.registry import RECOMMENDED, method, resolve, supporting
 def export_fused(
     source: TorchSource, path: str | Path, adapter: Adapter | None = None, *, shape: tuple[int, int] | None = None
 ) -> Path:
-    """Write a source and a method as one graph, (window, state) to (probabilities, new state).
+    """Write a source and a method as one graph, (window, state) to (probabilities, new state); see `sight.export`.
 
-    Parameters
-    ----------
-    source
-        Trained or wrapped network.
-    path
-        The .onnx file to write.
-    adapter
-        The method with its hyper-parameters; the recommended method if None.
-    shape
-        (C, T) of a window; required for a wrapped network without a card.
+    The method is the recommended one if `adapter` is None.
     """
     adapter = method(RECOMMENDED) if adapter is None else adapter
     if adapter.fused_step is None:

@@ -15,18 +15,9 @@ from sight.types import Array
 def quantise(path: str | Path, out: str | Path, windows: Array) -> Path:
     """Write an exported model with its convolutions in int8; the head and the layers after it stay float32.
 
-    Parameters
-    ----------
-    path
-        An .onnx file of `sight.models.export.onnx.export_onnx`.
-    out
-        Output file.
-    windows
-        Calibration windows (N, C, T) in the units of the sensor, a few hundred that include every activity; they set
-        the range of each layer. No labels are needed.
+    `windows` (N, C, T) in the units of the sensor, a few hundred that include every activity, set the range of each
+    layer; no labels are needed.
 
-    Notes
-    -----
     Static quantisation with quantise-dequantise pairs and one scale per channel of the weights. Weights have 7 bits
     (-64 to 64): processors with AVX2 and without VNNI add two products in 16 bits and clip the sum. With 7 bits no sum
     is clipped (2 x 255 x 64 = 32,640), so that predictions are the same with and without VNNI. The loss of accuracy

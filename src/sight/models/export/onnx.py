@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from sight._util.atomic import write_atomic
 from sight.models.export.onnx_norms import add_statistics
 from sight.models.export.torch_graph import prepare_network, to_graph
-from sight.models.onnx import MOMENTS, OUTPUTS, OnnxSource, open_session
-from sight.models.onnx_metadata import serialise
+from sight.models.onnx import MOMENTS, OUTPUTS, OnnxSource, open_session, serialise
 from sight.models.torch import TorchSource
 from sight.types import Array, NormLayers
 
@@ -22,18 +21,9 @@ def export_onnx(
 ) -> Path:
     """Write a source model as .onnx: input ``x`` (B, C, T); outputs ``features``, ``logits``, ``probabilities``.
 
-    Parameters
-    ----------
-    source
-        Trained or wrapped source model, on any device. Inputs are in the units of the sensor.
-    path
-        Output file.
-    shape
-        (C, T) of a window; required for a wrapped network without a card.
-    norms
-        Whether to add an input ``norm_statistics`` (2, C) with the statistics of batch normalisation, whose default is
-        the trained ones, and an output ``norm_moments`` (B, 2, C) with mean and mean square of the layers' inputs, for
-        `keel-norm`.
+    Inputs are in the units of the sensor. `shape` (C, T) is required for a wrapped network without a card. With `norms`
+    there is an input ``norm_statistics`` (2, C), the statistics of batch normalisation with the trained ones as
+    default, and an output ``norm_moments`` (B, 2, C), mean and mean square of the layers' inputs, for keel-norm.
     """
     shape = window_shape(source, shape)
     layers = _require_layers(source) if norms else None

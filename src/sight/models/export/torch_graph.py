@@ -72,7 +72,6 @@ class BinAverage(nn.Module):
         self.register_buffer("matrix", matrix, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Average signals (B, C, L) into (B, C, bins)."""
         return x @ self.matrix  # type: ignore[operator]
 
 
@@ -111,7 +110,6 @@ def _input_lengths(network: nn.Module, layers: Mapping[str, nn.Module], window: 
 
 
 def signals_as_images(model: Any) -> Any:
-    """Replace the 1-D convolutions and pools of an ONNX model by 2-D ones over images of height one, in place."""
     return _Widening(model).run()
 
 
@@ -199,6 +197,5 @@ class _Widening:
 
 
 def _replace(field: Any, values: Sequence[Any]) -> None:
-    """Set the contents of a repeated protobuf field."""
     del field[:]
     field.extend(values)

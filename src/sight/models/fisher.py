@@ -1,10 +1,8 @@
-"""Statistics of the training data that adaptation methods use; no training data is kept."""
+"""Fisher information of the norm layers of a source model, which EATA uses."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
-from typing import Any, cast
 
 import numpy as np
 import torch
@@ -12,36 +10,12 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from sight.methods.gradient.norms import StatsNorm, norm_parameters, recording_copy, replace_batch_norms
-from sight.models.class_statistics import class_means, feature_stats
-from sight.models.torch import BATCH, TorchSource
-from sight.types import Array, SourceStats
+from sight.methods.gradient.norms import StatsNorm, norm_parameters, replace_batch_norms
+from sight.models.torch import TorchSource
+from sight.types import Array
 
 #: Maximum number of windows for the Fisher information, and windows of a batch; both are EATA's.
 FISHER_WINDOWS, FISHER_BATCH = 2_000, 64
-
-
-def compute_stats(source: TorchSource, x: Array, y: Array, subjects: int = 0) -> SourceStats:
-    """Return class frequencies, mean features and moments of layers of labelled windows (N, C, T) with labels (N,)."""
-    stats = feature_stats(source.encode(x)[0], y, source.classes, subjects)
-    return replace(stats, norms=_class_moments(source, x, np.eye(len(source.classes))[y]) or None)
-
-
-@torch.inference_mode()
-def _class_moments(source: TorchSource, x: Array, one_hot: Array) -> dict[str, Array]:
-    """Return mean and mean square of the input of each batch normalisation per class, (2, K, C) by name."""
-    network, layers = recording_copy(source.network)
-    sums: dict[str, Array] = {}
-    for first in range(0, len(x) if layers else 0, BATCH):
-        rows = slice(first, first + BATCH)
-        batch = torch.from_numpy(np.array(x[rows], dtype=np.float32)).to(source.device)
-        cast(Any, network).features(batch)
-        for name, layer in layers.items():
-            # A layer that is not used, or whose first axis is not windows, has no moments per class.
-            if layer.moments.shape[1] == len(batch):
-                moments = layer.moments.double().cpu().numpy()  # (2, B, C)
-                sums[name] = sums.get(name, 0) + one_hot[rows].T @ moments
-    return {name: class_means(total, one_hot.sum(axis=0)) for name, total in sums.items()}
 
 
 def fisher_information(source: TorchSource, x: Array, *, seed: int = 0) -> dict[str, Array]:
