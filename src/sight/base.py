@@ -259,8 +259,7 @@ class Adapter(Stateful, ABC):
     def gap(self, seconds: float) -> None:
         """Report a gap before the next window: the belief relaxes, what was learned stays."""
         self._require_ready()
-        if not (np.isfinite(seconds) and seconds >= 0):
-            raise ValueError(f"{self.name}: expected a gap of zero or more seconds, got {seconds}.")
+        check_gap(self.name, seconds)
         with self._guard:
             self._gap(float(seconds))
 
@@ -444,6 +443,12 @@ def are_probabilities(p: Array) -> Array:
     """Return which rows (B,) of `p` (B, K) are probabilities: nowhere negative, with a sum of 1."""
     valid: Array = (p >= 0).all(axis=1) & (np.abs(p.sum(axis=1) - 1) <= SUM_TOLERANCE)
     return valid
+
+
+def check_gap(name: str, seconds: float) -> None:
+    """Raise ValueError unless a gap has zero or more seconds."""
+    if not (np.isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"{name}: expected a gap of zero or more seconds, got {seconds}.")
 
 
 def _require_finite(method: str, what: str, values: Array) -> None:

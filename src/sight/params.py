@@ -41,7 +41,6 @@ class Range:
     below: float | None = None
 
     def allows(self, value: Any) -> bool:
-        """Return whether a number is finite and within the bounds."""
         lower = self.above is None or value > self.above, self.at_least is None or value >= self.at_least
         upper = self.below is None or value < self.below, self.at_most is None or value <= self.at_most
         return math.isfinite(value) and all((*lower, *upper))

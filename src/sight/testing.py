@@ -1,4 +1,4 @@
-"""Toy source, toy network and toy stream for tests and examples."""
+"""Toy source, network, card and stream for tests and examples."""
 
 from __future__ import annotations
 
@@ -98,6 +98,29 @@ def toy_stream(source: ToySource | None = None, n: int = 200, seed: int = 1, noi
     )
 
 
+def toy_card(**changes: Any) -> ModelCard:
+    """Return a model card for the windows of `toy_stream`, with some fields changed.
+
+    Examples
+    --------
+    >>> toy_card(rate_hz=50.0).length
+    100
+    """
+    fields: dict[str, Any] = {
+        "encoder": "cnn",
+        "encoder_args": {"channels": 3, "classes": 5},
+        "classes": ToySource().classes,
+        "channels": ("x", "y", "z"),
+        "units": ("g",) * 3,
+        "rate_hz": 10.0,
+        "window_s": 2.0,
+        "stride_s": 1.0,
+        "mean": (0.0,) * 3,
+        "std": (1.0,) * 3,
+    }
+    return ModelCard(**fields | changes)
+
+
 def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchSource:
     """Return a torch source for the windows of `toy_stream`: a random encoder with a nearest-mean head.
 
@@ -137,18 +160,7 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
         squares = (means * means).sum(axis=1)
         network.head.weight.copy_(torch.from_numpy(scale * 2 * (means - means.mean(axis=0))))
         network.head.bias.copy_(torch.from_numpy(scale * (squares.mean() - squares)))
-    card = ModelCard(
-        encoder=encoder,
-        encoder_args=network.encoder_args,
-        classes=toy.classes,
-        channels=("x", "y", "z"),
-        units=("g",) * 3,
-        rate_hz=10.0,
-        window_s=2.0,
-        stride_s=1.0,
-        mean=(0.0,) * 3,
-        std=(1.0,) * 3,
-    )
+    card = toy_card(encoder=encoder, encoder_args=network.encoder_args, classes=toy.classes)
     source = TorchSource(network, classes=toy.classes, card=card)
     source.stats = source_stats(source, x.numpy(), label)
     return source

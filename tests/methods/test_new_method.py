@@ -34,8 +34,7 @@ FILES = {
         from typing import ClassVar
 
         from sight.base import Needs
-        from sight.methods.compiled.adapter import CompiledAdapter
-        from sight.methods.compiled.state_layout import StateLayout
+        from sight.methods.compiled import CompiledAdapter, StateLayout
         from sight.params import GapHalfLife, UnitInterval
 
 
@@ -82,7 +81,7 @@ FILES = {
     "compiled": """
         import numpy as np
 
-        from sight.methods.compiled.numba import contiguous, exact
+        from sight.methods.compiled import contiguous, exact
 
 
         @exact
@@ -109,7 +108,7 @@ FILES = {
     "fused": """
         import torch
 
-        from sight.methods.compiled.fused import FusedStep
+        from sight.methods.compiled import FusedStep
 
 
         class BlendStep(FusedStep):

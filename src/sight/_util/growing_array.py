@@ -31,7 +31,6 @@ class GrowingArray:
         self._extend(len(block))[:] = block
 
     def append_columns(self, columns: Sequence[Array]) -> None:
-        """Add the rows of a block that is given by columns."""
         rows = self._extend(len(columns[0]))
         for index, column in enumerate(columns):
             rows[:, index] = column

@@ -12,7 +12,6 @@ from sight._util.arrays import Array
 
 
 def file_sha256(path: str | Path) -> str:
-    """Return the SHA-256 of a file's content as hexadecimal text."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
+from sight._util.hashing import arrays_sha256
 from sight.base import Adapter, OutputAdapter, Source
 from sight.testing import ToySource, toy_network, toy_stream
 from sight.types import Array, Windows
@@ -54,12 +54,10 @@ class Case:
 
     @cached_property
     def x(self) -> Array:
-        """Windows of the stream, (N, C, T)."""
         windows = toy_stream(n=LENGTH) if self.given_stream is None else self.given_stream
         return windows.x
 
     def fresh(self) -> Adapter:
-        """Return a new adapter that is bound to the source."""
         return self.unbound().bind(self.source)
 
     def unbound(self) -> Adapter:
@@ -80,7 +78,6 @@ class Case:
             raise CheckFailed(f"{self.adapter.name}: {message}")
 
     def require_same(self, a: Array, b: Array, when: str, remedy: str, atol: float = 0.0) -> None:
-        """Require equal predictions; raise `CheckFailed` with the largest difference otherwise."""
         largest = np.abs(np.asarray(a, float) - np.asarray(b, float)).max(initial=0)
         message = f"predicts differently {when}, up to {largest:.2g} apart; {remedy}."
         self.require(np.allclose(a, b, rtol=0, atol=atol), message)
@@ -140,15 +137,6 @@ def states_equal(a: dict[str, Array], b: dict[str, Array]) -> bool:
     return set(a) == set(b) and all(np.array_equal(a[key], b[key]) for key in a)
 
 
-def digest(*arrays: Array) -> str:
-    """Return a hash of shapes, types and values."""
-    hashed = hashlib.sha256()
-    for array in arrays:
-        hashed.update(f"{array.shape}{array.dtype}".encode())
-        hashed.update(np.ascontiguousarray(array).tobytes())
-    return hashed.hexdigest()
-
-
 def source_digest(source: Source) -> tuple[Any, ...]:
     """Return everything of a source that a method could change: arrays, and the network's tensors and modes."""
     stats = source.stats
@@ -158,7 +146,7 @@ def source_digest(source: Source) -> tuple[Any, ...]:
     try:
         network = source.module()
     except (TypeError, RuntimeError):
-        return (digest(*arrays),)
+        return (arrays_sha256(arrays),)
     tensors = [tensor.detach().cpu().numpy() for tensor in network.state_dict().values()]
     flags = [(p.requires_grad, p.grad is None) for p in network.parameters()]
-    return digest(*arrays, *tensors), flags, [module.training for module in network.modules()]
+    return arrays_sha256([*arrays, *tensors]), flags, [module.training for module in network.modules()]

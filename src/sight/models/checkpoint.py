@@ -31,7 +31,6 @@ class Checkpoint:
 
 
 def save(path: str | Path, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint atomically and return its path."""
     tensors = {_NETWORK + name: array for name, array in checkpoint.network.items()}
     tensors |= pack_stats(checkpoint.stats)
     tensors |= {_FISHER + name: array for name, array in (checkpoint.fisher or {}).items()}
@@ -60,11 +59,9 @@ def read(path: str | Path) -> Checkpoint:
 
 
 def pack_stats(stats: SourceStats | None) -> dict[str, Array]:
-    """Convert statistics to named arrays."""
     if stats is None:
         return {}
     values = {field.name: getattr(stats, field.name) for field in fields(stats)}
-    # Names of their own: version 0.1 requires its own fields under "stats." and ignores other names.
     added = {_NORMS + name: array for name, array in (values.pop("norms") or {}).items()}
     added[_SUBJECTS] = np.asarray(values.pop("subjects"))
     return added | {_STATS + name: np.asarray(value) for name, value in values.items()}

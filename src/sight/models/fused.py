@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sight.methods.compiled.state_layout import StateLayout
+from sight.base import check_gap
+from sight.methods.compiled import StateLayout
 from sight.methods.ops import relax
 from sight.models.onnx import FUSED, open_session, read_head
 from sight.registry import get
@@ -20,7 +21,6 @@ FORMAT = 2
 
 
 def graph_facts(method: str, params: Mapping[str, Any], layout: StateLayout) -> dict[str, Any]:
-    """Return the metadata of a fused graph that hosts need."""
     return {
         "format": FORMAT,
         "method": method,
@@ -89,8 +89,7 @@ class FusedSession:
 
     def gap(self, seconds: float) -> None:
         """Report a gap before the next window: the belief relaxes, what was learned stays."""
-        if not (np.isfinite(seconds) and seconds >= 0):
-            raise ValueError(f"Expected a gap of zero or more seconds, got {seconds}.")
+        check_gap(self.method, seconds)
         if self._state["count"][0]:
             self._state["belief"] = relax(self._state["belief"], seconds, self.params["gap_half_life_s"])
         if seconds > 0:
@@ -101,7 +100,6 @@ class FusedSession:
         return self._layout.from_graph(self._state)
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Continue from a state of this session or of the adapter."""
         self._state = self._to_graph(state)
 
     def _to_graph(self, state: Mapping[str, Array]) -> dict[str, Array]:

@@ -102,17 +102,10 @@ class OnnxSource:
     @cached_property
     def _batches_are_exact(self) -> bool:
         """Whether a batch of windows gives the same bits as its windows one by one, on this processor."""
-        x = self._random_windows(BATCH)
+        x = random_windows(self.card, BATCH, self.shape)
         together = self._session.run(OUTPUTS, {"x": x})
         alone = [self._session.run(OUTPUTS, {"x": x[t : t + 1]}) for t in range(BATCH)]
         return all(np.array_equal(whole, np.concatenate(rows)) for whole, *rows in zip(together, *alone, strict=True))
-
-    def _random_windows(self, count: int) -> Array:
-        """Return windows (count, C, T) with the mean and deviation of the training data."""
-        x = np.random.default_rng(0).normal(size=(count, *self.shape))
-        if self.card is not None:
-            x = x * np.array(self.card.std)[:, None] + np.array(self.card.mean)[:, None]
-        return x.astype(np.float32)
 
     def _check_graph(self) -> None:
         """Raise ValueError if the metadata do not describe the graph: window, features, and head of a test window."""
@@ -125,7 +118,7 @@ class OnnxSource:
                 f"{list(card.classes)}, the graph has {shape} and {list(self.classes)}; export the model again."
             )
         try:
-            x = self._random_windows(1)
+            x = random_windows(self.card, 1, self.shape)
             z, p = self._session.run(OUTPUTS, {"x": x})
             fits = np.allclose(softmax(z @ self.weight.T + self.bias), p, atol=1e-3)
             if self.norm_layers is not None:
@@ -173,6 +166,14 @@ class _StatisticsEncoder:
         self._session.run_with_iobinding(self._binding)
         z, p, moments = self._outputs
         return z, p, moments[0]
+
+
+def random_windows(card: ModelCard | None, count: int, shape: tuple[int, int]) -> Array:
+    """Return windows (count, C, T), with the mean and deviation of the training data if there is a card."""
+    x = np.random.default_rng(0).normal(size=(count, *shape))
+    if card is not None:
+        x = x * np.array(card.std)[:, None] + np.array(card.mean)[:, None]
+    return x.astype(np.float32)
 
 
 def read_head(metadata: Mapping[str, str], path: object) -> FeatureSource:
@@ -241,7 +242,7 @@ def open_session(model: Path | bytes, threads: int = 1) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # 8-bit weights beyond -64 to 64, as in older files, saturate on processors without VNNI; this avoids it.
+    # 8-bit weights beyond -64 to 64, as other tools write them, saturate on processors without VNNI; this avoids it.
     options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3  # its warnings concern its own optimiser; users cannot act on them
     content = model if isinstance(model, bytes) else str(model)

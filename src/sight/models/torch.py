@@ -67,7 +67,6 @@ class TorchSource:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a checkpoint and build its network."""
         loaded = checkpoint.read(path)
         card = loaded.card
         build = registry.get("encoders", card.encoder)

@@ -49,7 +49,6 @@ class WrappedNetwork(nn.Module):
         return x.transpose(1, 2) if self.time_first else x
 
     def features(self, x: Tensor) -> Tensor:
-        """Map windows (B, C, T) to features (B, D)."""
         z: Any = _resolve(self.model, self.encoder_name, "encoder")(self.oriented(x))
         if not isinstance(z, Tensor):
             raise TypeError(

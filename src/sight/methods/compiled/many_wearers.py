@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sight._util.stateful import check_state
+from sight.base import check_gap
 from sight.methods.ops import relax
 from sight.types import Array
 
@@ -68,8 +69,7 @@ class ManyWearers:
 
     def gap(self, seconds: float, rows: Array | None = None) -> None:
         """Report a gap before the next window of these wearers; see `Adapter.gap`."""
-        if not (np.isfinite(seconds) and seconds >= 0):
-            raise ValueError(f"Expected a gap of zero or more seconds, got {seconds}.")
+        check_gap(self._adapter.name, seconds)
         rows, half_life_s = self._check_rows(rows), self._adapter.params()["gap_half_life_s"]
         belief = self.views["belief"]
         for row in rows[self.views["count"][rows] > 0]:
@@ -92,7 +92,6 @@ class ManyWearers:
         }
 
     def restore(self, wearer: int | slice, state: Mapping[str, Any]) -> None:
-        """Continue one wearer, or several, from a state."""
         check_state(state, self.state(wearer), self._adapter.name, same_type=False)
         for name, value in state.items():
             self.views[name][wearer] = value

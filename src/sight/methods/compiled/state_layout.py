@@ -78,16 +78,12 @@ class StateLayout:
         item = np.dtype(self.dtype or head.dtype).itemsize
         return sum(sizes[kind] * item if kind in sizes else 8 for kind in self.entries.values())
 
-    # --- fused graph ------------------------------------------------------------------------------------------
-
     def graph_zeros(self, classes: int, dims: int, channels: int = 0) -> dict[str, Array]:
-        """Return the graph's state tensors, filled with zeros."""
         shapes = {"KD": (classes, dims), "K": (classes,), "float": (1,), "int": (1,), "2KC": (2, classes, channels)}
         types = {name: np.int32 if kind == "int" else np.float32 for name, kind in self.entries.items()}
         return {name: np.zeros(shapes[kind], types[name]) for name, kind in self.entries.items()}
 
     def from_graph(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the graph's state as the adapter's."""
         state = {}
         for name, kind in self.entries.items():
             dtype = {"int": np.int64, "2KC": np.float32}.get(kind, self.dtype or np.float32)

@@ -195,7 +195,6 @@ def _advance(z, p, vectors, numbers, rows, prior, expected, origin, directions, 
 def advance(
     z: Array, p: Array, arrays: StateArrays, rows: Array, terms: SourceTerms, params: KeelParams
 ) -> tuple[Array, Array]:
-    """Advance each wearer of `rows` over its windows; see `sight.methods.compiled.backend.Backend`."""
     prior, expected, share, scale, origin, directions = terms
     q, trace = np.empty(p.shape, p.dtype), np.empty((len(p), len(s.TRACE)))
     codes, z, p = encode(params, share, scale), contiguous(z), contiguous(p)

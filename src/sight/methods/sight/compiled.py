@@ -276,7 +276,6 @@ def _advance(z, p, matrices, vectors, numbers, rows, anchors, v, q, trace):
 def advance(
     z: Array, p: Array, arrays: StateArrays, rows: Array, anchors: Array, params: SightParams
 ) -> tuple[Array, Array]:
-    """Advance each wearer of `rows` over its windows; see `sight.methods.compiled.backend.Backend`."""
     q, trace = np.empty(p.shape, p.dtype), np.empty((len(p), 1), p.dtype)
     _advance(contiguous(z), contiguous(p), *arrays, rows, anchors, encode(params), q, trace)
     return q, trace

@@ -12,7 +12,6 @@ FOLDER = Path(__file__).parent
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of the bundled models."""
     return tuple(sorted(file.stem for file in FOLDER.glob("*.onnx")))
 
 

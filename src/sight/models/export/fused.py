@@ -17,7 +17,7 @@ import torch
 
 from sight._util.atomic import write_atomic
 from sight.base import Adapter
-from sight.methods.compiled.state_layout import StateLayout
+from sight.methods.compiled import StateLayout
 from sight.models.export.onnx import check_agreement, window_shape
 from sight.models.export.torch_graph import prepare_network, to_graph
 from sight.models.fused import FusedSession, graph_facts

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sight._util.atomic import write_atomic
 from sight.models.export.onnx_norms import add_statistics
 from sight.models.export.torch_graph import prepare_network, to_graph
-from sight.models.onnx import MOMENTS, OUTPUTS, OnnxSource, open_session, serialise
+from sight.models.onnx import MOMENTS, OUTPUTS, OnnxSource, open_session, random_windows, serialise
 from sight.models.torch import TorchSource
 from sight.types import Array, NormLayers
 
@@ -37,7 +37,7 @@ def export_onnx(
     if layers is not None:
         add_statistics(model, layers)
     data = serialise(model, source, norms=layers)
-    x = _test_windows(source, shape)
+    x = random_windows(source.card, 4, shape)
     exported = open_session(data).run(OUTPUTS, {"x": x})
     for name, expected, output in zip(OUTPUTS, source.encode(x), exported, strict=True):
         check_agreement(name, expected, output, tolerance=1e-5)
@@ -92,11 +92,3 @@ class _ExportOutputs(nn.Module):
         features = self.network.features(x)  # type: ignore[operator]
         logits = self.network.head(features)  # type: ignore[operator]
         return features, logits, torch.softmax(logits, dim=1)
-
-
-def _test_windows(source: TorchSource, shape: tuple[int, int]) -> Array:
-    """Return random windows, scaled like the training data if the source has a card."""
-    noise = np.random.default_rng(0).normal(size=(4, *shape))
-    if source.card is not None:
-        noise = noise * np.array(source.card.std)[:, None] + np.array(source.card.mean)[:, None]
-    return noise.astype(np.float32)
