@@ -90,7 +90,7 @@ FINAL = (
 )
 
 
-@pytest.mark.parametrize("name", [*FINAL, "n_classes", "refine", "check_input"])
+@pytest.mark.parametrize("name", [*FINAL, "n_classes", "predict", "refine", "check_input"])
 def test_final_methods_cannot_be_overridden(name):
     with pytest.raises(TypeError, match=f"overrides {name}.*hook"):
         type("Broken", (OutputAdapter,), {name: lambda _: None})
@@ -99,6 +99,16 @@ def test_final_methods_cannot_be_overridden(name):
 @pytest.mark.parametrize("name", ["chunk", "rule", "notes", "state_bytes", "class_frequencies", "class_prototypes"])
 def test_other_methods_can_be_overridden(name):
     type("Fine", (OutputAdapter,), {name: lambda _: None})
+
+
+def test_predict_encodes_a_window_only_for_methods_that_need_it():
+    source = toy_network()
+    x = toy_stream(n=6).x
+    z, p = source.encode(x)
+    on_outputs, on_windows = sight.method("ema").bind(source), sight.method("tent").bind(source)
+    twins = [adapter.clone() for adapter in (on_outputs, on_windows)]
+    assert np.array_equal(on_outputs.predict(x, z, p), twins[0].refine(z, p))
+    assert np.array_equal(on_windows.predict(x, z, p), twins[1].step(x))
 
 
 def test_sources_fulfil_the_protocol():

@@ -21,15 +21,10 @@ from sight import params
 from sight._util.stateful import Stateful
 from sight._util.text import choices
 from sight.types import Array, NormLayers, SourceStats
+from sight.validity import check_gap, check_outputs, check_source, require_finite
 
 if TYPE_CHECKING:
     from sight.models.card import ModelCard
-
-
-#: Longest feature vector that methods take: products of two still fit into float32.
-MAX_LENGTH = 1e18
-#: Largest difference from 1 of the sum of probabilities.
-SUM_TOLERANCE = 1e-3
 
 
 @runtime_checkable
@@ -180,27 +175,7 @@ class Adapter(Stateful, ABC):
     @final
     def bind(self, source: Source) -> Self:
         """Attach to a source, which is read but never changed, and reset."""
-        weight = np.asarray(source.weight)
-        if weight.ndim != 2 or weight.shape[0] < 2:
-            raise ValueError(f"{self.name}: expected head weights (K, D) with K >= 2, got {weight.shape}.")
-        usable = np.isfinite(weight).all(axis=1) & weight.any(axis=1)
-        if not usable.all():
-            bad = int(np.argmin(usable))
-            raise ValueError(
-                f"{self.name}: expected finite rows with a direction in the head's weights, got a row of zeros or "
-                f"non-finite values for class {source.classes[bad]!r}; retrain the head or remove that class."
-            )
-        bias, stats = np.asarray(source.bias), source.stats
-        if bias.shape != weight.shape[:1] or not np.isfinite(bias).all() or len(source.classes) != len(weight):
-            raise ValueError(
-                f"{self.name}: expected {len(weight)} finite biases and class names, one per row of the head, got "
-                f"{bias.shape} {'' if np.isfinite(bias).all() else 'with NaN or infinity '}and {len(source.classes)}."
-            )
-        if stats is not None and np.shape(stats.class_means) != weight.shape:
-            raise ValueError(
-                f"{self.name}: expected statistics of {weight.shape[0]} classes and {weight.shape[1]} features, as the "
-                f"head has them, got {np.shape(stats.class_means)}; compute them with this model."
-            )
+        check_source(self.name, source)
         self._source, self._guard = source, _Guard(self.name)
         self._bind()
         return self.reset()
@@ -230,7 +205,7 @@ class Adapter(Stateful, ABC):
         x = np.asarray(x)
         if x.ndim != 3:
             raise ValueError(f"{self.name}: expected windows (B, C, T), got shape {x.shape}; add the missing axis.")
-        _require_finite(self.name, "window", x)
+        require_finite(self.name, "window", x)
         with self._guard:
             self._trace = {}
             return self._step(x) if len(x) else np.empty((0, self.n_classes), self.source.weight.dtype)
@@ -390,29 +365,8 @@ class OutputAdapter(Adapter):
     @final
     def check_input(self, z: Array, p: Array) -> None:
         """Raise ValueError, naming the window, if `refine` cannot take features `z` and probabilities `p`."""
-        if self._is_valid(z, p):
-            return
-        classes, dims = self.source.weight.shape
-        if z.ndim != 2 or z.shape[1] != dims or p.shape != (len(z), classes):
-            raise ValueError(
-                f"{self.name}: expected features (B, {dims}) and probabilities (B, {classes}), as the head has them, "
-                f"got {z.shape} and {p.shape}."
-            )
-        _require_finite(self.name, "feature", z)
-        _require_finite(self.name, "probabilities", p)
-        long = np.linalg.norm(z.astype(np.float64), axis=1) >= MAX_LENGTH
-        if long.any():
-            raise ValueError(
-                f"{self.name}: expected features shorter than {MAX_LENGTH:g}, got a longer one for window "
-                f"{int(np.argmax(long))}; check the model and the unit of its input (nothing was changed)."
-            )
-        valid = are_probabilities(p)
-        if not valid.all():
-            t = int(np.argmin(valid))
-            raise ValueError(
-                f"{self.name}: expected probabilities that sum to 1, got {np.round(p[t], 4).tolist()} for window {t}; "
-                f"pass softmax outputs, not logits."
-            )
+        if not self._is_valid(z, p):
+            check_outputs(self.name, z, p, self.source.weight.shape)
 
     def _step(self, x: Array) -> Array:
         return self.refine(*self.source.encode(x))
@@ -437,28 +391,3 @@ class OutputAdapter(Adapter):
     def _is_valid(self, z: Array, p: Array) -> bool:  # noqa: ARG002 - for subclasses with a faster check
         """Return True if the input is known to be valid; False leaves it to the checks that explain."""
         return False
-
-
-def are_probabilities(p: Array) -> Array:
-    """Return which rows (B,) of `p` (B, K) are probabilities: nowhere negative, with a sum of 1."""
-    valid: Array = (p >= 0).all(axis=1) & (np.abs(p.sum(axis=1) - 1) <= SUM_TOLERANCE)
-    return valid
-
-
-def check_gap(name: str, seconds: float) -> None:
-    """Raise ValueError unless a gap has zero or more seconds."""
-    if not (np.isfinite(seconds) and seconds >= 0):
-        raise ValueError(f"{name}: expected a gap of zero or more seconds, got {seconds}.")
-
-
-def _require_finite(method: str, what: str, values: Array) -> None:
-    """Raise ValueError if there is NaN or infinity; a sum of squares decides quickly whether to look for it."""
-    flat = values.reshape(-1)
-    if values.dtype.kind == "f" and np.isfinite(np.dot(flat, flat)):
-        return
-    finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-    if not finite.all():
-        raise ValueError(
-            f"{method}: {what} {int(np.argmin(finite))} holds NaN or infinity; "
-            f"drop it or fill it before adapting (nothing was changed)."
-        )

@@ -16,16 +16,7 @@ if TYPE_CHECKING:
 
 
 class ToySource:
-    """Nearest-mean classifier on a random projection of the window; numpy only.
-
-    Parameters
-    ----------
-    classes, channels, length, dims
-        K, C, T and D.
-    seed
-        Seed of the projection and of the class centres.
-    dtype
-        Float type of weights and outputs.
+    """Nearest-mean classifier of K classes on a random projection of windows (C, T) to D features; numpy only.
 
     Examples
     --------
@@ -124,14 +115,7 @@ def toy_card(**changes: Any) -> ModelCard:
 def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchSource:
     """Return a torch source for the windows of `toy_stream`: a random encoder with a nearest-mean head.
 
-    Parameters
-    ----------
-    encoder
-        Name of the encoder.
-    classes
-        K.
-    seed
-        Seed of the weights; torch's global generator is not changed.
+    Torch's global generator is not changed.
 
     Examples
     --------

@@ -35,26 +35,17 @@ def map_unordered(
 ) -> Iterator[tuple[int, Any]]:
     """Call a function with each tuple of arguments, and yield (index, result) in the order of completion.
 
-    Parameters
-    ----------
-    function
-        Function importable in every process; arguments and results must be picklable.
-    arguments
-        Arguments of each call.
-    engine
-        "serial" runs in this process; "loky" in processes of this machine; "dask:local:N" in N processes of this
-        machine, whose death is survived; "dask:ADDRESS" on a running cluster that sees the same folders.
-    jobs
-        Number of "loky" processes; all cores by default.
-    memory
-        Bytes that each call needs. The largest calls start first, and a call waits until it fits into the budget; one
-        that is larger than the budget runs alone.
-    budget
-        Bytes that calls may need together on this machine, or on each worker of a running cluster that does not
-        declare a resource called "memory". Without it calls are unlimited here, and limited by Dask's memory limit
-        there.
-    on_lost
-        Returns the result of a call whose worker dies every time; without it a dead worker raises ChildProcessError.
+    Function, arguments and results must be picklable. The engine "serial" runs in this process; "loky" in `jobs`
+    processes of this machine, all cores by default; "dask:local:N" in N processes of this machine, whose death is
+    survived; "dask:ADDRESS" on a running cluster that sees the same folders.
+
+    `memory` holds the bytes that each call needs, `budget` those that calls may need together on this machine, or on
+    each worker of a cluster that declares no resource called "memory". The largest calls start first, a call waits
+    until it fits, and one that is larger than the budget runs alone. Without a budget calls are unlimited here, and
+    limited by Dask's memory limit there.
+
+    ``on_lost(index)`` returns the result of a call whose worker dies every time; without it a dead worker raises
+    ChildProcessError.
 
     Examples
     --------

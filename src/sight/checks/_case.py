@@ -28,17 +28,7 @@ class CheckFailed(AssertionError):  # noqa: N818 - reads better than CheckError
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A method, the source it is bound to, and a stream.
-
-    Parameters
-    ----------
-    adapter
-        The method with the hyper-parameters to check; it is cloned, never changed.
-    given_source, given_stream
-        Source and stream to check it with; toys if None.
-    twin
-        The same model as another kind of source, such as its ONNX export.
-    """
+    """A method, the source it is bound to, and a stream; toys if not given. See `sight.checks.check_adapter`."""
 
     adapter: Adapter
     given_source: Source | None = None

@@ -7,10 +7,10 @@ from typing import NoReturn
 
 import numpy as np
 
-from sight.base import are_probabilities
 from sight.methods.ops import softmax
 from sight.models.card import ModelCard
 from sight.types import Array, NormLayers, SourceStats
+from sight.validity import are_probabilities
 
 #: Share of the probabilities of a window that is spread evenly over the classes.
 FLOOR = 1e-3
@@ -63,18 +63,10 @@ class FeatureSource:
 class ProbabilitySource(FeatureSource):
     """Classifier that is known by its probabilities only; its windows are probabilities (B, K, 1).
 
-    Parameters
-    ----------
-    classes
-        Names of the K classes.
-    sharpness
-        Power to which probabilities are raised; a higher one trusts each window more. Averaged votes, as of a random
-        forest, are too even for methods that add up evidence over time (docs/python.md).
-
-    Notes
-    -----
-    Features are the centred logarithms of the probabilities, with the identity as head. Each class gets a share of
-    `FLOOR` before, because a zero in votes is no certainty, and has no logarithm.
+    Probabilities are raised to the power `sharpness`; a higher one trusts each window more. Averaged votes, as of a
+    random forest, are too even for methods that add up evidence over time (docs/python.md). Features are the centred
+    logarithms of the probabilities, with the identity as head. Each class gets a share of `FLOOR` before, because a
+    zero in votes is no certainty, and has no logarithm.
 
     Examples
     --------

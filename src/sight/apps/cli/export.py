@@ -57,6 +57,7 @@ def export(
       sight export wrist -o wrist.onnx
     """
     from sight.models.bundled import names, resolve
+    from sight.models.export import export as write
 
     if fused and int8:
         raise ValueError("Expected --fused or --int8, got both; a fused graph is exported in float32.")
@@ -78,39 +79,24 @@ def export(
             )
         write_atomic(out, resolve(model).read_bytes())
     else:
-        _export_checkpoint(resolve(model), out, fused, method, params, int8, option, norms)
+        hint = f', or for a model of sight.wrap call sight.export(source, path, method="{method}")' if fused else ""
+        source = _load_checkpoint(resolve(model), hint)
+        if int8:
+            _export_int8(source, out, int8, option)
+        else:
+            write(source, out, method=registry.method(method, assignments=params or ()) if fused else None, norms=norms)
     console.print(f"Wrote [bold]{out}[/] ({out.stat().st_size / 1024:.0f} KB).")
 
 
-def _export_checkpoint(
-    model: Path,
-    out: Path,
-    fused: bool,
-    method: str,
-    params: list[str] | None,
-    int8: str | None,
-    option: list[str] | None,
-    norms: bool,
-) -> None:
+def _load_checkpoint(model: Path, hint: str) -> Any:
     if model.suffix == ".onnx":
         raise ValueError(
             f"Expected a checkpoint (.safetensors), got {model.name}, which is already exported; give the .safetensors "
-            f"it was exported from"
-            + (f', or for a model of sight.wrap call sight.export(source, path, method="{method}").' if fused else ".")
+            f"it was exported from{hint}."
         )
     from sight.models.torch import TorchSource
 
-    source = TorchSource.load(model)
-    if fused:
-        from sight.models.export.fused import export_fused
-
-        export_fused(source, out, registry.method(method, assignments=params or ()))
-    elif int8:
-        _export_int8(source, out, int8, option)
-    else:
-        from sight.models.export.onnx import export_onnx
-
-        export_onnx(source, out, norms=norms)
+    return TorchSource.load(model)
 
 
 def _export_int8(source: Any, out: Path, target: str, option: list[str] | None) -> None:

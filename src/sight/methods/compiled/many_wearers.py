@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sight._util.stateful import check_state
-from sight.base import check_gap
 from sight.methods.ops import relax
 from sight.types import Array
+from sight.validity import check_gap
 
 if TYPE_CHECKING:
     from sight.methods.compiled.adapter import CompiledAdapter
@@ -19,19 +19,9 @@ if TYPE_CHECKING:
 class ManyWearers:
     """A method for W wearers who share a model; each is refined exactly as by an adapter of its own.
 
-    Parameters
-    ----------
-    adapter
-        Bound to the model; its hyper-parameters apply to all wearers.
-    wearers
-        W.
-
-    Attributes
-    ----------
-    arrays, views
-        States of all wearers: the arrays that the steps take, and views of them by name, (W, ...).
-    surprise
-        Surprise of each window of the last call of `refine`.
+    The hyper-parameters of `adapter`, which is bound to the model, apply to all. `arrays` are the states of all wearers
+    as the steps take them, `views` the same memory by name, (W, ...); `surprise` is that of each window of the last
+    call of `refine`.
     """
 
     def __init__(self, adapter: CompiledAdapter, wearers: int) -> None:

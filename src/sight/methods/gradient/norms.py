@@ -22,22 +22,12 @@ Stats: TypeAlias = Literal["source", "batch", "ema", "mix"]
 
 
 class StatsNorm(nn.Module):
-    """Batch normalisation with a choice of statistics, always in evaluation mode.
+    """Batch normalisation with a choice of statistics, always in evaluation mode; shares the layer's parameters.
 
-    Parameters
-    ----------
-    layer
-        The trained layer; its parameters are shared, not copied.
-    stats
-        "source": as trained. "batch": of the present windows. "mix": `rate` of the batch and 1 - `rate` of the source.
-        "ema": stored ones, which move by `rate` towards each batch that the method learns from, with gradient (RoTTA's
-        robust batch normalisation).
-    rate
-        Weight of the batch in "mix" and "ema".
-
-    Notes
-    -----
-    Variances of a batch are biased. A batch with one value per channel has no variance; trained statistics are used.
+    The statistics are "source": as trained; "batch": of the present windows; "mix": `rate` of the batch and 1 - `rate`
+    of the source; "ema": stored ones, which move by `rate` towards each batch that the method learns from, with
+    gradient (RoTTA's robust batch normalisation). Variances of a batch are biased. A batch with one value per channel
+    has no variance; trained statistics are used.
     """
 
     running_mean: Tensor

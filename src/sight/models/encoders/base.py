@@ -15,22 +15,11 @@ from sight.types import Array
 class Encoder(nn.Module, ABC):
     """Network with features and a linear head: ``forward(x) = head(features(x))``.
 
-    A subclass builds its layers in `__init__` and implements `_features` for normalised windows.
-
-    Parameters
-    ----------
-    dims
-        Number D of features.
-    dropout
-        Dropout rate before the head, in training only.
-    args
-        All other constructor arguments of the subclass by name, including `channels` and `classes`. They are stored as
-        `encoder_args`, from which a checkpoint rebuilds the network.
-
-    Notes
-    -----
-    `mean`, `std` and `fill` are stored in the model card, not among the tensors of a checkpoint: they are buffers
-    outside the state dict.
+    A subclass builds its layers in `__init__` and implements `_features` for normalised windows. It passes on the
+    number D of features (`dims`), the dropout rate before the head and, as `args`, all its other constructor arguments
+    by name, including `channels` and `classes`. They are stored as `encoder_args`, from which a checkpoint rebuilds the
+    network. `mean`, `std` and `fill` are stored in the model card, not among the tensors of a checkpoint: they are
+    buffers outside the state dict.
     """
 
     name: ClassVar[str]
