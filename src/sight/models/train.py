@@ -107,14 +107,19 @@ def train(
         network: Encoder = registry.get("encoders", encoder)(**args)
         network.normalise(mean, std, fill)
         network.to(device)
-        history = _fit(network, data, train_rows, validation_rows, epochs, lr, batch, on_epoch, keep_on_interrupt)
+        arrays = (data.x, data.y, train_rows, validation_rows)
+        x, y, rows, held_out = (torch.from_numpy(array).to(device) for array in arrays)
+        optimiser = torch.optim.Adam(network.parameters(), lr=lr)
+        scores = (_epoch(network, optimiser, x, y, rows, held_out, batch) for _ in range(epochs))
+        history = _fit(network, scores, on_epoch, keep_on_interrupt)
     params = {"epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "validation": validation, "device": device}
+    units = (units,) * n_channels if isinstance(units, str) else tuple(units)
     card = ModelCard(
         encoder=encoder.lower(),
         encoder_args=network.encoder_args,
         classes=tuple(classes),
         channels=tuple(channels or (f"channel {c}" for c in range(n_channels))),
-        units=(units,) * n_channels if isinstance(units, str) else tuple(units),
+        units=units,
         rate_hz=data.rate_hz,
         window_s=length / data.rate_hz,
         stride_s=stride_s or data.stride_s or length / data.rate_hz,
@@ -122,7 +127,7 @@ def train(
         std=tuple(std.tolist()),
         fill=None if fill is None else tuple(fill.tolist()),
         dataset=dataset,
-        domain=_domain(windows, units, n_channels, data.rate_hz),
+        domain=describe(data.parts, units, data.rate_hz),
         training={**params, "windows": len(train_rows), "torch": str(torch.__version__), **history},
     )
     source = TorchSource(network, classes=card.classes, card=card)
@@ -170,6 +175,7 @@ class _Data:
     rate_hz: float
     stride_s: float | None
     subjects: int  # 0 if unknown
+    parts: list[Array]  # all windows of each subject
 
 
 def _collect(windows: TrainingData, n_classes: int, rate_hz: float | None) -> _Data:
@@ -194,16 +200,7 @@ def _collect(windows: TrainingData, n_classes: int, rate_hz: float | None) -> _D
             f"Expected two or more windows with labels from 0 to {n_classes - 1}, got {len(y)} "
             f"with labels {np.unique(y).tolist()}; check the classes."
         )
-    return _Data(x, y, rate_hz, stride_s, n_subjects)
-
-
-def _domain(windows: TrainingData, units: Sequence[str] | str, n_channels: int, rate_hz: float) -> dict[str, Any]:
-    """Return what the windows of each subject look like, for the model card."""
-    if isinstance(windows, tuple):
-        subjects = [windows[0]]
-    else:
-        subjects = [part.x for part in ([windows] if isinstance(windows, Windows) else cast(list[Windows], windows))]
-    return describe(subjects, (units,) * n_channels if isinstance(units, str) else units, rate_hz)
+    return _Data(x, y, rate_hz, stride_s, n_subjects, [own for own, _ in parts])
 
 
 def _split(y: Array, share: float, seed: int) -> tuple[Array, Array]:
@@ -220,35 +217,17 @@ def _split(y: Array, share: float, seed: int) -> tuple[Array, Array]:
 
 
 def _fit(
-    network: Encoder,
-    data: _Data,
-    train_rows: Array,
-    validation_rows: Array,
-    epochs: int,
-    lr: float,
-    batch: int,
-    on_epoch: OnEpoch | None,
-    keep_on_interrupt: bool,
+    network: Encoder, epochs: Iterator[dict[str, float]], on_epoch: OnEpoch | None, keep_on_interrupt: bool
 ) -> dict[str, Any]:
     """Train a network in place; return loss and scores of each epoch, and the best epoch if there is validation."""
-    device = network.mean.device
-    x, y, fit_index, validation_index = (
-        torch.from_numpy(array).to(device) for array in (data.x, data.y, train_rows, validation_rows)
-    )
-    optimiser = torch.optim.Adam(network.parameters(), lr=lr)
     epoch_scores: list[dict[str, float]] = []
     best, best_epoch, kept = -1.0, 0, network.state_dict()
     history: dict[str, Any] = {}
     try:
-        for epoch in range(1, epochs + 1):
-            network.train()
-            losses = [_step(network, optimiser, x[rows], y[rows]) for rows in _batches(fit_index, batch)]
-            scores = {"loss": float(torch.stack(losses).mean())}
-            if len(validation_index):
-                scores |= _score(network.eval(), x, y, validation_index)
-                if scores["macro_f1"] > best:
-                    best, best_epoch, kept = scores["macro_f1"], epoch, copy.deepcopy(network.state_dict())
-            elif keep_on_interrupt:
+        for epoch, scores in enumerate(epochs, start=1):
+            if scores.get("macro_f1", -1.0) > best:
+                best, best_epoch, kept = scores["macro_f1"], epoch, copy.deepcopy(network.state_dict())
+            elif "macro_f1" not in scores and keep_on_interrupt:
                 kept = copy.deepcopy(network.state_dict())
             epoch_scores.append(scores)
             if on_epoch:
@@ -264,6 +243,16 @@ def _fit(
         network.load_state_dict(kept)
     names = epoch_scores[0] if epoch_scores else ()
     return {name: [round(scores[name], 6) for scores in epoch_scores] for name in names} | history
+
+
+def _epoch(
+    network: Encoder, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor, rows: Tensor, held_out: Tensor, batch: int
+) -> dict[str, float]:
+    """Train on all rows once; return the mean loss, and scores on the rows that are held out."""
+    network.train()
+    losses = [_step(network, optimiser, x[part], y[part]) for part in _batches(rows, batch)]
+    scores = {"loss": float(torch.stack(losses).mean())}
+    return scores | (_score(network.eval(), x, y, held_out) if len(held_out) else {})
 
 
 def _step(network: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:
