@@ -191,7 +191,7 @@ class KeelNorm(Adapter):
         return {}
 
     def _set_state(self, state: Mapping[str, Array]) -> None:
-        self.keel._set_state({name: state[name] for name in Keel.layout.entries})
+        self.keel.restore({name: state[name] for name in Keel.layout.entries})
         self.moments_, self.weights_ = np.array(state["moments"]), np.array(state["weights"])
 
 
