@@ -92,24 +92,27 @@ def toy_stream(source: ToySource | None = None, n: int = 200, seed: int = 1, noi
 def toy_card(**changes: Any) -> ModelCard:
     """Return a model card for the windows of `toy_stream`, with some fields changed.
 
+    Units, mean, std and the arguments of the encoder follow the channels and classes unless they are given.
+
     Examples
     --------
-    >>> toy_card(rate_hz=50.0).length
-    100
+    >>> card = toy_card(channels=("x",), rate_hz=50.0)
+    >>> card.length, card.units
+    (100, ('g',))
     """
-    fields: dict[str, Any] = {
+    fields: dict[str, Any] = {"classes": ToySource().classes, "channels": ("x", "y", "z")} | changes
+    channels = len(fields["channels"])
+    defaults: dict[str, Any] = {
         "encoder": "cnn",
-        "encoder_args": {"channels": 3, "classes": 5},
-        "classes": ToySource().classes,
-        "channels": ("x", "y", "z"),
-        "units": ("g",) * 3,
+        "encoder_args": {"channels": channels, "classes": len(fields["classes"])},
+        "units": ("g",) * channels,
         "rate_hz": 10.0,
         "window_s": 2.0,
         "stride_s": 1.0,
-        "mean": (0.0,) * 3,
-        "std": (1.0,) * 3,
+        "mean": (0.0,) * channels,
+        "std": (1.0,) * channels,
     }
-    return ModelCard(**fields | changes)
+    return ModelCard(**defaults | fields)
 
 
 def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchSource:
