@@ -77,8 +77,9 @@ def read_header(path: str | Path, key: str) -> tuple[dict[str, Any] | None, dict
         header = json.loads(metadata[key]) if key in metadata else None
         if header is not None:
             header.pop(DIGEST, None)
-    except (safetensors.SafetensorError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (safetensors.SafetensorError, ValueError, TypeError, AttributeError, RecursionError):
         raise ValueError(
-            f"{path} is cut short or not a safetensors file of sight ({error}); copy or download it again."
+            f"{path} is cut short at {path.stat().st_size} bytes, or is not a safetensors file of sight; copy or "
+            f"download it again."
         ) from None
     return header, shapes
