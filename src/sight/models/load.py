@@ -1,4 +1,4 @@
-"""Source models (trained classifiers): torch networks, ONNX files and cached features, with one interface."""
+"""`load`: a trained classifier by its name or from a file."""
 
 from __future__ import annotations
 
