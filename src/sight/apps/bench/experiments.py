@@ -11,7 +11,8 @@ from typing import Any
 
 from sight import registry
 from sight.apps.bench import day_streams, toml_files
-from sight.apps.bench.plan import KINDS, NATURAL, ORDERS, Experiment, Variant, check_keys, check_name
+from sight.apps.bench.toml_files import check_keys, check_name
+from sight.apps.bench.trials import KINDS, NATURAL, ORDERS, Experiment, Variant
 
 #: Labels of the package's methods, spelled as in the paper; other methods are labelled by their registry name. A table
 #: and not an attribute of the classes, because plans and reports are read without importing torch, as most classes do.
@@ -44,7 +45,6 @@ IN_PAPER = {
     "table-detailed": "tables A6-A9",
     "ablation": "table 3",
     "backbones": "table 4",
-    "efficiency": "figure 5, table A2",
     "design": "table A3",
     "order": "table A4",
     "motivation": "figure 2",
@@ -97,6 +97,23 @@ def narrow(
         kept += [_variant(name, like.preset, like.rule) for name in methods if name not in present]
         experiment = replace(experiment, variants=tuple(kept))
     return experiment if seeds is None else replace(experiment, seeds=tuple(seeds))
+
+
+def split_names(text: str, experiment: Experiment) -> list[str]:
+    """Split names of methods and labels at commas, but not inside a label of the experiment.
+
+    Examples
+    --------
+    >>> split_names("none, SIGHT, authors' code,ema", load_experiment("table-main"))
+    ['none', "SIGHT, authors' code", 'ema']
+    """
+    labels = {variant.label for variant in experiment.variants}
+    parts, found = [part.strip() for part in text.split(",")], []
+    while parts:
+        size = next((n for n in range(len(parts), 1, -1) if ", ".join(parts[:n]) in labels), 1)
+        found.append(", ".join(parts[:size]))
+        parts = parts[size:]
+    return found
 
 
 def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:

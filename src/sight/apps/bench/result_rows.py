@@ -21,7 +21,7 @@ from sight.types import Array
 
 #: Columns that identify a run of a method, and columns that a later run may change.
 RUN = ("experiment", "setting", "encoder", "order", "label", "method", "sources", "target", "seed")
-VERSION = ("params", "code", "sight")
+VERSION = ("params", "code")
 #: Nested values, stored as JSON.
 NESTED = ("options", "windowing", "label_map", "needs", "params", "training", "notes", "state_kinds")
 #: Lists that follow from the confusion matrix.
@@ -145,9 +145,8 @@ def read(places: Sequence[Path]) -> Any:
 
     Notes
     -----
-    A row that is in two files counts once. Of a method that was run again with other code, parameters or version, only
-    the version with the newest ``computed_at`` is kept; ``attrs["left_out"]`` of the table counts the other rows by
-    label.
+    A row that is in two files counts once. Of a method that was run again with other code or parameters, only the rows
+    with the newest ``computed_at`` are kept; ``attrs["left_out"]`` of the table counts the other rows by label.
     """
     import pandas as pd
 
@@ -185,6 +184,7 @@ def _newest(table: Any) -> Any:
     time = table["computed_at"].groupby(version).transform("max")
     older = time < time.groupby([board, *(table[name] for name in RUN[1:])]).transform("max")
     gone = older.groupby(version).transform("any")
-    kept = table[~gone].drop_duplicates([*RUN, *VERSION])
+    latest_first = table[~gone].sort_values("computed_at", ascending=False, kind="stable")
+    kept = latest_first.drop_duplicates([*RUN, *VERSION])
     kept.attrs["left_out"] = {label: int(n) for label, n in table.loc[gone, "label"].value_counts(sort=False).items()}
     return kept

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from sight import registry
 from sight.apps.bench import toml_files
-from sight.apps.bench.plan import Pair, Setting, check_keys, check_name
+from sight.apps.bench.toml_files import check_keys, check_name
+from sight.apps.bench.trials import Pair, Setting
 from sight.models.card import require_card
 from sight.models.load import load
 

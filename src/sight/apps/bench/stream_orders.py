@@ -9,7 +9,7 @@ import numpy as np
 
 from sight.apps.bench.day_streams import ORDERS as DAY_ORDERS
 from sight.apps.bench.day_streams import day_stream
-from sight.apps.bench.plan import Setting, Trial
+from sight.apps.bench.trials import Setting, Trial
 from sight.types import Array, Windows
 
 #: Windows that stay together when a stream is shuffled in blocks.

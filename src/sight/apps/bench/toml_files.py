@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sight import params
+from sight._util.text import choices
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -60,3 +61,16 @@ def check_fields(cls: type, values: Mapping[str, Any]) -> None:
     """
     scalars = {name: value for name, value in values.items() if isinstance(value, (str, int, float))}
     params.parse(cls, [f"{name}={value}" for name, value in scalars.items()])
+
+
+def check_name(name: str, available: Sequence[str], what: str) -> None:
+    """Raise ValueError, with the nearest name, unless a name is available."""
+    if name not in available:
+        raise ValueError(f"There is no {what} called {name!r}; {choices(name, available)}")
+
+
+def check_keys(table: Mapping[str, Any], available: Sequence[str], where: str) -> None:
+    """Raise ValueError, with the nearest key, unless all keys of a table are available."""
+    for key in table:
+        if key not in available:
+            raise ValueError(f"{where}: unknown {key!r}; {choices(key, available)}")

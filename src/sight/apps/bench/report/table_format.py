@@ -16,11 +16,15 @@ MINUS = "\N{MINUS SIGN}"
 
 
 class Cell(NamedTuple):
-    """A table cell: its text, whether it is the best of its column (bold), and a second text in small print."""
+    """A table cell: its text, whether it is the best of its column (bold), and a second text in small print.
+
+    A highlighted first cell sets its row apart in HTML.
+    """
 
     text: str
     best: bool = False
     below: str = ""
+    highlighted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +80,7 @@ class Table:
             tag(
                 "tr",
                 *(_html_cell(cell, first=at == 0) for at, cell in enumerate(row)),
-                class_="ours" if row[0].text.split(",")[0].rstrip("*") == "SIGHT" else None,
+                class_="ours" if row[0].highlighted else None,
             )
             for row in self.rows
         ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sight import __version__
 from sight.apps.bench import paper_values
-from sight.apps.bench.table_format import Table
+from sight.apps.bench.report.table_format import Table
 from sight.results.report.document import html_document
 from sight.results.report.html import Html, join, tag
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.speed import timing
 
 from sight import __version__, registry
 from sight._util.atomic import write_atomic
-from sight.apps.bench import timing
-from sight.apps.bench.table_format import Cell, Table
+from sight.apps.bench.report.table_format import Cell, Table
 from sight.models.card import require_card
 from sight.models.load import load
 from sight.recordings.read import ReadOptions, describe_run, find_recording, read_samples

@@ -7,18 +7,17 @@ source subjects and target subjects.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
-from sight._util.text import choices
+from sight import registry
 from sight.apps.bench import day_streams
+from sight.base import Adapter
 
-#: Kinds of experiments; "speed" is timing, the others are functions of `sight.apps.bench.analyses`.
-KINDS = ("compare", "classes", "geometry", "prototypes", "motivation", "speed")
+#: Kinds of experiments: functions of `sight.apps.bench.analyses`.
+KINDS = ("compare", "classes", "geometry", "prototypes", "motivation")
 ORDERS = ("chronological", "blocks", "shuffled")
 #: Order that stands for "chronological" on settings recorded in daily life, and for no stream on others.
 NATURAL = "natural"
@@ -36,6 +35,14 @@ class Variant:
     rule: str | None = None  # streaming rule, for methods that offer a choice
     lag: float = 0  # windows that a prediction waits for; infinity for the whole recording
     fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def adapter(self) -> Adapter:
+        """Return a new adapter; `fields` override the preset, the preset overrides the defaults of the class."""
+        own = dict(self.fields)
+        if self.rule is not None and "rule" in {f.name for f in fields(registry.get("methods", self.method))}:
+            own.setdefault("rule", self.rule)
+        made: Adapter = registry.method(self.method, self.preset, **own)
+        return made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,36 +169,3 @@ def expand_order(order: str, setting: Setting) -> tuple[str, ...]:
     if order == NATURAL:
         return ("chronological",) if setting.free_living else ()
     return () if order == "time-use" and not setting.standing else (order,)
-
-
-def hash_key(*parts: Any) -> str:
-    """Hash everything that determines a result into a file name.
-
-    Examples
-    --------
-    >>> hash_key({"a": 1, "b": 2}) == hash_key({"b": 2, "a": 1})
-    True
-    """
-    return hashlib.blake2b(canonical_json(parts).encode(), digest_size=12).hexdigest()
-
-
-def canonical_json(value: Any) -> str:
-    """Write a value as JSON with sorted keys; dataclasses become objects."""
-
-    def convert(part: Any) -> Any:
-        return asdict(part) if is_dataclass(part) and not isinstance(part, type) else str(part)
-
-    return json.dumps(value, sort_keys=True, default=convert)
-
-
-def check_name(name: str, available: Sequence[str], what: str) -> None:
-    """Raise ValueError, with the nearest name, unless a name is available."""
-    if name not in available:
-        raise ValueError(f"There is no {what} called {name!r}; {choices(name, available)}")
-
-
-def check_keys(table: Mapping[str, Any], available: Sequence[str], where: str) -> None:
-    """Raise ValueError, with the nearest key, unless all keys of a table are available."""
-    for key in table:
-        if key not in available:
-            raise ValueError(f"{where}: unknown {key!r}; {choices(key, available)}")

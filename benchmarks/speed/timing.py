@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from sight.apps.bench.worker import package_versions
 from sight.types import Array
 
 Task = Callable[[int], object]
@@ -106,15 +106,6 @@ def machine() -> dict[str, Any]:
         "load_average_at_start": load,
         **package_versions("numpy", "numba", "onnxruntime", "torch"),
     }
-
-
-def package_versions(*names: str) -> dict[str, str]:
-    """Return the versions of installed packages."""
-    versions = {}
-    for name in names:
-        with suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    return versions
 
 
 def _processor() -> str:

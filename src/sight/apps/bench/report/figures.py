@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -10,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench.aggregate import MethodSummary, grids
 from sight.apps.bench.analyses import AROUND, EDGES
-from sight.apps.bench.analysis_tables import class_means
+from sight.apps.bench.report.analysis_tables import class_means
+from sight.apps.bench.report.summary import HIGHLIGHTED, MethodSummary, grids
 from sight.apps.bench.result_rows import arrays, matrices
 from sight.results.report.palette import SERIES
 from sight.results.statistics import Difference
@@ -108,12 +109,14 @@ def draw_interval(axes: Any, difference: Difference, row: float, colour: str, ma
     axes.plot(difference.mean, row, marker, color=colour, ms=5)
 
 
-def sensitivity(summary: MethodSummary, defaults: Mapping[str, float]) -> str:
+def sensitivity(summary: MethodSummary) -> str:
     """Draw the difference to source-only along each grid; a ring marks the default value."""
-    found = {
-        name: [(value, summary.table.loc[label]) for value, label in own.items()]
-        for name, own in grids(summary.table.index).items()
-    }
+    table = summary.table
+    varied = grids(table.index)
+    found = {name: [(value, table.loc[label]) for value, label in own.items()] for name, own in varied.items()}
+    in_grid = table.index.isin([label for own in varied.values() for label in own.values()])
+    default = table.loc[~in_grid & table["method"].isin(table.loc[in_grid, "method"]), "params"]
+    defaults = json.loads(default.iloc[0]) if len(default) else {}
     with canvas(2.1 * len(found), 2.5, len(found), sharey=True, squeeze=False) as (figure, axes):
         for panel, (name, points) in zip(axes[0], found.items(), strict=True):
             places, rows = np.arange(len(points)), [row for _, row in points]
@@ -134,12 +137,13 @@ def sensitivity(summary: MethodSummary, defaults: Mapping[str, float]) -> str:
 def conditions(summaries: Mapping[str, MethodSummary]) -> str:
     """Draw the macro-F1 of each method under several conditions, such as stream orders or networks."""
     names, first = list(summaries), next(iter(summaries.values()))
-    labels = list(dict.fromkeys(label for s in summaries.values() for label in s.table.index))
+    methods = {label: method for s in summaries.values() for label, method in s.table["method"].items()}
+    labels = list(methods)
     values = np.array([[s.table["mean"].get(label, np.nan) for s in summaries.values()] for label in labels])
     places = _spaced(values[:, -1], values)
     with canvas(2.6 + 1.2 * len(names), 3.4) as (figure, axes):
         for at, (label, own) in enumerate(zip(labels, values, strict=True)):
-            ours, base = str(label).startswith("SIGHT"), label == first.source_only
+            ours, base = methods[label] == HIGHLIGHTED, label == first.source_only
             colour = ACCENT if ours else SOFT if base else SERIES[at % len(SERIES)]
             axes.plot(own, "--" if base else "o-", color=colour, lw=2 if ours else 1.2, ms=4, zorder=3 if ours else 2)
             if not np.isfinite(places[at]):

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from sight import registry
 from sight.apps.bench import experiments, paper_values, settings
 from sight.apps.bench.experiments import load_experiment, narrow
-from sight.apps.bench.plan import Setting, trials
 from sight.apps.bench.settings import load_setting
 from sight.apps.bench.source_models import batch_size
+from sight.apps.bench.trials import Setting, trials
 from sight.apps.cli import app
 from sight.base import OutputAdapter
 from sight.testing import ToySource, toy_stream
@@ -24,7 +24,7 @@ def test_every_table_and_figure_of_the_paper_has_an_experiment():
     names = set(experiments.experiments())
     assert names == set(experiments.IN_PAPER) | {"days", "keel-parts", "stress"}
     kinds = {load_experiment(name).kind for name in names}
-    assert kinds == {"compare", "classes", "geometry", "prototypes", "motivation", "speed"}
+    assert kinds == {"compare", "classes", "geometry", "prototypes", "motivation"}
 
 
 @pytest.mark.parametrize("name", ["table-main", "table-detailed", "ablation", "design", "backbones", "order"])

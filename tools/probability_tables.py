@@ -11,7 +11,7 @@ import numpy as np
 from sight.results.statistics import bootstrap_interval
 from tools.findings_tables import markdown
 
-RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "doors" / "probabilities.csv"
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "probabilities" / "sklearn_classifiers.csv"
 DATASETS = {"hapt": "HAPT", "hugadb": "HuGaDB"}
 #: Sharpness that `sight.sklearn` chooses for each classifier.
 CHOSEN = {"random forest": 5, "boosted trees": 3}
@@ -45,4 +45,4 @@ def _gain(scores: dict[tuple[str, ...], dict[str, float]], column: tuple[str, st
     return f"{differences.mean():+.1f}{'*' if low > 0 or high < 0 else ''}"
 
 
-BLOCKS: dict[str, Callable[[], str]] = {"doors-probabilities": probabilities}
+BLOCKS: dict[str, Callable[[], str]] = {"sklearn-probabilities": probabilities}

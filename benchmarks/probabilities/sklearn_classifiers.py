@@ -1,8 +1,8 @@
 """Gain of methods on the probabilities of scikit-learn classifiers with classic features.
 
-Run as ``python -m benchmarks.doors.probabilities``; needs scikit-learn and the datasets of SIGHT_DATA. Writes
-``benchmarks/results/doors/probabilities.csv``: macro-F1 in points, one row per dataset, classifier, kind of source and
-subject, one column per method.
+Run as ``python -m benchmarks.probabilities.sklearn_classifiers``; needs scikit-learn and the datasets of SIGHT_DATA.
+Writes ``benchmarks/results/probabilities/sklearn_classifiers.csv``: macro-F1 in points, one row per dataset,
+classifier, kind of source and subject, one column per method.
 
 Recordings are continuous streams, unlabelled stretches and gaps included. "pooled" trains on four fifths of the
 subjects, five times, so that every subject is a target once; "single" trains on one subject and tests on the others,
@@ -24,7 +24,7 @@ from sight.datasets import load, windows_of
 from sight.results import metrics
 from sight.types import Array
 
-OUT = Path(__file__).parents[1] / "results" / "doors" / "probabilities.csv"
+OUT = Path(__file__).parents[1] / "results" / "probabilities" / "sklearn_classifiers.csv"
 DATASETS: dict[str, dict[str, Any]] = {"hapt": {}, "hugadb": {}}
 FOLDS, SINGLE = 5, 6
 CLASSIFIERS = {

@@ -6,16 +6,17 @@ A run is one source model, target subject, seed and stream. One setting and seve
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sight.apps.bench import day_streams, figures
-from sight.apps.bench.aggregate import HARM, METRIC, RUN, SOURCE_ONLY, by_run
-from sight.apps.bench.html_report import Section
+from sight.apps.bench import day_streams
+from sight.apps.bench.report import figures
+from sight.apps.bench.report.page import Section
+from sight.apps.bench.report.setting_tables import COMPLETED, FEW
+from sight.apps.bench.report.summary import HARM, METRIC, RUN, SOURCE_ONLY, by_run, method_cells
+from sight.apps.bench.report.table_format import Cell, Table, mark_best, number
 from sight.apps.bench.settings import settings, short_name
-from sight.apps.bench.table_format import Cell, Table, mark_best, number
-from sight.apps.bench.tables import COMPLETED, FEW
 from sight.results.statistics import MIN_SUBJECTS, Difference
 
 #: Kinds of streams, with their names in tables.
@@ -27,6 +28,7 @@ KIND_NAMES = {
     "week": "week",
 }
 ALL = "all streams"
+Methods: TypeAlias = Mapping[str, Cell]
 #: Share of runs below the value that is printed as the worst 1 %.
 WORST = 0.01
 GAINS_NOTE = (
@@ -71,28 +73,29 @@ def fill(section: Section, rows: Any) -> None:
     runs, name, title = _runs(rows), section.name, section.title
     base = rows.loc[rows["method"] == SOURCE_ONLY, "label"].iloc[:1].tolist()
     gains = {head: own.sub(own[base[0]], axis=0).drop(columns=base) for head, own in runs.items()} if base else {}
-    section.tables.append(_levels(runs, gains, name, title))
+    methods = method_cells(rows.sort_values("position", kind="stable"))
+    section.tables.append(_levels(methods, runs, gains, name, title))
     if not base:
         return
     for head, own in gains.items():
         score = SCORES[head]
-        section.tables.append(_gains(_by_kind(own), f"{name}_{score.column}", f"{title}: {score.name}", head))
+        section.tables.append(_gains(methods, _by_kind(own), f"{name}_{score.column}", f"{title}: {score.name}", head))
     accuracy = gains["Accuracy"]
-    section.tables.append(_risks(_by_kind(accuracy), f"{name}_harm", f"{title}: harmed and worst runs"))
+    section.tables.append(_risks(methods, _by_kind(accuracy), f"{name}_harm", f"{title}: harmed and worst runs"))
     if rows["setting"].nunique() > 1:
         found = dict(list(accuracy.groupby("setting")))
         parts = {short_name(setting): found[setting] for setting in settings() if setting in found} | {ALL: accuracy}
         section.tables += [
-            _gains(parts, f"{name}_settings", f"{title}: accuracy by setting", "Accuracy"),
-            _risks(parts, f"{name}_settings_harm", f"{title}: harmed and worst runs by setting"),
+            _gains(methods, parts, f"{name}_settings", f"{title}: accuracy by setting", "Accuracy"),
+            _risks(methods, parts, f"{name}_settings_harm", f"{title}: harmed and worst runs by setting"),
         ]
     else:
         parts = {order: own for order, own in accuracy.groupby("order") if _kind(order) in day_streams.DOMINATED}
         dominated = f"{title}: accuracy by dominating class"
-        section.tables.append(_gains(parts | {ALL: accuracy}, f"{name}_dominating", dominated, "Accuracy"))
+        section.tables.append(_gains(methods, parts | {ALL: accuracy}, f"{name}_dominating", dominated, "Accuracy"))
     means = _mean(accuracy).dropna()
     if len(means):
-        drawn = {str(label): Difference(value, np.nan, np.nan) for label, value in means.items()}
+        drawn = {methods[label].text: Difference(value, np.nan, np.nan) for label, value in means.items()}
         section.figures[name] = figures.forest(drawn, "Mean gain over source-only, points of accuracy")
 
 
@@ -101,14 +104,11 @@ def _kind(order: str) -> str:
 
 
 def _runs(rows: Any) -> dict[str, Any]:
-    """Return each score as runs (setting, encoder, order, sources, target, seed) by methods, as printed."""
-    order = rows.sort_values("position", kind="stable").drop_duplicates("label")
-    marks = {
-        label: f"{label}{'*' if done else ''}" for label, done in zip(order["label"], order["completed"], strict=True)
-    }
+    """Return each score as runs (setting, encoder, order, sources, target, seed) by methods."""
+    labels = rows.sort_values("position", kind="stable")["label"].drop_duplicates().tolist()
     columns = [score.column for score in SCORES.values()]
-    wide = by_run(rows, columns, list(marks), run=["setting", "encoder", "order", *RUN])
-    return {head: score.factor * wide[score.column].rename(columns=marks) for head, score in SCORES.items()}
+    wide = by_run(rows, columns, labels, run=["setting", "encoder", "order", *RUN])
+    return {head: score.factor * wide[score.column] for head, score in SCORES.items()}
 
 
 def _by_kind(runs: Any) -> dict[str, Any]:
@@ -129,10 +129,10 @@ def _full(runs: Any) -> Any:
     return runs.notna().all() & bool(subjects >= MIN_SUBJECTS)
 
 
-def _levels(runs: Mapping[str, Any], gains: Mapping[str, Any], name: str, title: str) -> Table:
+def _levels(methods: Methods, runs: Mapping[str, Any], gains: Mapping[str, Any], name: str, title: str) -> Table:
     """Return scores over all streams and, with source-only, their differences to it."""
     labels = next(iter(runs.values())).columns
-    columns = {"Method": [Cell(str(label)) for label in labels]}
+    columns = {"Method": [methods[label] for label in labels]}
     for head, own in runs.items():
         columns[head] = _cells(_mean(own), _full(own), higher=SCORES[head].higher)
         if gains:
@@ -141,20 +141,20 @@ def _levels(runs: Mapping[str, Any], gains: Mapping[str, Any], name: str, title:
     return Table.of_columns(name, title, columns, SCORES_NOTE)
 
 
-def _gains(parts: Mapping[str, Any], name: str, title: str, head: str) -> Table:
+def _gains(methods: Methods, parts: Mapping[str, Any], name: str, title: str, head: str) -> Table:
     """Return the mean gain of each method on each part of the runs."""
-    columns = {"Method": [Cell(str(label)) for label in parts[ALL].columns]}
+    columns = {"Method": [methods[label] for label in parts[ALL].columns]}
     for part, own in parts.items():
         columns[part] = _cells(_mean(own), _full(own), higher=SCORES[head].higher, sign=True)
     return Table.of_columns(name, title, columns, GAINS_NOTE.format(score=SCORES[head].name, unit=SCORES[head].unit))
 
 
-def _risks(parts: Mapping[str, Any], name: str, title: str) -> Table:
+def _risks(methods: Methods, parts: Mapping[str, Any], name: str, title: str) -> Table:
     """Return the share of harmed runs, the worst 1 % and the worst run of each method on each part of the runs.
 
     A method that was not run on one of the settings has none, as its runs are not comparable.
     """
-    columns = {"Method": [Cell(str(label)) for label in parts[ALL].columns]}
+    columns = {"Method": [methods[label] for label in parts[ALL].columns]}
     for part, found in parts.items():
         own = found.loc[:, found.groupby("setting").count().all()].reindex(columns=found.columns)
         # Rounding removes floating-point noise, which must not decide whether a run is harmed.

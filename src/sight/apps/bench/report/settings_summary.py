@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench.aggregate import MethodSummary, summarise
+from sight.apps.bench.report.summary import MethodSummary, summarise
+from sight.apps.bench.report.table_format import Cell
 from sight.results import statistics as stats
 from sight.results.statistics import Difference
 
@@ -42,10 +43,9 @@ class MultiSettingSummary:
         return {str(k): str(v) for s in self.summaries.values() for k, v in s.table["method"].items()}
 
     @cached_property
-    def marked(self) -> dict[str, str]:
-        """Each label with its mark: * for methods that were completed by us."""
-        pairs = ((label, done) for s in self.summaries.values() for label, done in s.table["completed"].items())
-        return {str(label): f"{label}{'*' if done else ''}" for label, done in pairs}
+    def cells(self) -> dict[str, Cell]:
+        """First cell of each method's row, by label."""
+        return {label: cell for summary in self.summaries.values() for label, cell in summary.cells.items()}
 
     @cached_property
     def complete(self) -> list[str]:
@@ -93,7 +93,7 @@ class MultiSettingSummary:
     @property
     def mean_gains(self) -> dict[str, Difference]:
         """Mean gain of each method that was run on every setting, by marked label."""
-        return {self.marked[label]: self.gain(label) for label in self.complete if label not in self.source_only}
+        return {self.cells[label].text: self.gain(label) for label in self.complete if label not in self.source_only}
 
     def by_setting(self, label: str, other: str | None = None) -> dict[str, Difference]:
         """Return the difference of a method to another, or to source-only, on each setting that has both."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.speed import timing
 
 from sight._util.confusion import confusion, macro_f1_all
-from sight.apps.bench import timing
 from sight.datasets.hapt import HAPT
 from sight.methods.sight import SIGHT
 from sight.models.export.int8 import quantise

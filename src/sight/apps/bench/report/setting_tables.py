@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sight.apps.bench.aggregate import HARM, MethodSummary
-from sight.apps.bench.table_format import DASH, Cell, Table, delta_cells, mark_best, number, probability, spread
+from sight.apps.bench.report.summary import HARM, MethodSummary
+from sight.apps.bench.report.table_format import DASH, Cell, Table, delta_cells, mark_best, number, probability, spread
 from sight.results.statistics import MIN_SUBJECTS
 
 #: Largest number of pairs of subjects for which a table by pair is written.
@@ -80,11 +80,6 @@ def short_sources(sources: str) -> str:
     return "+".join(subjects) if len(subjects) <= 2 else f"{subjects[0]}…{subjects[-1]} ({len(subjects)} subjects)"
 
 
-def marked_labels(summary: MethodSummary) -> list[str]:
-    """Return labels with their marks."""
-    return [f"{label}{'*' if done else ''}" for label, done in summary.table["completed"].items()]
-
-
 def _all_runs(summary: MethodSummary) -> Any:
     """Return which methods have every run; means over fewer are not comparable."""
     return summary.table["runs"] == summary.table["runs"].max()
@@ -94,7 +89,7 @@ def _method_table(summary: MethodSummary, name: str, title: str, columns: dict[s
     """Return a table of methods, with a column of runs if their numbers differ; few subjects have no best method."""
     if summary.subjects < MIN_SUBJECTS:
         columns = without_ranking(columns)
-    methods = {"Method": [Cell(label) for label in marked_labels(summary)]}
+    methods = {"Method": list(summary.cells.values())}
     runs = {} if _all_runs(summary).all() else {"Runs": [Cell(str(count)) for count in summary.table["runs"]]}
     return Table.of_columns(name, title, methods | columns | runs, note)
 
@@ -197,26 +192,26 @@ def single_class_streams(summary: MethodSummary, name: str, title: str) -> Table
     return _method_table(summary, name, title, columns, CLASSES_NOTE)
 
 
-def pair_table(pairs: Any, name: str, title: str, *, mark: bool = True) -> Table:
-    """Return each method on each pair of subjects, the paper's value below; `mark` makes the best bold."""
+def pair_table(summary: MethodSummary, pairs: Any, name: str, title: str) -> Table:
+    """Return each method on each pair of subjects (`by_pair`), the paper's value below."""
     names = list(dict.fromkeys(pairs.columns.get_level_values(0)))
     columns = []
     for pair in names:
         own = pairs[pair]
         cells = mark_best([spread(m, s) for m, s in zip(own["mean"], own["sd"], strict=True)], own["mean"])
-        cells = cells if mark else _unmarked(cells)
+        cells = cells if summary.subjects >= MIN_SUBJECTS else _unmarked(cells)
         paper = [f"({number(value)})" if np.isfinite(value) else "" for value in own["paper"]]
         columns.append([cell._replace(below=text) for cell, text in zip(cells, paper, strict=True)])
     heads = [" → ".join(map(short_sources, pair.split("→"))) for pair in names]
-    rows = [[Cell(label), *cells] for label, *cells in zip(pairs.index, *columns, strict=True)]
+    rows = [[summary.cells[label], *cells] for label, *cells in zip(pairs.index, *columns, strict=True)]
     note = "Macro-F1 in points, by source → target; in brackets the paper's value, if printed."
     return Table(name=name, title=title, heads=["Method", *heads], rows=rows, note=note)
 
 
 def conditions(summaries: Mapping[str, MethodSummary], name: str, title: str) -> Table:
     """Return methods under several conditions, such as networks or stream orders."""
-    labels = {own: text for s in summaries.values() for own, text in zip(s.table.index, marked_labels(s), strict=True)}
-    columns, heads = [[Cell(label) for label in labels.values()]], ["Method"]
+    labels = {label: cell for summary in summaries.values() for label, cell in summary.cells.items()}
+    columns, heads = [list(labels.values())], ["Method"]
     for condition, summary in summaries.items():
         t = summary.table.reindex(list(labels))
         heads += [condition, "Δ"]

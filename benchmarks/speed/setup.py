@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sight.base import Adapter
 from sight.models.export.int8 import quantise
 from sight.models.export.onnx import export_onnx
 from sight.models.onnx import OnnxSource
@@ -65,3 +66,9 @@ def waves(shape: Shape, windows: int, rng: np.random.Generator, segment: int) ->
     wave = np.sin(2 * np.pi * (0.7 + y)[:, None, None] * time_s + phase)
     noise = rng.normal(size=(windows, shape.channels, shape.length))
     return (wave + 0.5 * noise).astype(np.float32), y
+
+
+def counted_state(adapter: Adapter) -> dict[str, int]:
+    """Return the bytes of a bound adapter by kind, of the kinds that the paper counts for its method (`MEMORY_SUM`)."""
+    kinds = {kind: size for kind, size in adapter.state_bytes().items() if size}
+    return {kind: kinds[kind] for kind in getattr(adapter, "MEMORY_SUM", kinds) if kind in kinds}

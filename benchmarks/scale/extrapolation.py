@@ -1,7 +1,7 @@
 """Extrapolation from measured costs to 100,000 recordings and ten million live wearers.
 
-Run as ``python -m benchmarks.scale.plan`` to rerun the simulations, which are written to ``docs/scale.svg`` and
-``benchmarks/results/scale/simulation.json``. ``make docs`` writes the tables of ``docs/scale.md`` from all results.
+Run as ``python -m benchmarks.scale.extrapolation`` to rerun the simulations, which are written to ``docs/scale.svg``
+and ``benchmarks/results/scale/simulation.json``. ``make docs`` writes the tables of ``docs/scale.md`` from all results.
 Prices and limits that were not measured are the fields of `Assumed`.
 """
 
@@ -30,7 +30,7 @@ TRIGGERS_S = (10, 60, 300)
 
 @dataclass(frozen=True, kw_only=True)
 class Assumed:
-    """Assumptions of the plan; after a change, run this script and ``make docs``."""
+    """Assumptions; after a change, run this script and ``make docs``."""
 
     core_hour_usd: float = 0.04  # a core with 4 GB of memory, rented by the hour
     disk_gb_month_usd: float = 0.02  # object storage

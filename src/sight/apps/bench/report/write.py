@@ -8,21 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from sight._util.atomic import write_atomic
-from sight.apps.bench import across_settings, analysis_tables, day_tables, figures, html_report, result_rows, tables
-from sight.apps.bench.aggregate import MethodSummary, by_pair, grids, summarise
+from sight.apps.bench import result_rows
 from sight.apps.bench.experiments import experiments, load_experiment
-from sight.apps.bench.html_report import Section
 from sight.apps.bench.paper_values import CONDITIONS
+from sight.apps.bench.report import across_settings, analysis_tables, day_tables, figures, page, setting_tables
+from sight.apps.bench.report.page import Section
+from sight.apps.bench.report.summary import MethodSummary, by_pair, grids, summarise
+from sight.apps.bench.report.table_format import Cell, Table
 from sight.apps.bench.settings import count_pairs
-from sight.apps.bench.table_format import Cell, Table
-from sight.results.statistics import MIN_SUBJECTS, Difference
+from sight.results.statistics import Difference
 
 #: Order of experiments in the report; others come last.
 ORDER = (
     *("table-main", "table-detailed", "ablation", "design", "sensitivity", "backbones", "order", "stress", "days"),
     *("geometry", "prototypes", "motivation", "keel-parts"),
 )
-#: Stream orders, with their names in tables.
+#: Stream orders, with their names in setting_tables.
 ORDER_NAMES = {"chronological": "chronological", "blocks": "blocks of 32", "shuffled": "shuffled"}
 FORMATS = ("all", "markdown")
 
@@ -54,7 +55,7 @@ def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False
             write_atomic(out / "tables" / f"{entry.name}.tex", entry.latex().encode())
         for name, drawn in section.figures.items():
             write_atomic(out / "figures" / f"{name}.svg", drawn.encode())
-    return write_atomic(out / "index.html", html_report.page(sections, _counts(table), partial).encode())
+    return write_atomic(out / "index.html", page.page(sections, _counts(table), partial).encode())
 
 
 def compose(table: Any, *, only_across: bool = False) -> Iterator[Section]:
@@ -138,16 +139,14 @@ def _compare(section: Section, own: Any) -> None:
     summary = summarise(own)
     name, title = section.name, section.title
     section.tables += [
-        tables.scores(summary, name, title),
-        tables.segments(summary, f"{name}_segments", f"{title}: segment errors, delay, calibration"),
+        setting_tables.scores(summary, name, title),
+        setting_tables.segments(summary, f"{name}_segments", f"{title}: segment errors, delay, calibration"),
     ]
     pairs = len(own.drop_duplicates(["sources", "target"]))
-    if own["ranked"].iloc[0] and 1 < pairs <= tables.MAX_PAIRS:
-        mark = summary.subjects >= MIN_SUBJECTS
-        section.tables.append(tables.pair_table(by_pair(own), f"{name}_pairs", f"{title}: by pair", mark=mark))
+    if own["ranked"].iloc[0] and 1 < pairs <= setting_tables.MAX_PAIRS:
+        section.tables.append(setting_tables.pair_table(summary, by_pair(own), f"{name}_pairs", f"{title}: by pair"))
     if grids(summary.table.index):
-        default = summary.table["params"].get("SIGHT")
-        section.figures[name] = figures.sensitivity(summary, {} if default is None else json.loads(default))
+        section.figures[name] = figures.sensitivity(summary)
     elif summary.table["delta"].notna().any():
         section.figures[name] = _forest(summary, "Macro-F1")
 
@@ -164,13 +163,13 @@ def _conditions(section: Section, own: Any, column: str) -> None:
     found = {str(condition): summarise(part) for condition, part in own.groupby(column, sort=False)}
     order = [name for name in ORDER_NAMES if name in found] if column == "order" else list(found)
     named = {ORDER_NAMES.get(name, CONDITIONS.get(name, name)): found[name] for name in order}
-    section.tables.append(tables.conditions(named, section.name, section.title))
+    section.tables.append(setting_tables.conditions(named, section.name, section.title))
     section.figures[section.name] = figures.conditions(named)
 
 
 def _single_class_streams(section: Section, own: Any) -> None:
     summary = summarise(own)
-    section.tables.append(tables.single_class_streams(summary, section.name, section.title))
+    section.tables.append(setting_tables.single_class_streams(summary, section.name, section.title))
     section.figures[section.name] = _forest(summary, "Accuracy")
 
 

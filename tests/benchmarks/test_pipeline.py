@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
-
-from sight.apps.bench.pipeline import measure, pipeline_table
+from benchmarks.speed.pipeline import measure, pipeline_table
 
 
 def test_stages_are_measured_and_stored(tmp_path):

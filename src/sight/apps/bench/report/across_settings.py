@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench import day_tables, figures
-from sight.apps.bench.aggregate import HARM, METRIC_OF_KIND
-from sight.apps.bench.html_report import Section
-from sight.apps.bench.multi_setting_summary import MultiSettingSummary, summarise_settings
+from sight.apps.bench.report import day_tables, figures
+from sight.apps.bench.report.page import Section
+from sight.apps.bench.report.setting_tables import COMPLETED, FEW, INTERVALS, ScoreColumn, score_cells, without_ranking
+from sight.apps.bench.report.settings_summary import MultiSettingSummary, summarise_settings
+from sight.apps.bench.report.summary import HARM, METRIC_OF_KIND
+from sight.apps.bench.report.table_format import DASH, Cell, Table, interval, mark_best, number
 from sight.apps.bench.settings import MAIN_GROUP, setting_group
-from sight.apps.bench.table_format import DASH, Cell, Table, interval, mark_best, number
-from sight.apps.bench.tables import COMPLETED, FEW, INTERVALS, ScoreColumn, score_cells, without_ranking
 from sight.results.statistics import MIN_SUBJECTS
 
 GAINS_NOTE = (
@@ -100,7 +100,7 @@ def gains(summary: MultiSettingSummary, name: str, title: str, *, metric: str = 
     mean = deltas.mean(axis=1).where(complete.reindex(deltas.index))
     by = mean.to_frame("mean").assign(settings=deltas.notna().sum(axis=1), own=deltas.mean(axis=1))
     order = by.sort_values(["settings", "own"], ascending=False, kind="stable").index
-    columns = {"Method": [Cell(summary.marked[label]) for label in order]}
+    columns = {"Method": [summary.cells[label] for label in order]}
     for setting, own in summary.summaries.items():
         t = own.table.reindex(order)
         columns[setting] = _with_intervals(t["delta"], [tuple(i) for i in t[["low", "high"]].to_numpy()])
@@ -162,7 +162,7 @@ def mean_scores(
     full = runs.eq(runs.max()).all(axis=1)  # means over fewer runs are not comparable
     spec = {head: SCORE_COLUMNS[head] for head in heads}
     means = {own.column: _setting_mean(summary, own.column).loc[order] for own in spec.values()}
-    methods = {"Method": [Cell(summary.marked[label]) for label in order]}
+    methods = {"Method": [summary.cells[label] for label in order]}
     return Table.of_columns(name, title, methods | score_cells(means, spec, full), SCORES_NOTE)
 
 

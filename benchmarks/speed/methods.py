@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from benchmarks.speed import timing
+from benchmarks.speed.int8_accuracy import int8_scores
+from benchmarks.speed.naive_sight import NaiveSight
+from benchmarks.speed.setup import SHAPES, TimingSetup, counted_state, make_setup
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from sight import __version__, registry
 from sight._util.atomic import write_atomic
-from sight.apps.bench import timing
 from sight.apps.bench.experiments import SPELLING
-from sight.apps.bench.int8_accuracy import int8_scores
-from sight.apps.bench.naive_sight import NaiveSight
-from sight.apps.bench.paper_values import counted_state, values
-from sight.apps.bench.timing_setup import SHAPES, TimingSetup, make_setup
+from sight.apps.bench.paper_values import values
 from sight.base import Adapter, OutputAdapter
 from sight.methods.compiled.backend import choose
 from sight.methods.sight import SIGHT

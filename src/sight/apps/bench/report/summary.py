@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sight.apps.bench import paper_values
+from sight.apps.bench.experiments import SPELLING
+from sight.apps.bench.report.table_format import Cell
 from sight.results import statistics as stats
 from sight.results.statistics import Difference
 from sight.types import Array
 
+#: Method whose row is highlighted, where it carries its own label and not that of a variant.
+HIGHLIGHTED = "sight"
 #: Registry name of the method that returns the source model's predictions unchanged.
 SOURCE_ONLY = "none"
 #: Variant of macro-F1 that comparisons use: the mean over classes in truth or predictions.
@@ -64,6 +69,11 @@ class MethodSummary:
         found = self.table.index[self.table["method"] == SOURCE_ONLY]
         return str(found[0]) if len(found) else None
 
+    @cached_property
+    def cells(self) -> dict[str, Cell]:
+        """First cell of each method's row, by label."""
+        return method_cells(self.table.reset_index())
+
     def difference(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Difference:
         """Return the mean difference of two methods over subjects; the second may be of another summary."""
         return stats.mean_difference(self.subject_differences(label, other, other_summary).to_numpy())
@@ -73,6 +83,17 @@ class MethodSummary:
         runs = (other_summary or self).runs[other].reindex(self.runs.index)
         # Rounding removes floating-point noise, which must not decide how a difference is printed.
         return (self.runs[label] - runs).dropna().groupby("target", sort=False).mean().round(9)
+
+
+def method_cells(rows: Any) -> dict[str, Cell]:
+    """Return the first cell of each method's row by label, in their order; * marks methods completed by us."""
+    methods = rows.drop_duplicates("label")[["label", "method", "completed"]]
+    return {
+        str(label): Cell(
+            f"{label}{'*' if completed else ''}", highlighted=method == HIGHLIGHTED and label == SPELLING[method]
+        )
+        for label, method, completed in methods.itertuples(index=False)
+    }
 
 
 def grids(labels: Any) -> dict[str, dict[float, str]]:
@@ -207,6 +228,4 @@ def by_pair(rows: Any) -> Any:
         values = {label: paper_values.of_pair(dataset, paper_pair, label) for label in labels}
         printed[pair] = {label: value.value if value else np.nan for label, value in values.items()}
     parts["paper"] = pd.DataFrame(printed)
-    completed = rows.groupby("label")["completed"].first()
-    found = pd.concat({name: part.loc[labels, list(printed)] for name, part in parts.items()}, axis=1).swaplevel(axis=1)
-    return found.rename(index=lambda label: f"{label}{'*' if completed[label] else ''}")
+    return pd.concat({name: part.loc[labels, list(printed)] for name, part in parts.items()}, axis=1).swaplevel(axis=1)

@@ -1,11 +1,11 @@
-"""Tables of the figures of `sight.apps.bench.speed`."""
+"""Tables of the figures of `benchmarks.speed.methods`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from sight.apps.bench.table_format import DASH, Cell, Table
+from sight.apps.bench.report.table_format import DASH, Cell, Table
 
 
 def speed_tables(found: dict[str, Any]) -> Iterator[Table]:

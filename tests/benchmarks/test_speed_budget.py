@@ -12,11 +12,12 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("numba")
 pytest.importorskip("onnx")
 
+from benchmarks.speed import methods, tables, timing  # noqa: E402
+from benchmarks.speed.naive_sight import NaiveSight  # noqa: E402
+from benchmarks.speed.setup import SHAPES, make_setup  # noqa: E402
+
 from sight import registry  # noqa: E402
-from sight.apps.bench import speed, speed_tables, timing  # noqa: E402
-from sight.apps.bench.naive_sight import NaiveSight  # noqa: E402
-from sight.apps.bench.table_format import DASH  # noqa: E402
-from sight.apps.bench.timing_setup import SHAPES, make_setup  # noqa: E402
+from sight.apps.bench.report.table_format import DASH  # noqa: E402
 from sight.methods.compiled.backend import FIRST, numba_backend, numpy_backend  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
 from sight.models.features import FeatureSource  # noqa: E402
@@ -117,7 +118,7 @@ def test_live_state_is_little_more_than_the_prototypes():
 def test_filtering_methods_update_on_the_timing_stream(setup, monkeypatch):
     monkeypatch.setattr(registry, "names", lambda _: ("sar", "eata", "sight"))
     steps = {"SIGHT on onnx": 0.3, "onnx encode": 0.2}
-    rows = {row["method"]: row for row in speed.time_methods(setup, steps)}
+    rows = {row["method"]: row for row in methods.time_methods(setup, steps)}
     for name in ("sar", "eata"):
         assert rows[name]["updates_per_pass"] == 2  # two chunks of 32 windows
         assert rows[name]["ms_per_window"] > 0
@@ -131,7 +132,7 @@ def test_a_method_that_did_not_update_has_no_time(setup, monkeypatch):
     monkeypatch.setattr(registry, "names", lambda _: ("sar",))
     certain = registry.method
     monkeypatch.setattr(registry, "method", lambda name, preset: certain(name, preset, margin=0.0))
-    (row,) = speed.time_methods(setup, {})
+    (row,) = methods.time_methods(setup, {})
     assert row["updates_per_pass"] == 0
     assert row["ms_per_window"] is row["overhead"] is row["wearers_per_core"] is None
-    assert DASH in speed_tables._method(row)
+    assert DASH in tables._method(row)

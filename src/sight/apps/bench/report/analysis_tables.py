@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from sight.apps.bench.report.setting_tables import ScoreColumn, score_cells
+from sight.apps.bench.report.summary import method_cells
+from sight.apps.bench.report.table_format import Cell, Table, number
 from sight.apps.bench.result_rows import arrays, matrices
-from sight.apps.bench.table_format import Cell, Table, number
-from sight.apps.bench.tables import ScoreColumn, score_cells
 from sight.types import Array
 
 
@@ -78,5 +79,6 @@ def motivation(rows: Any, name: str, title: str) -> Table:
 
 def _means_table(rows: Any, columns: Mapping[str, ScoreColumn], name: str, title: str, note: str) -> Table:
     means = rows.groupby("label")[[own.column for own in columns.values()]].mean()
+    cells_of = method_cells(rows)
     cells = score_cells(means, columns, np.full(len(means), True))
-    return Table.of_columns(name, title, {"Method": [Cell(label) for label in means.index]} | cells, note)
+    return Table.of_columns(name, title, {"Method": [cells_of[label] for label in means.index]} | cells, note)
