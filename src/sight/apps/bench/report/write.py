@@ -44,7 +44,7 @@ def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False
     """
     table = result_rows.read([Path(place) for place in places])
     sections = [*compose(table, only_across=only_across), _rows_section(table)]
-    partial = _partial(table)
+    partial = describe_partial(table)
     text = "\n\n".join(["# Benchmark", *partial, *(section.markdown(figures=formats == "all") for section in sections)])
     markdown = write_atomic(out / "report.md", f"{text}\n".encode())
     if formats == "markdown":
@@ -82,7 +82,7 @@ def _counts(table: Any) -> list[str]:
     return [f"{what}: {count:,}" for what, count in counts.items()]
 
 
-def _partial(table: Any) -> list[str]:
+def describe_partial(table: Any) -> list[str]:
     """Return a line for each experiment of the package and the settings on which it lacks the same pairs or seeds."""
     found: dict[tuple[str, str], list[str]] = {}
     for (name, setting), own in table.groupby(["experiment", "setting"], sort=False):
