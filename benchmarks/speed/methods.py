@@ -19,7 +19,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from sight import __version__, registry
 from sight._util.atomic import write_atomic
-from sight.apps.bench.experiments import SPELLING
+from sight.apps.bench.experiments import method_label
 from sight.apps.bench.paper_values import values
 from sight.base import Adapter, OutputAdapter
 from sight.methods.compiled.backend import choose
@@ -161,7 +161,7 @@ def _method_figures(
     setup: TimingSetup, adapter: Adapter, source: str, times: dict[str, float], updates: float | None
 ) -> dict[str, Any]:
     """Return the figures of a method; times are None if it should update and did not."""
-    key = ("efficiency", setup.shape.name, "average", SPELLING.get(adapter.name, adapter.name))
+    key = ("efficiency", setup.shape.name, "average", method_label(adapter.name))
     paper_ms, paper_state = values("ms_per_window").get(key), values("state_kib").get(key)
     milliseconds = 1e3 * times["step"]
     figures = {

@@ -47,83 +47,40 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What is compared.
-
-    Parameters
-    ----------
-    name, title
-        Name of the file, and title of the section in the report.
-    kind
-        One of `KINDS`.
-    variants
-        Methods, in the order of the table.
-    paper
-        Table of the paper whose values are printed beside the results.
-    pairs
-        Which list of pairs of a setting: "main" or "detailed".
-    ranked
-        Whether the rows count for the leaderboard.
-    encoders
-        Networks; empty for the network of the setting.
-    seeds, orders
-        Seeds of source training, and stream orders.
-    """
+    """What is compared."""
 
     name: str
-    title: str
-    kind: str
-    variants: tuple[Variant, ...]
-    paper: str = ""
-    pairs: str = "main"
-    ranked: bool = False
-    encoders: tuple[str, ...] = ()
-    seeds: tuple[int, ...] = (0, 1, 2)
+    title: str  # of the section in the report
+    kind: str  # one of `KINDS`
+    variants: tuple[Variant, ...]  # in the order of the table
+    in_paper: str = ""  # tables and figures of the paper that it repeats
+    paper: str = ""  # table of the paper whose values are printed beside the results
+    pairs: str = "main"  # list of pairs of a setting: "main" or "detailed"
+    ranked: bool = False  # whether the rows count for the leaderboard
+    encoders: tuple[str, ...] = ()  # networks; empty for the network of the setting
+    seeds: tuple[int, ...] = (0, 1, 2)  # of source training
     orders: tuple[str, ...] = ("chronological",)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """The data of a comparison: dataset, source subjects and target subjects.
-
-    Parameters
-    ----------
-    name, dataset, options
-        Name of the setting, and the dataset with its options.
-    pairs
-        Source subjects and target subject of each source model and stream.
-    windowing
-        Values that replace the dataset's defaults for cutting windows.
-    encoder
-        Network; a setting with another one than "cnn" ignores the networks of an experiment.
-    epochs, batch
-        Source training; batch None is 64, or 256 above 8,000 windows.
-    model
-        File of a trained model that replaces source training; the sources of `pairs` are then its name.
-    use_gaps
-        Whether methods are informed of gaps; otherwise recordings are joined, as in the paper.
-    sedentary, standing
-        Sedentary classes, sitting first, and the class of standing, for streams of days.
-    free_living
-        Whether the dataset was recorded in daily life, so that chronological order is a natural day.
-    paper, paper_subject
-        Name of the dataset in the paper's tables, and the format of its subject names.
-    """
+    """The data of a comparison: dataset, source subjects and target subjects."""
 
     name: str
     dataset: str
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # of the dataset
     pairs: tuple[Pair, ...]
-    windowing: Mapping[str, Any] = field(default_factory=dict)
-    encoder: str = "cnn"
+    windowing: Mapping[str, Any] = field(default_factory=dict)  # replaces the dataset's defaults
+    encoder: str = "cnn"  # with another network, the networks of an experiment are ignored
     epochs: int = 100
-    batch: int | None = None
-    model: str = ""
-    use_gaps: bool = False
-    sedentary: tuple[str, ...] = ()
-    standing: str = ""
-    free_living: bool = False
-    paper: str = ""
-    paper_subject: str = "{}"
+    batch: int | None = None  # None: 64, or 256 above 8,000 windows
+    model: str = ""  # file of a trained model that replaces training; `pairs` then has its name as source
+    use_gaps: bool = False  # whether methods are informed of gaps; otherwise recordings are joined, as in the paper
+    sedentary: tuple[str, ...] = ()  # sedentary classes, sitting first, for streams of days
+    standing: str = ""  # class of standing, for streams of days
+    free_living: bool = False  # whether chronological order is a natural day
+    paper: str = ""  # name of the dataset in the paper's tables
+    paper_subject: str = "{}"  # format of its subject names
 
 
 @dataclass(frozen=True, kw_only=True)

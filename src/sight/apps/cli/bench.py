@@ -186,7 +186,7 @@ def list_all() -> None:
     table = Table("experiment", "title", "methods", "in the paper", title="Experiments")
     for name in experiments.experiments():
         plan = experiments.load_experiment(name)
-        table.add_row(f"[bold]{name}[/]", plan.title, str(len(plan.variants)), experiments.IN_PAPER.get(name, ""))
+        table.add_row(f"[bold]{name}[/]", plan.title, str(len(plan.variants)), plan.in_paper)
     console.print(table)
     heads = ("dataset", "pairs", "subjects here", "in the paper")
     table = Table(Column("setting", no_wrap=True), *heads, title="Settings")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sight.apps.bench import paper_values
-from sight.apps.bench.experiments import SPELLING
+from sight.apps.bench.experiments import method_label
 from sight.apps.bench.report.table_format import Cell
 from sight.results import statistics as stats
 from sight.results.statistics import Difference
@@ -90,7 +90,7 @@ def method_cells(rows: Any) -> dict[str, Cell]:
     methods = rows.drop_duplicates("label")[["label", "method", "completed"]]
     return {
         str(label): Cell(
-            f"{label}{'*' if completed else ''}", highlighted=method == HIGHLIGHTED and label == SPELLING[method]
+            f"{label}{'*' if completed else ''}", highlighted=method == HIGHLIGHTED and label == method_label(method)
         )
         for label, method, completed in methods.itertuples(index=False)
     }
