@@ -23,7 +23,6 @@ KEYS = (
 
 
 def experiments() -> tuple[str, ...]:
-    """Return the names of the package's experiments."""
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in (CONFIGS / "experiments").iterdir()))
 
 

@@ -38,12 +38,7 @@ def check(experiment: Experiment, setting: Setting) -> None:
 def check_output(out: Path, device: str, engine: str = "loky") -> None:
     """Raise ValueError unless the device exists and the output folder, which is created, is writable.
 
-    Parameters
-    ----------
-    out
-        Folder of the results.
-    device, engine
-        Where sources are trained; the devices of a running cluster are not checked.
+    The devices of a running cluster are not checked.
     """
     check_name(device, DEVICES, "device")
     if device == "cuda" and (engine in ("serial", "loky") or engine.startswith("dask:local:")):

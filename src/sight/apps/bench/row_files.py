@@ -20,13 +20,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 def hash_key(*parts: Any) -> str:
-    """Hash everything that determines a result into a file name.
-
-    Examples
-    --------
-    >>> hash_key({"a": 1, "b": 2}) == hash_key({"b": 2, "a": 1})
-    True
-    """
+    """Hash everything that determines a result into a file name."""
     return hashlib.blake2b(canonical_json(parts).encode(), digest_size=12).hexdigest()
 
 
@@ -40,7 +34,6 @@ def canonical_json(value: Any) -> str:
 
 
 def row_path(out: Path, key: str) -> Path:
-    """Return the file of a row in the folder of a run."""
     return out / "rows" / key[:2] / f"{key}.json"
 
 

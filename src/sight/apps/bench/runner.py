@@ -33,14 +33,10 @@ def run(
 
     Parameters
     ----------
-    experiment, setting
-        What is compared, and on which data.
     out
         Folder of rows and models; the same folder resumes.
     engine, jobs
         As in `sight._util.parallel.map_unordered`.
-    device
-        Where source models are trained.
     only_finished
         Compute nothing; return the rows that exist, for example those of a run in progress.
     on_done

@@ -45,7 +45,6 @@ def batch_size(requested: int | None, windows: Sequence[Windows]) -> int:
 
 
 def data_hash(windows: Sequence[Windows]) -> str:
-    """Return a hash of windows, labels and gaps."""
     digest = hashlib.blake2b(digest_size=12)
     for subject in windows:
         digest.update(str(subject.x.shape).encode())
@@ -57,16 +56,7 @@ def data_hash(windows: Sequence[Windows]) -> str:
 def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folder: Path) -> Any:
     """Return a trained source model, from the folder if an unaltered copy is stored there.
 
-    Parameters
-    ----------
-    recipe
-        Training parameters.
-    windows
-        Windows of each source subject.
-    dataset
-        Provides channels, units and name for the model card.
-    folder
-        Folder of stored models; files are written atomically.
+    The dataset provides channels, units and name for the model card.
     """
     from sight.models.torch import TorchSource
 

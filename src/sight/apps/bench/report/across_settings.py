@@ -148,15 +148,7 @@ def mean_scores(
     labels: Sequence[str] | None = None,
     heads: Sequence[str] = tuple(SCORE_COLUMNS),
 ) -> Table:
-    """Return accuracy, the variants of macro-F1 and segment errors, averaged over settings.
-
-    Parameters
-    ----------
-    summary, name, title
-        What the table shows, and its name and title.
-    labels, heads
-        Only these methods, and only these columns of `SCORE_COLUMNS`.
-    """
+    """Return scores averaged over settings: all or only some methods, all or some columns of `SCORE_COLUMNS`."""
     order = [label for label in summary.complete if labels is None or label in labels]
     runs = summary.column("runs").loc[order]
     full = runs.eq(runs.max()).all(axis=1)  # means over fewer runs are not comparable

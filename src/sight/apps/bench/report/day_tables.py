@@ -64,7 +64,6 @@ SCORES = {
 
 
 def has_days(rows: Any) -> bool:
-    """Return whether rows contain streams of days."""
     return bool(rows["order"].map(_kind).isin(day_streams.ORDERS).any())
 
 

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import resources
 from itertools import pairwise
 from typing import Any
 
@@ -23,25 +24,7 @@ INK, SOFT, RULE, ACCENT = "#1d1f23", "#7d828a", "#d9d6cf", "#8a2f1d"
 BLUE, ORANGE, GREEN = SERIES[:3]
 #: Colours of methods that the documentation discusses; others are drawn in black.
 COLOUR = {"SIGHT": ACCENT, "SIGHT, authors' code": "#c48a7e", "Sticky": BLUE, "EMA": ORANGE, "Keel": GREEN}
-STYLE: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "text.color": INK,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "legend.frameon": False,
-    "figure.constrained_layout.use": True,
-    "svg.hashsalt": "sight",
-    "svg.fonttype": "path",
-}
+STYLE = str(resources.files("sight.apps.bench.report") / "figures.mplstyle")
 #: Symbols of the hyper-parameters in the paper.
 LETTERS = {
     "beta": r"$\beta$",
@@ -58,7 +41,7 @@ def canvas(width: float, height: float, columns: int = 1, **kwargs: Any) -> Iter
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(fname=STYLE):
         figure = Figure(figsize=(width, height))
         yield figure, figure.subplots(1, columns, **kwargs)
 
@@ -67,7 +50,7 @@ def svg(figure: Any) -> str:
     """Return a figure as SVG without date and program name."""
     import matplotlib as mpl
 
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(fname=STYLE):
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue()
@@ -103,7 +86,6 @@ def named_rows(axes: Any, names: Sequence[str]) -> None:
 
 
 def draw_interval(axes: Any, difference: Difference, row: float, colour: str, marker: str = "o") -> None:
-    """Draw a difference and its interval."""
     if np.isfinite(difference.low):
         axes.plot([difference.low, difference.high], [row, row], color=colour, lw=1.4, solid_capstyle="butt")
     axes.plot(difference.mean, row, marker, color=colour, ms=5)

@@ -171,7 +171,6 @@ def score_cells(scores: Any, columns: Mapping[str, ScoreColumn], full: Any) -> d
 
 
 def segments(summary: MethodSummary, name: str, title: str) -> Table:
-    """Return segment errors, delays, calibration, time use and state."""
     columns = score_cells(summary.table, SEGMENT_COLUMNS, _all_runs(summary))
     return _method_table(summary, name, title, columns, SEGMENTS_NOTE)
 

@@ -17,23 +17,14 @@ from sight.results.statistics import Difference
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MultiSettingSummary:
-    """Methods of one experiment on several settings.
+    """Methods of one experiment on several settings."""
 
-    Parameters
-    ----------
-    summaries
-        By short name of the setting, in the order of the tables.
-    datasets
-        Dataset of each; settings of one dataset share subjects.
-    """
-
-    summaries: Mapping[str, MethodSummary]
-    datasets: Mapping[str, str]
+    summaries: Mapping[str, MethodSummary]  # by short name of the setting, in the order of the tables
+    datasets: Mapping[str, str]  # dataset of each; settings of one dataset share subjects
     _differences: dict[tuple[str, str, MultiSettingSummary], Difference] = field(default_factory=dict, repr=False)
 
     @cached_property
     def source_only(self) -> tuple[str, ...]:
-        """Labels of source-only."""
         found = (summary.source_only for summary in self.summaries.values())
         return tuple(dict.fromkeys(label for label in found if label is not None))
 
@@ -44,7 +35,6 @@ class MultiSettingSummary:
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
-        """First cell of each method's row, by label."""
         return {label: cell for summary in self.summaries.values() for label, cell in summary.cells.items()}
 
     @cached_property
@@ -87,7 +77,6 @@ class MultiSettingSummary:
         return Difference(float(np.mean([own.mean() for own in values])), *stats.shared_interval(values, subjects))
 
     def gain(self, label: str) -> Difference:
-        """Return the mean over settings of the difference to source-only."""
         return self.difference(label, self.source_only[0])
 
     @property
@@ -118,16 +107,9 @@ class MultiSettingSummary:
 
 
 def summarise_settings(rows: Any, names: Mapping[str, str], metric: str | None = None) -> MultiSettingSummary:
-    """Summarise rows of one experiment, network and order on several settings.
+    """Summarise rows of one experiment, network and order on several settings, given with their short names.
 
-    Parameters
-    ----------
-    rows
-        Result rows.
-    names
-        Settings and their short names; settings without rows are skipped.
-    metric
-        As in `summarise`.
+    Settings without rows are skipped; `metric` is that of `summarise`.
     """
     groups = {setting: own for setting, own in rows.groupby("setting", sort=False) if setting in names}
     present = [setting for setting in names if setting in groups]

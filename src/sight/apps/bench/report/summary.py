@@ -51,16 +51,12 @@ class MethodSummary:
         ``gain_*`` is the difference for each variant of macro-F1.
     runs
         Score of each run (rows: sources, target, seed) and method (columns) in points; NaN where a method was not run.
-    subjects, seeds
-        Number of targets and seeds.
-    stride_s
-        Seconds between two windows.
     """
 
     table: Any
     runs: Any
-    subjects: int
-    seeds: int
+    subjects: int  # number of targets
+    seeds: int  # number of seeds
     stride_s: float = 1.0
 
     @property
@@ -71,7 +67,6 @@ class MethodSummary:
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
-        """First cell of each method's row, by label."""
         return method_cells(self.table.reset_index())
 
     def difference(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Difference:
@@ -211,10 +206,7 @@ def _add_paper(summary: MethodSummary, rows: Any) -> None:
 def by_pair(rows: Any) -> Any:
     """Return mean and standard deviation over seeds for each method and pair of subjects, in points.
 
-    Returns
-    -------
-    DataFrame
-        Index label, columns (pair, "mean" | "sd" | "paper").
+    The index is the label, columns are (pair, "mean" | "sd" | "paper").
     """
     import pandas as pd
 

@@ -39,7 +39,6 @@ class Table:
 
     @classmethod
     def of_columns(cls, name: str, title: str, columns: Mapping[str, Sequence[Cell]], note: str = "") -> Table:
-        """Create a table from its columns."""
         rows = list(zip(*columns.values(), strict=True))
         return cls(name=name, title=title, heads=list(columns), rows=rows, note=note)
 
@@ -48,7 +47,6 @@ class Table:
         return "\n".join([f"**{self.title}.**", "", self.markdown_body(), "", self.note, ""])
 
     def markdown_body(self) -> str:
-        """Return the table as Markdown."""
         lines = [
             "| " + " | ".join(self.heads) + " |",
             "|" + "|".join([" --- "] + [" ---: "] * (len(self.heads) - 1)) + "|",
@@ -117,9 +115,6 @@ def _escaped(text: str) -> str:
     return text
 
 
-# --- numbers -------------------------------------------------------------------------------------------------------
-
-
 def number(value: float, digits: int = 1, *, sign: bool = False) -> str:
     """Format a number with a true minus sign; a dash if it is not finite.
 
@@ -156,7 +151,6 @@ def points(difference: Difference) -> str:
 
 
 def probability(p: float) -> str:
-    """Format a p-value."""
     return DASH if not np.isfinite(p) else "<\xa00.001" if p < 0.001 else f"{p:.3f}"
 
 

@@ -29,18 +29,10 @@ FORMATS = ("all", "markdown")
 
 
 def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False, formats: str = "all") -> Path:
-    """Write the report of results, and return its main file.
+    """Write the report of result files, or folders of some, and return its main file.
 
-    Parameters
-    ----------
-    places
-        Result files, or folders that contain some.
-    out
-        Output folder: ``report.md``, ``index.html``, ``tables/*.{md,tex}``, ``figures/*.svg``.
-    only_across
-        Write only the tables over several settings.
-    formats
-        "all", or "markdown" for ``report.md`` alone, without figures.
+    The folder contains ``report.md``, ``index.html``, ``tables/*.{md,tex}`` and ``figures/*.svg``; with the format
+    "markdown" ``report.md`` alone, without figures. `only_across` leaves out the tables of single settings.
     """
     table = result_rows.read([Path(place) for place in places])
     sections = [*compose(table, only_across=only_across), _rows_section(table)]
