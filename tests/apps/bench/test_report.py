@@ -109,6 +109,22 @@ def test_names_are_escaped():
     assert "&lt;b&gt;x&lt;/b&gt; &amp; 5 %" in table.html()
 
 
+def test_the_row_of_sight_itself_is_highlighted():
+    points = {"Source-only": BASE, "SIGHT": POINTS["SIGHT"], "w/o habit prior": POINTS["Sticky"], "Sticky": BASE}
+    methods = {"Source-only": "none", "SIGHT": "sight", "w/o habit prior": "sight", "Sticky": "sticky"}
+    table = setting_tables.scores(summarise(frame(rows(points, method=methods))), "t", "T")
+    assert [row[0].text for row in table.rows if row[0].highlighted] == ["SIGHT"]
+    assert table.html().count('class="ours"') == 1
+    renamed = {
+        "Source-only": "none",
+        "SIGHT": "sticky",
+        "w/o habit prior": "ema",
+        "Sticky": "sticky",
+    }
+    table = setting_tables.scores(summarise(frame(rows(points, method=renamed))), "t", "T")
+    assert 'class="ours"' not in table.html()
+
+
 def test_completed_methods_are_marked():
     summary = summarise(frame(rows({"Source-only": BASE, "OATTA": POINTS["Sticky"]})))
     assert [cell.text for cell in summary.cells.values()] == ["Source-only", "OATTA*"]

@@ -154,3 +154,47 @@ def test_an_altered_source_model_is_trained_again(data, tmp_path, monkeypatch):
     path.write_bytes(content)
     np.testing.assert_array_equal(source_models.source_model(data.recipe, data.sources, None, tmp_path).weight, weight)
     assert len(trained) == 2
+
+
+# --- training ------------------------------------------------------------------------------------------------------
+
+
+class Files:
+    """Trials whose windows are loaded from nowhere; the target "bad" cannot be loaded."""
+
+    def __init__(self, data, monkeypatch):
+        self.data, self.trained = data, 0
+        monkeypatch.setattr(worker, "load_trial", self.load)
+        monkeypatch.setattr(TrialData, "source", lambda _: self.source())
+
+    def load(self, trial, job):
+        if trial.target == "bad":
+            raise OSError("damaged recording")
+        return replace(self.data, trial=trial, job=job)
+
+    def source(self):
+        self.trained += 1
+        raise ValueError("no labelled windows")
+
+
+def test_a_training_that_fails_is_reported_for_each_trial_and_not_repeated(data, monkeypatch):
+    files = Files(data, monkeypatch)
+    variants = (Variant(label="EMA", method="ema"), Variant(label="Sticky", method="sticky"))
+    job = replace(data.job, experiment=SimpleNamespace(kind="compare", variants=variants))
+    group = [replace(data.trial, target=target) for target in ("bad", "B", "C")]
+    error = worker.train_source(group, job)
+    assert error == "ValueError: no labelled windows"
+    found = [worker.run_trial(trial, job, False, error) for trial in group]
+    assert files.trained == 1
+    assert [failure.error for failure in found[0].failures] == ["OSError: damaged recording"] * 2
+    for result in found[1:]:
+        assert [(failure.label, failure.error) for failure in result.failures] == [("EMA", error), ("Sticky", error)]
+
+
+def test_nothing_is_trained_if_all_rows_are_finished(data, monkeypatch):
+    files = Files(data, monkeypatch)
+    variant = Variant(label="EMA", method="ema")
+    job = replace(data.job, experiment=SimpleNamespace(kind="compare", variants=(variant,)))
+    write_row(replace(data, job=job).row_path(variant), {"scores": {}})
+    assert worker.train_source([data.trial], job) == ""
+    assert files.trained == 0

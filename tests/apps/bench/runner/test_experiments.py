@@ -60,6 +60,14 @@ def test_streams_that_a_subject_lacks_windows_for_have_neither_rows_nor_failures
     assert "60 % one class" in (tmp_path / "report.md").read_text()
 
 
+def test_a_label_with_a_comma_selects_its_row(tiny):
+    where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(tiny / "runs"), "--engine", "serial", "--limit", "1"]
+    shown = bench("run", "table-main", *where, "--seeds", "0", "--methods", "none, SIGHT, authors' code,ema")
+    assert shown.exit_code == 0, shown.output
+    table = pd.read_parquet(tiny / "runs" / "table-main_tiny.part.parquet")
+    assert set(table["label"]) == {"Source-only", "SIGHT, authors' code", "EMA"}
+
+
 def test_rows_contain_what_is_needed_to_repeat_them(tiny):
     experiment = narrow(load_experiment("table-main"), methods=["none", "tent"], seeds=[0])
     setting = load_setting(str(tiny / "tiny.toml"), limit=1)
