@@ -35,7 +35,7 @@ lint: .venv/.ready ## style, types, direction of imports, spelling
 	$(BIN)/codespell src tests tools docs/*.md examples benchmarks/keel *.md
 
 bench: .venv/.ready ## measure the speed of every method
-	$(BIN)/sight bench speed
+	$(BIN)/python -m benchmarks.speed methods
 
 docs: .venv/.ready ## regenerate tables and pages of the docs
 	$(BIN)/python -m tools.build_docs write

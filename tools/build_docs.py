@@ -11,17 +11,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.scale import plan
+from benchmarks.scale import extrapolation
 
 from tools import (
     demo_model,
-    doors_tables,
     findings_figures,
     findings_keel_tables,
     findings_tables,
     keel_tables,
     load_figures,
     model_tables,
+    probability_tables,
     reference_blocks,
 )
 
@@ -35,11 +35,11 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **findings_tables.BLOCKS,
     **findings_keel_tables.BLOCKS,
     **keel_tables.BLOCKS,
-    **doors_tables.BLOCKS,
+    **probability_tables.BLOCKS,
     **model_tables.BLOCKS,
     "demo": demo_model.table,
     "load": lambda: load_figures.table(ROOT / "benchmarks" / "results" / "live"),
-    **{f"scale-{name}": functools.partial(plan.page_table, name) for name in plan.TABLES},
+    **{f"scale-{name}": functools.partial(extrapolation.page_table, name) for name in extrapolation.TABLES},
 }
 
 

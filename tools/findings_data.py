@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sight.apps.bench import result_rows
-from sight.apps.bench.multi_setting_summary import MultiSettingSummary, summarise_settings
+from sight.apps.bench.report.settings_summary import MultiSettingSummary, summarise_settings
 from sight.apps.bench.settings import setting_group, settings, short_name
 from sight.results import statistics as stats
 from sight.results.statistics import Difference
@@ -36,7 +36,7 @@ def _by_experiment() -> dict[str, Any]:
 
 @functools.cache
 def speed() -> dict[str, Any]:
-    """Return the committed figures of ``sight bench speed``."""
+    """Return the committed figures of ``python -m benchmarks.speed methods``."""
     return json.loads((RESULTS / "speed.json").read_text("utf-8"))
 
 

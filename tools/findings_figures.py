@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench.figures import (
+from sight.apps.bench.report.figures import (
     ACCENT,
     BLUE,
     COLOUR,
@@ -20,10 +20,10 @@ from sight.apps.bench.figures import (
     named_rows,
     svg,
 )
-from sight.apps.bench.multi_setting_summary import MultiSettingSummary
-from sight.apps.bench.plan import ORDERS
-from sight.apps.bench.report import ORDER_NAMES
+from sight.apps.bench.report.settings_summary import MultiSettingSummary
+from sight.apps.bench.report.write import ORDER_NAMES
 from sight.apps.bench.settings import setting_group
+from sight.apps.bench.trials import ORDERS
 from tools.findings_data import AUTHORS, KEEL, SIGHT, STICKY, rows_of, summary
 
 MARKERS = {SIGHT: "o", AUTHORS: "D", STICKY: "s", KEEL: "P"}

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench.multi_setting_summary import MultiSettingSummary
+from sight.apps.bench.report.settings_summary import MultiSettingSummary
+from sight.apps.bench.report.table_format import number, points
 from sight.apps.bench.result_rows import matrices
 from sight.apps.bench.settings import setting_group
-from sight.apps.bench.table_format import number, points
 from tools.findings_data import (
     AUTHORS,
     FILTERS,
@@ -86,7 +86,8 @@ def overview(found: MultiSettingSummary) -> str:
         best = {head: gains[short].reindex(labels).dropna() for head, labels in groups.items()}
         kept.append([own.max() for own in best.values()])
         cells = [
-            _level(level, own.max(), found.marked[own.idxmax()] if "Best" in head else "") for head, own in best.items()
+            _level(level, own.max(), found.cells[own.idxmax()].text if "Best" in head else "")
+            for head, own in best.items()
         ]
         lines.append([str(short), number(level), *cells])
     mean = float(levels.mean())
@@ -107,7 +108,9 @@ def baselines() -> str:
         by_setting = nine.by_setting(KEEL, label)
         better = sum(difference.verdict == "better" for difference in by_setting.values())
         where = [f"{better} of {len(by_setting)}", *lists(by_setting)[1:]]
-        lines.append([nine.marked[label], points(nine.difference(KEEL, label)), *where, percent(nine.harmed(label))])
+        lines.append(
+            [nine.cells[label].text, points(nine.difference(KEEL, label)), *where, percent(nine.harmed(label))]
+        )
     heads = ["Keel against", "mean", "better on", "worse on", "no difference shown on", "harmed by that method, %"]
     return markdown(heads, lines)
 

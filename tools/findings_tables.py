@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench import across_settings, paper_values
-from sight.apps.bench.aggregate import MACRO_F1, grids
+from sight.apps.bench import paper_values
 from sight.apps.bench.analyses import EDGES
-from sight.apps.bench.analysis_tables import persistence
-from sight.apps.bench.plan import ORDERS
-from sight.apps.bench.report import ORDER_NAMES
+from sight.apps.bench.report import across_settings
+from sight.apps.bench.report.analysis_tables import persistence
+from sight.apps.bench.report.summary import MACRO_F1, grids
+from sight.apps.bench.report.table_format import DASH, Cell, Table, delta_cells, number, points
+from sight.apps.bench.report.write import ORDER_NAMES
 from sight.apps.bench.result_rows import arrays
 from sight.apps.bench.settings import setting_group
-from sight.apps.bench.table_format import DASH, Cell, Table, delta_cells, number, points
+from sight.apps.bench.trials import ORDERS
 from sight.results.statistics import Difference
 from tools.findings_data import (
     AUTHORS,
@@ -170,7 +171,9 @@ def order() -> str:
     lines = []
     for label in (SIGHT, STICKY, "OATTA", KEEL):
         gains = [points(own.gain(label)) for own in found.values()]
-        lines.append([first.marked[label], *gains, *(points(first.difference(label, label, own)) for own in others)])
+        lines.append(
+            [first.cells[label].text, *gains, *(points(first.difference(label, label, own)) for own in others)]
+        )
     for short, own in first.summaries.items():
         gains = [points(each.summaries[short].difference(SIGHT, SOURCE_ONLY)) for each in found.values()]
         against = [points(own.difference(SIGHT, SIGHT, other.summaries[short])) for other in others]

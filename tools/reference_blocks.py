@@ -8,13 +8,13 @@ import json
 from collections.abc import Callable, Iterator
 
 import typer.main
+from benchmarks.speed.pipeline import pipeline_table
+from benchmarks.speed.setup import SHAPES, Shape, counted_state
+from benchmarks.speed.tables import speed_tables
 from typer.testing import CliRunner
 
 from sight import registry
 from sight.apps.bench import paper_values
-from sight.apps.bench.pipeline import pipeline_table
-from sight.apps.bench.speed_tables import speed_tables
-from sight.apps.bench.timing_setup import SHAPES, Shape
 from sight.apps.cli import app
 from sight.models.card import ModelCard
 from sight.models.encoders.cnn import CNN
@@ -118,7 +118,7 @@ def _memory(name: str, shape: Shape) -> tuple[list[str], float]:
         stride_s=shape.stride_s, mean=(0.0,) * 3, std=(1.0,) * 3,
     )  # fmt: skip
     adapter = registry.method(name, preset="sight-paper").bind(TorchSource(network, classes=card.classes, card=card))
-    counted = paper_values.counted_state(adapter)
+    counted = counted_state(adapter)
     return list(counted), sum(counted.values()) / 1024
 
 

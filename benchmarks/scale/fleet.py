@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.speed import timing
 
 from sight._util.atomic import write_json
-from sight.apps.bench import timing
 from sight.apps.fleet.output_files import read_predictions
 from sight.apps.fleet.plan import Plan, file_digest, load_plan
 

@@ -142,7 +142,7 @@ def test_the_docs_name_every_experiment_and_setting():
 
     page = (ROOT / "docs" / "bench.md").read_text("utf-8")
     named = set(re.findall(r"[\w-]+", page))
-    own = set(experiments.experiments()) - {"efficiency"}  # documented as sight bench speed
+    own = set(experiments.experiments())
     assert own | set(settings.settings()) <= named
 
 

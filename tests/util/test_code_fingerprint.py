@@ -98,9 +98,9 @@ def test_the_hash_depends_on_file_boundaries(tmp_path):
     "file", ["models/train.py", "models/statistics.py", "models/encoders/base.py", "models/encoders/cnn.py"]
 )
 def test_the_name_of_a_model_depends_on_training_and_encoder_code(edit, file):
-    before = RECIPE.model_name("data")
+    before = RECIPE.model_key("data")
     for other in ("models/encoders/resnet.py", "registry.py"):
         edit(other)
-        assert RECIPE.model_name("data") == before
+        assert RECIPE.model_key("data") == before
     edit(file)
-    assert RECIPE.model_name("data") != before
+    assert RECIPE.model_key("data") != before

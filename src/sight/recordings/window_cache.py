@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from sight import __version__
 from sight._util.atomic import write_atomic
 from sight._util.code_fingerprint import hash_files
 from sight.recordings.user_folders import user_folder
@@ -67,7 +66,7 @@ def folder() -> Path:
 
 def key(paths: Iterable[Path], parameters: Mapping[str, Any]) -> str:
     """Return the key of windows made from these files with these parameters."""
-    parts = [__version__, _code_hash(), *(file_hash(Path(path)) for path in paths)]
+    parts = [_code_hash(), *(file_hash(Path(path)) for path in paths)]
     parts.append(json.dumps(parameters, sort_keys=True, default=str))
     return blake2b("\n".join(parts).encode(), digest_size=20).hexdigest()
 

@@ -7,8 +7,8 @@ import pytest
 
 from sight import registry
 from sight.apps.bench import analyses
-from sight.apps.bench.plan import Setting, Trial
 from sight.apps.bench.stream_orders import reorder, stream_index
+from sight.apps.bench.trials import Setting, Trial
 from sight.methods.sight import SIGHT
 from sight.testing import ToySource, toy_stream
 

@@ -7,8 +7,8 @@ import pytest
 
 from sight.apps.bench import day_streams
 from sight.apps.bench.day_streams import BOUT, DAY, DOMINATED, LENGTH, day_stream
-from sight.apps.bench.plan import Setting, Trial
 from sight.apps.bench.stream_orders import stream_index
+from sight.apps.bench.trials import Setting, Trial
 
 #: Five classes with 40 windows each, in two recorded segments.
 LABELS = np.tile(np.repeat(np.arange(5), 20), 2)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sight.apps.bench.report import compose
+from sight.apps.bench.report.table_format import DASH
+from sight.apps.bench.report.write import compose
 from sight.apps.bench.result_rows import frame
-from sight.apps.bench.table_format import DASH
 from tests.helpers.bench_rows import BASE, rows
 
 MINUS = "\N{MINUS SIGN}"

@@ -8,10 +8,10 @@ import pytest
 
 import sight
 from sight.apps.bench.experiments import load_experiment, narrow
-from sight.apps.bench.plan import trials
 from sight.apps.bench.runner import run
 from sight.apps.bench.settings import load_setting
 from sight.apps.bench.source_models import own_model
+from sight.apps.bench.trials import trials
 from sight.datasets import load, windows_of
 from sight.models.train import train
 from sight.results import metrics

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from tools.findings_data import speed
 
 from sight.apps.bench.experiments import experiments, load_experiment
 from sight.apps.bench.preflight import check, check_output
 from sight.apps.bench.settings import load_setting
-from sight.apps.bench.speed_tables import speed_tables
 from tests.apps.bench.runner.runner_helpers import TINY, bench
 
 
@@ -90,11 +88,9 @@ def test_devices_of_a_running_cluster_are_not_checked(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["file", "file/runs", "/proc/nope"])
-@pytest.mark.parametrize("experiment", ["ablation", "efficiency"])
-def test_folders_that_are_not_writable(setting, tmp_path, place, experiment):
+def test_folders_that_are_not_writable(setting, tmp_path, place):
     (tmp_path / "file").write_text("")
-    where = [] if experiment == "efficiency" else ["--dataset", setting, "--engine", "serial"]
-    shown = bench("run", experiment, *where, "-o", str(tmp_path / place))
+    shown = bench("run", "ablation", "--dataset", setting, "--engine", "serial", "-o", str(tmp_path / place))
     assert shown.exit_code == 2
     assert f"Cannot write to the folder {tmp_path / place}" in shown.output
     assert "training" not in shown.output
@@ -107,26 +103,4 @@ def test_the_write_check_leaves_no_file(tmp_path):
 
 def test_every_experiment_of_the_package_is_valid(setting):
     for name in experiments():
-        if name != "efficiency":
-            check(load_experiment(name), load_setting(setting))
-
-
-def test_speed_refuses_options_that_it_would_ignore(tmp_path):
-    shown = bench("run", "efficiency", "-d", "synthetic", "--limit", "2", "--seeds", "0", "-o", str(tmp_path))
-    assert shown.exit_code == 2
-    assert "--dataset, --limit, --seeds" in shown.output
-
-
-def test_tables_of_the_speed_figures():
-    found = {table.name: table for table in speed_tables(speed())}
-    assert [row[0].text for row in found["int8"].rows][-2:] == ["file, KB", "ms a window"]
-    pairs = speed()["int8"]["pairs"]
-    assert len(pairs) == 3
-    assert all(pair["macro_f1 int8"] > pair["macro_f1 float32"] - 0.01 for pair in pairs)
-    methods = {row[0].text for row in found["harth-methods"].rows}
-    assert {"none", "sight", "keel", "tent"} <= methods
-    times = {row["method"]: row["ms_per_window"] for row in speed()["shapes"]["harth"]["methods"]}
-    assert times["sight"] == pytest.approx(speed()["shapes"]["harth"]["steps_ms"]["SIGHT on onnx"])
-    verdicts = [row[-1].text for row in found["targets"].rows]
-    assert verdicts.count("met") + verdicts.count("**missed**") == 14
-    assert verdicts.count("") == 2  # without a target
+        check(load_experiment(name), load_setting(setting))

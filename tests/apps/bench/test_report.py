@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sight.apps.bench import across_settings, figures, tables
-from sight.apps.bench.aggregate import by_pair, summarise
-from sight.apps.bench.multi_setting_summary import summarise_settings
-from sight.apps.bench.report import compose, write_report
+from sight.apps.bench.report import across_settings, figures, setting_tables
+from sight.apps.bench.report.settings_summary import summarise_settings
+from sight.apps.bench.report.summary import by_pair, summarise
+from sight.apps.bench.report.table_format import DASH
+from sight.apps.bench.report.write import compose, write_report
 from sight.apps.bench.result_rows import frame, read, write
-from sight.apps.bench.table_format import DASH
 from sight.apps.cli import app
 from sight.results.statistics import Difference
 from tests.helpers.bench_rows import BASE, POINTS, gained, rows
@@ -70,7 +70,7 @@ def test_fewer_than_five_subjects_have_no_interval():
 
 def test_fewer_than_five_subjects_have_no_rank_and_no_best_method(tmp_path):
     few = [row for row in rows() if row["target"] in ("16", "26")]
-    table = tables.scores(summarise(frame(few)), "t", "T")
+    table = setting_tables.scores(summarise(frame(few)), "t", "T")
     assert "Rank" not in table.heads
     assert not any(cell.best for row in table.rows for cell in row)
     write(tmp_path / "few.parquet", few)
@@ -90,7 +90,7 @@ def test_a_partial_run_is_named_on_top(tmp_path):
 
 
 def test_markdown_latex_and_html_have_the_same_numbers(summary):
-    table = tables.scores(summary, "t", "Main comparison")
+    table = setting_tables.scores(summary, "t", "Main comparison")
     numbers = re.findall(r"\d+\.\d", " ".join(cell.text + cell.below for row in table.rows for cell in row))
     for text in (table.markdown_body(), table.latex(), table.html()):
         assert re.findall(r"\d+\.\d", re.sub(r"width:[^;]*", "", text))[: len(numbers)] == numbers
@@ -103,16 +103,32 @@ def test_names_are_escaped():
     name = "<b>x</b> & 5 % | a_b"
     points = {"Source-only": BASE, name: POINTS["Sticky"]}
     summary = summarise(frame(rows(points, method={"Source-only": "none", name: "sticky"})))
-    table = tables.scores(summary, "t", "T")
+    table = setting_tables.scores(summary, "t", "T")
     assert r"$<$b>x$<$/b> \& 5 \% | a\_b" in table.latex()
     assert r"<b>x</b> & 5 % \| a_b" in table.markdown()
     assert "&lt;b&gt;x&lt;/b&gt; &amp; 5 %" in table.html()
 
 
+def test_the_row_of_sight_itself_is_highlighted():
+    points = {"Source-only": BASE, "SIGHT": POINTS["SIGHT"], "w/o habit prior": POINTS["Sticky"], "Sticky": BASE}
+    methods = {"Source-only": "none", "SIGHT": "sight", "w/o habit prior": "sight", "Sticky": "sticky"}
+    table = setting_tables.scores(summarise(frame(rows(points, method=methods))), "t", "T")
+    assert [row[0].text for row in table.rows if row[0].highlighted] == ["SIGHT"]
+    assert table.html().count('class="ours"') == 1
+    renamed = {
+        "Source-only": "none",
+        "SIGHT": "sticky",
+        "w/o habit prior": "ema",
+        "Sticky": "sticky",
+    }
+    table = setting_tables.scores(summarise(frame(rows(points, method=renamed))), "t", "T")
+    assert 'class="ours"' not in table.html()
+
+
 def test_completed_methods_are_marked():
     summary = summarise(frame(rows({"Source-only": BASE, "OATTA": POINTS["Sticky"]})))
-    assert tables.marked_labels(summary) == ["Source-only", "OATTA*"]
-    assert tables.COMPLETED in tables.scores(summary, "t", "T").note
+    assert [cell.text for cell in summary.cells.values()] == ["Source-only", "OATTA*"]
+    assert setting_tables.COMPLETED in setting_tables.scores(summary, "t", "T").note
 
 
 def test_methods_with_fewer_runs_are_paired_on_their_own_and_never_best():
@@ -126,7 +142,7 @@ def test_methods_with_fewer_runs_are_paired_on_their_own_and_never_best():
     assert summary.difference("Keel", "TENT") == pytest.approx((-1.0, -1.0, -1.0))
     assert table["rank"].idxmin() == table["gain_union"].idxmax() == "TENT"
     assert table["runs"].tolist() == [18, 6, 18]
-    scores = tables.scores(summary, "t", "T")
+    scores = setting_tables.scores(summary, "t", "T")
     assert scores.heads[-1] == "Runs"
     cells = {row[0].text: row for row in scores.rows}
     assert not cells["TENT"][2].best

@@ -7,8 +7,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from sight.apps.bench.aggregate import summarise
-from sight.apps.bench.report import write_report
+from sight.apps.bench.report.summary import summarise
+from sight.apps.bench.report.write import write_report
 from sight.apps.bench.result_rows import confusion_scores, frame, matrices, read, write
 from sight.results import metrics
 from tests.helpers.bench_rows import POINTS, rows
@@ -76,6 +76,16 @@ def test_versions_are_not_mixed_over_runs_nor_over_ranked_comparisons(tmp_path):
     assert table.attrs["left_out"] == {"SIGHT": 24}
     write(tmp_path / "main.parquet", rows(computed_at=LATEST))
     assert read([tmp_path]).attrs["left_out"] == {"SIGHT": 6}
+
+
+def test_a_new_version_of_the_package_with_the_same_code_discards_no_rows(tmp_path):
+    write(tmp_path / "old.parquet", rows(seeds=(0, 1), computed_at=EARLY))
+    new = rows(seeds=(0,), computed_at=LATE, versions={"sight": "9", "torch": "2", "numpy": "3"})
+    write(tmp_path / "part.parquet", new)
+    table = read([tmp_path])
+    assert len(table) == len(rows(seeds=(0, 1)))
+    assert not table.attrs["left_out"]
+    assert table.groupby("seed")["sight"].unique().map(list).to_dict() == {0: ["9"], 1: ["1"]}  # the latest is kept
 
 
 def test_versions_of_the_same_time_are_never_averaged(tmp_path):

@@ -8,21 +8,23 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sight.apps.bench import source_models, worker
-from sight.apps.bench.plan import Trial, Variant
+from sight.apps.bench import source_models, trial_data, worker
+from sight.apps.bench.row_files import read_row, write_row
 from sight.apps.bench.source_models import Recipe
+from sight.apps.bench.trial_data import Job, TrialData
+from sight.apps.bench.trials import Trial, Variant
 from sight.testing import toy_network, toy_stream
 
 
 @pytest.fixture
 def data(tmp_path, monkeypatch):
-    monkeypatch.setattr(worker, "_ENCODING", {})
+    monkeypatch.setattr(trial_data, "_ENCODING", {})
     windows = toy_stream(n=40)
     recipe = Recipe(classes=tuple("abcde"), encoder="cnn", epochs=1, batch=8, seed=0, device="cpu")
     trial = Trial(sources=("A",), target="B", seed=0, encoder="cnn", order="chronological")
     plan = {"experiment": SimpleNamespace(kind="compare"), "setting": SimpleNamespace(use_gaps=False, model="")}
-    job = worker.Job(**plan, out=tmp_path)
-    return worker.TrialData(dataset=None, sources=[windows], target=windows, recipe=recipe, trial=trial, job=job)
+    job = Job(**plan, out=tmp_path)
+    return TrialData(dataset=None, sources=[windows], target=windows, recipe=recipe, trial=trial, job=job)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,17 @@ def test_the_name_of_a_row_depends_on_all_code_behind_it(data, edit, file):
     assert name() == before
     edit(file)
     assert name() != before
+
+
+def test_a_new_version_of_the_package_keeps_rows_and_models(data, monkeypatch, edit):
+    def names():
+        return replace(data).row_path(Variant(label="TENT", method="tent")), data.recipe.model_key("data")
+
+    before = names()
+    edit("__init__.py")
+    for module in (worker, trial_data, source_models):
+        monkeypatch.setattr(module, "__version__", "99.0", raising=False)
+    assert names() == before
 
 
 @pytest.mark.parametrize(
@@ -119,14 +132,14 @@ def test_the_name_of_a_row_depends_on_the_order_of_windows(data):
 
 def test_an_altered_row_is_not_read(tmp_path):
     path = tmp_path / "ab" / "abcd.json"
-    assert worker._read_row(path) is None
+    assert read_row(path) is None
     row = {"scores": {"macro_f1": 0.5}, "seconds": 1.25, "notes": []}
-    worker._write_row(path, row)
-    assert worker._read_row(path) == row
+    write_row(path, row)
+    assert read_row(path) == row
     moved = tmp_path / "ab" / "other.json"
     moved.write_bytes(path.read_bytes())
     path.write_text(path.read_text().replace("0.5", "0.9"))
-    assert worker._read_row(path) is worker._read_row(moved) is None
+    assert read_row(path) is read_row(moved) is None
 
 
 def test_an_altered_source_model_is_trained_again(data, tmp_path, monkeypatch):
@@ -141,3 +154,47 @@ def test_an_altered_source_model_is_trained_again(data, tmp_path, monkeypatch):
     path.write_bytes(content)
     np.testing.assert_array_equal(source_models.source_model(data.recipe, data.sources, None, tmp_path).weight, weight)
     assert len(trained) == 2
+
+
+# --- training ------------------------------------------------------------------------------------------------------
+
+
+class Files:
+    """Trials whose windows are loaded from nowhere; the target "bad" cannot be loaded."""
+
+    def __init__(self, data, monkeypatch):
+        self.data, self.trained = data, 0
+        monkeypatch.setattr(worker, "load_trial", self.load)
+        monkeypatch.setattr(TrialData, "source", lambda _: self.source())
+
+    def load(self, trial, job):
+        if trial.target == "bad":
+            raise OSError("damaged recording")
+        return replace(self.data, trial=trial, job=job)
+
+    def source(self):
+        self.trained += 1
+        raise ValueError("no labelled windows")
+
+
+def test_a_training_that_fails_is_reported_for_each_trial_and_not_repeated(data, monkeypatch):
+    files = Files(data, monkeypatch)
+    variants = (Variant(label="EMA", method="ema"), Variant(label="Sticky", method="sticky"))
+    job = replace(data.job, experiment=SimpleNamespace(kind="compare", variants=variants))
+    group = [replace(data.trial, target=target) for target in ("bad", "B", "C")]
+    error = worker.train_source(group, job)
+    assert error == "ValueError: no labelled windows"
+    found = [worker.run_trial(trial, job, False, error) for trial in group]
+    assert files.trained == 1
+    assert [failure.error for failure in found[0].failures] == ["OSError: damaged recording"] * 2
+    for result in found[1:]:
+        assert [(failure.label, failure.error) for failure in result.failures] == [("EMA", error), ("Sticky", error)]
+
+
+def test_nothing_is_trained_if_all_rows_are_finished(data, monkeypatch):
+    files = Files(data, monkeypatch)
+    variant = Variant(label="EMA", method="ema")
+    job = replace(data.job, experiment=SimpleNamespace(kind="compare", variants=(variant,)))
+    write_row(replace(data, job=job).row_path(variant), {"scores": {}})
+    assert worker.train_source([data.trial], job) == ""
+    assert files.trained == 0

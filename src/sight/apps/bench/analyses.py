@@ -158,9 +158,6 @@ ANALYSES: dict[str, Callable[..., Figures]] = {
 }
 
 
-# --- helpers -------------------------------------------------------------------------------------------------------
-
-
 class Step(NamedTuple):
     """State before a window: prototypes (K, D), similarity to the expected state, alignment with each class (K,)."""
 

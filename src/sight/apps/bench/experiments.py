@@ -5,63 +5,37 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from sight import registry
 from sight.apps.bench import day_streams, toml_files
-from sight.apps.bench.plan import KINDS, NATURAL, ORDERS, Experiment, Variant, check_keys, check_name
+from sight.apps.bench.toml_files import check_keys, check_name
+from sight.apps.bench.trials import KINDS, NATURAL, ORDERS, Experiment, Variant
 
-#: Labels of the package's methods, spelled as in the paper; other methods are labelled by their registry name. A table
-#: and not an attribute of the classes, because plans and reports are read without importing torch, as most classes do.
-SPELLING = {
-    "none": "Source-only",
-    "tent": "TENT",
-    "note": "NOTE",
-    "sar": "SAR",
-    "rotta": "RoTTA",
-    "oatta": "OATTA",
-    "tca": "TCA",
-    "rem": "REM",
-    "oftta": "OFTTA",
-    "accup": "ACCUP",
-    "coa-har": "COA-HAR",
-    "sight": "SIGHT",
-    "keel": "Keel",
-    "keel-norm": "Keel, norm",
-    "ema": "EMA",
-    "sticky": "Sticky",
-    "sticky-learned": "Sticky, learned",
-    "t3a": "T3A",
-    "lame": "LAME",
-    "cotta": "CoTTA",
-    "eata": "EATA",
-}
-#: Tables and figures of the paper that experiments repeat.
-IN_PAPER = {
-    "table-main": "tables 1, 2",
-    "table-detailed": "tables A6-A9",
-    "ablation": "table 3",
-    "backbones": "table 4",
-    "efficiency": "figure 5, table A2",
-    "design": "table A3",
-    "order": "table A4",
-    "motivation": "figure 2",
-    "sensitivity": "figures 4, A1",
-    "geometry": "figure A2",
-    "prototypes": "figure A3",
-}
+CONFIGS = resources.files("sight.apps.bench") / "configs"
 KEYS = (
-    *("title", "kind", "paper", "pairs", "ranked", "preset", "rule", "methods", "all_methods", "grids"),
+    *("title", "kind", "in_paper", "paper", "pairs", "ranked", "preset", "rule", "methods", "all_methods", "grids"),
     *("encoders", "seeds", "orders"),
 )
 
 
 def experiments() -> tuple[str, ...]:
-    """Return the names of the package's experiments."""
-    folder = resources.files("sight.apps.bench") / "configs" / "experiments"
-    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in (CONFIGS / "experiments").iterdir()))
+
+
+@cache
+def method_label(method: str) -> str:
+    """Return the label of a method in tables, spelled as in the paper; its registry name if there is no other.
+
+    Examples
+    --------
+    >>> method_label("rotta"), method_label("mine")
+    ('RoTTA', 'mine')
+    """
+    return str(tomllib.loads((CONFIGS / "labels.toml").read_text("utf-8")).get(method, method))
 
 
 def load_experiment(name: str) -> Experiment:
@@ -76,8 +50,7 @@ def load_experiment(name: str) -> Experiment:
     if path.suffix == ".toml":
         return _experiment(path.stem, toml_files.read(path))
     check_name(name, experiments(), "experiment")
-    text = (resources.files("sight.apps.bench") / "configs" / "experiments" / f"{name}.toml").read_text("utf-8")
-    return _experiment(name, tomllib.loads(text))
+    return _experiment(name, tomllib.loads((CONFIGS / "experiments" / f"{name}.toml").read_text("utf-8")))
 
 
 def narrow(
@@ -99,6 +72,23 @@ def narrow(
     return experiment if seeds is None else replace(experiment, seeds=tuple(seeds))
 
 
+def split_names(text: str, experiment: Experiment) -> list[str]:
+    """Split names of methods and labels at commas, but not inside a label of the experiment.
+
+    Examples
+    --------
+    >>> split_names("none, SIGHT, authors' code,ema", load_experiment("table-main"))
+    ['none', "SIGHT, authors' code", 'ema']
+    """
+    labels = {variant.label for variant in experiment.variants}
+    parts, found = [part.strip() for part in text.split(",")], []
+    while parts:
+        size = next((n for n in range(len(parts), 1, -1) if ", ".join(parts[:n]) in labels), 1)
+        found.append(", ".join(parts[:size]))
+        parts = parts[size:]
+    return found
+
+
 def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
     where = f"Experiment {name}"
     check_keys(table, KEYS, where)
@@ -113,7 +103,7 @@ def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
     labels = [variant.label for variant in variants]
     if len(set(labels)) != len(labels):
         raise ValueError(f"{where}: two methods share a label among {labels}; give each its own.")
-    single = {key: table[key] for key in ("paper", "pairs", "ranked") if key in table}
+    single = {key: table[key] for key in ("in_paper", "paper", "pairs", "ranked") if key in table}
     title = table.get("title", name)
     return Experiment(name=name, title=title, kind=table["kind"], variants=variants, **single, **lists)
 
@@ -137,7 +127,7 @@ def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | Non
     method = toml_files.require(entry, "method", where).lower()
     check_name(method, registry.names("methods"), "method")
     return Variant(
-        label=entry.get("label", SPELLING.get(method, method)),
+        label=entry.get("label", method_label(method)),
         method=method,
         preset=entry.get("preset", preset),
         rule=entry.get("rule", rule),

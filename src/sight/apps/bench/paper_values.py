@@ -7,8 +7,6 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from sight.base import Adapter
-
 TITLE = "Temporal Structure Matters for Efficient Test-Time Adaptation in Wearable Human Activity Recognition"
 #: Tables of scores by pair of subjects; the paper divides the pairs between them.
 BY_PAIR = ("main", "detailed")
@@ -70,9 +68,3 @@ def mean_over(dataset: str, pairs: list[str], method: str) -> float | None:
     found = [of_pair(dataset, pair, method) for pair in pairs]
     known = [value.value for value in found if value is not None]
     return sum(known) / len(known) if known and len(known) == len(pairs) else None
-
-
-def counted_state(adapter: Adapter) -> dict[str, int]:
-    """Return the bytes of a bound adapter by kind, of the kinds that the paper counts for its method (`MEMORY_SUM`)."""
-    kinds = {kind: size for kind, size in adapter.state_bytes().items() if size}
-    return {kind: kinds[kind] for kind in getattr(adapter, "MEMORY_SUM", kinds) if kind in kinds}

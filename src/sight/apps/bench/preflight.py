@@ -8,9 +8,9 @@ from typing import Any
 from sight import registry
 from sight._util.atomic import write_atomic
 from sight.apps.bench import day_streams, toml_files
-from sight.apps.bench.plan import Experiment, Setting, Variant, check_name
 from sight.apps.bench.settings import make_dataset, subjects_of
-from sight.apps.bench.worker import make_adapter
+from sight.apps.bench.toml_files import check_name
+from sight.apps.bench.trials import Experiment, Setting, Variant
 
 DEVICES = ("cpu", "cuda")
 
@@ -38,12 +38,7 @@ def check(experiment: Experiment, setting: Setting) -> None:
 def check_output(out: Path, device: str, engine: str = "loky") -> None:
     """Raise ValueError unless the device exists and the output folder, which is created, is writable.
 
-    Parameters
-    ----------
-    out
-        Folder of the results.
-    device, engine
-        Where sources are trained; the devices of a running cluster are not checked.
+    The devices of a running cluster are not checked.
     """
     check_name(device, DEVICES, "device")
     if device == "cuda" and (engine in ("serial", "loky") or engine.startswith("dask:local:")):
@@ -66,7 +61,7 @@ def check_writable(out: Path) -> None:
 def _check_variant(variant: Variant, where: str) -> None:
     try:
         toml_files.check_fields(registry.get("methods", variant.method), variant.fields)
-        make_adapter(variant)
+        variant.adapter()
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from None
 

@@ -21,7 +21,7 @@ from sight.types import Array
 
 #: Columns that identify a run of a method, and columns that a later run may change.
 RUN = ("experiment", "setting", "encoder", "order", "label", "method", "sources", "target", "seed")
-VERSION = ("params", "code", "sight")
+VERSION = ("params", "code")
 #: Nested values, stored as JSON.
 NESTED = ("options", "windowing", "label_map", "needs", "params", "training", "notes", "state_kinds")
 #: Lists that follow from the confusion matrix.
@@ -43,14 +43,10 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write rows to a Parquet file, atomically."""
-    return write_table(path, _stored(rows))
-
-
-def write_table(path: Path, table: Any) -> Path:
-    """Write a table of stored columns to a Parquet file, atomically."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    table = _stored(rows)
     single = {name: np.float32 for name in table if table[name].dtype == np.float64}
     content = pa.Table.from_pandas(table.astype(single), preserve_index=False).replace_schema_metadata(None)
     buffer = io.BytesIO()
@@ -96,7 +92,6 @@ def matrices(table: Any, name: str) -> Array:
 
 
 def _derive(table: Any) -> Any:
-    """Add the scores that follow from the confusion matrix."""
     if "confusion" not in table:
         return table
     sizes = table["confusion"].map(lambda value: len(value) if isinstance(value, np.ndarray) else 0)
@@ -138,16 +133,8 @@ def _masked_mean(values: Array, mask: Array) -> Array:
 def read(places: Sequence[Path]) -> Any:
     """Read result files, or all files below folders, into one table.
 
-    Parameters
-    ----------
-    places
-        Parquet files, or folders that contain some.
-
-    Notes
-    -----
-    A row that is in two files counts once. Of a method that was run again with other code, parameters or version, only
-    the version with the newest ``computed_at`` is kept; ``attrs["left_out"]`` of the table counts the other rows by
-    label.
+    A row that is in two files counts once. Of a method that was run again with other code or parameters, only the rows
+    with the newest ``computed_at`` are kept; ``attrs["left_out"]`` of the table counts the other rows by label.
     """
     import pandas as pd
 
@@ -185,6 +172,7 @@ def _newest(table: Any) -> Any:
     time = table["computed_at"].groupby(version).transform("max")
     older = time < time.groupby([board, *(table[name] for name in RUN[1:])]).transform("max")
     gone = older.groupby(version).transform("any")
-    kept = table[~gone].drop_duplicates([*RUN, *VERSION])
+    latest_first = table[~gone].sort_values("computed_at", ascending=False, kind="stable")
+    kept = latest_first.drop_duplicates([*RUN, *VERSION])
     kept.attrs["left_out"] = {label: int(n) for label, n in table.loc[gone, "label"].value_counts(sort=False).items()}
     return kept

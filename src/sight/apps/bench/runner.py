@@ -1,7 +1,7 @@
 """Parallel, resumable runs of experiments.
 
-Source models are trained first, then the methods run on every trial; both are distributed over processes. The work of a
-process and the storage of rows are in `sight.apps.bench.worker`.
+Source models are trained first, then the methods run on every trial; both are distributed over processes, whose work is
+in `sight.apps.bench.worker`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sight._util.parallel import map_unordered
-from sight.apps.bench.plan import Experiment, Setting, Trial, trials
-from sight.apps.bench.worker import Failure, Job, Row, TrialResult, run_trial, train_source
+from sight.apps.bench.row_files import Row
+from sight.apps.bench.trial_data import Job
+from sight.apps.bench.trials import Experiment, Setting, Trial, trials
+from sight.apps.bench.worker import Failure, TrialResult, run_trial, train_source
 
 
 def run(
@@ -31,14 +33,10 @@ def run(
 
     Parameters
     ----------
-    experiment, setting
-        What is compared, and on which data.
     out
         Folder of rows and models; the same folder resumes.
     engine, jobs
         As in `sight._util.parallel.map_unordered`.
-    device
-        Where source models are trained.
     only_finished
         Compute nothing; return the rows that exist, for example those of a run in progress.
     on_done
@@ -49,11 +47,14 @@ def run(
     job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
     planned, groups = _plan(experiment, setting, only_finished)
     done = itertools.count(1)
-    for _ in map_unordered(train_source, [(group, job) for group in groups], engine, jobs):
+    errors: dict[Trial, str] = {}
+    for at, error in map_unordered(train_source, [(group, job) for group in groups], engine, jobs):
+        errors |= dict.fromkeys(groups[at], error)
         if on_done:
             on_done(next(done), "training")
     found: dict[int, TrialResult] = {}
-    for index, result in map_unordered(run_trial, [(trial, job, only_finished) for trial in planned], engine, jobs):
+    tasks = [(trial, job, only_finished, errors.get(trial, "")) for trial in planned]
+    for index, result in map_unordered(run_trial, tasks, engine, jobs):
         found[index] = result
         if result.absent and on_absent:
             on_absent(planned[index])
@@ -73,11 +74,6 @@ def count_steps(experiment: Experiment, setting: Setting, *, only_finished: bool
 def count_rows(experiment: Experiment, setting: Setting) -> int:
     """Count the rows of a complete run, those of absent streams included."""
     return len(experiment.variants) * sum(1 for _ in trials(experiment, setting))
-
-
-def count_finished(out: Path) -> int:
-    """Count the finished rows of all experiments in a folder."""
-    return len(list(out.glob("rows/*/*.json")))
 
 
 def _plan(experiment: Experiment, setting: Setting, only_finished: bool) -> tuple[list[Trial], list[list[Trial]]]:

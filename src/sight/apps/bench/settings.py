@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from sight import registry
 from sight.apps.bench import toml_files
-from sight.apps.bench.plan import Pair, Setting, check_keys, check_name
+from sight.apps.bench.toml_files import check_keys, check_name
+from sight.apps.bench.trials import Pair, Setting
 from sight.models.card import require_card
 from sight.models.load import load
 
@@ -29,18 +30,11 @@ def _tables() -> dict[str, Any]:
 
 
 def settings() -> tuple[str, ...]:
-    """Return the names of the package's settings."""
     return tuple(_tables())
 
 
 def setting_group(name: str = MAIN_GROUP) -> dict[str, str]:
-    """Return the settings of a group, with their short names.
-
-    Examples
-    --------
-    >>> len(setting_group()), setting_group()["hapt-body-single"]
-    (9, 'HAPT body S')
-    """
+    """Return the settings of a group, with their short names."""
     return {setting: table["short_name"] for setting, table in _tables().items() if table.get("group") == name}
 
 
@@ -54,22 +48,18 @@ def load_setting(
 ) -> Setting:
     """Read a setting by name, or from a user's TOML file.
 
+    A setting lists ``pairs`` such as "1+2->5", or ``sources``, each of which is paired with every other subject: "3" is
+    one subject, "1+2+5" are three, "3..7" is a range in the dataset's order.
+
     Parameters
     ----------
-    name
-        A table of ``settings.toml``, or a TOML file with the keys of one.
     pairs
         "detailed" selects the `detailed` pairs of a setting that has them.
     limit
-        Keep so many pairs.
+        Number of pairs to keep.
     model
         File of a trained model to use instead of training one; replaces the key ``model`` of a TOML file. Targets are
         those of the pairs that the model was not trained on, as far as its card says so.
-
-    Notes
-    -----
-    A setting lists ``pairs`` such as "1+2->5", or ``sources``, each of which is paired with every other subject: "3" is
-    one subject, "1+2+5" are three, "3..7" is a range in the dataset's order.
 
     Examples
     --------
@@ -107,13 +97,7 @@ def load_setting(
 
 
 def count_pairs(name: str, pairs: str = "main") -> int | None:
-    """Return the number of pairs that a setting of the package lists; None if they depend on the data.
-
-    Examples
-    --------
-    >>> count_pairs("hapt"), count_pairs("hapt-total-single"), count_pairs("mine")
-    (16, None, None)
-    """
+    """Return the number of pairs that a setting of the package lists; None if they depend on the data."""
     table = _tables().get(name, {})
     listed = (table.get("detailed") if pairs == "detailed" else None) or table.get("pairs")
     return len(listed) if listed else None
@@ -200,13 +184,7 @@ def _own_pairs(model: str, dataset: str, targets: Iterable[str]) -> Iterator[Pai
 
 
 def select_subjects(text: str, subjects: Sequence[str]) -> tuple[str, ...]:
-    """Return the subjects named by a text such as "3", "1+2" or "2..4".
-
-    Examples
-    --------
-    >>> select_subjects("2..4", ("1", "2", "3", "4", "10")), select_subjects("10+1", ("1", "2", "10"))
-    (('2', '3', '4'), ('10', '1'))
-    """
+    """Return the subjects named by a text such as "3", "1+2" or "2..4"."""
     first, dots, last = text.partition("..")
     named = (first, last) if dots else tuple(text.split("+"))
     for subject in named:

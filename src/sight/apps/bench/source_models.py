@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from sight import __version__, registry
+from sight import registry
 from sight._util.code_fingerprint import class_fingerprint, module_fingerprint
-from sight.apps.bench.plan import hash_key
+from sight.apps.bench.row_files import hash_key
 from sight.models.card import require_card
 from sight.models.load import load
 from sight.types import Windows
@@ -33,10 +33,10 @@ class Recipe:
     seed: int
     device: str
 
-    def model_name(self, data: str) -> str:
-        """Return the file name of the model for data with this hash; it depends on the training code too."""
+    def model_key(self, data: str) -> str:
+        """Return a hash of data, recipe and training code, by which the model is stored; `data` is a hash too."""
         code = (module_fingerprint("sight.models.train"), class_fingerprint(registry.get("encoders", self.encoder)))
-        return hash_key(data, self, code, __version__)
+        return hash_key(data, self, code)
 
 
 def batch_size(requested: int | None, windows: Sequence[Windows]) -> int:
@@ -45,7 +45,6 @@ def batch_size(requested: int | None, windows: Sequence[Windows]) -> int:
 
 
 def data_hash(windows: Sequence[Windows]) -> str:
-    """Return a hash of windows, labels and gaps."""
     digest = hashlib.blake2b(digest_size=12)
     for subject in windows:
         digest.update(str(subject.x.shape).encode())
@@ -57,20 +56,11 @@ def data_hash(windows: Sequence[Windows]) -> str:
 def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folder: Path) -> Any:
     """Return a trained source model, from the folder if an unaltered copy is stored there.
 
-    Parameters
-    ----------
-    recipe
-        Training parameters.
-    windows
-        Windows of each source subject.
-    dataset
-        Provides channels, units and name for the model card.
-    folder
-        Folder of stored models; files are written atomically.
+    The dataset provides channels, units and name for the model card.
     """
     from sight.models.torch import TorchSource
 
-    path = folder / f"{recipe.model_name(data_hash(windows))}.safetensors"
+    path = folder / f"{recipe.model_key(data_hash(windows))}.safetensors"
     with suppress(OSError, ValueError):  # missing, damaged or altered
         return TorchSource.load(path)
     _train(recipe, windows, dataset).save(path)

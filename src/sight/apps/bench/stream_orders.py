@@ -9,7 +9,7 @@ import numpy as np
 
 from sight.apps.bench.day_streams import ORDERS as DAY_ORDERS
 from sight.apps.bench.day_streams import day_stream
-from sight.apps.bench.plan import Setting, Trial
+from sight.apps.bench.trials import Setting, Trial
 from sight.types import Array, Windows
 
 #: Windows that stay together when a stream is shuffled in blocks.
@@ -19,14 +19,7 @@ BLOCK = 32
 def stream_index(labels: Array, trial: Trial, setting: Setting, classes: Sequence[str]) -> Array | None:
     """Return the window at each position of a trial's stream; None if the subject lacks windows for it.
 
-    Parameters
-    ----------
-    labels
-        Class index of each of the target's windows in recorded order.
-    trial, setting
-        Order, seed and target; sedentary classes for streams of days.
-    classes
-        Class names of the dataset.
+    `labels` are the class indices of the target's windows in recorded order, `classes` their names.
     """
     kind, _, name = trial.order.partition(" ")
     if kind in DAY_ORDERS:

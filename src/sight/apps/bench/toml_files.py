@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sight import params
+from sight._util.text import choices
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -19,28 +20,14 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def require(table: Mapping[str, Any], key: str, where: str) -> Any:
-    """Return the value of a required key.
-
-    Examples
-    --------
-    >>> require({}, "dataset", "Setting mine")
-    Traceback (most recent call last):
-    ValueError: Setting mine: 'dataset' is missing; add dataset = ...
-    """
+    """Return the value of a required key."""
     if key not in table:
         raise ValueError(f"{where}: {key!r} is missing; add {key} = ...")
     return table[key]
 
 
 def get_list(table: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    """Return a list of a table, empty if the key is missing.
-
-    Examples
-    --------
-    >>> get_list({"methods": "none"}, "methods", "Experiment mine")
-    Traceback (most recent call last):
-    ValueError: Experiment mine: expected a list of methods, got 'none'; write methods = ["none"].
-    """
+    """Return a list of a table, empty if the key is missing."""
     value = table.get(key, [])
     if isinstance(value, list):
         return value
@@ -49,14 +36,19 @@ def get_list(table: Mapping[str, Any], key: str, where: str) -> list[Any]:
 
 
 def check_fields(cls: type, values: Mapping[str, Any]) -> None:
-    """Raise ValueError unless values are fields of a class and fit their annotations, as for ``--set``.
-
-    Examples
-    --------
-    >>> from sight.methods.sight import SIGHT
-    >>> check_fields(SIGHT, {"tau": "warm"})
-    Traceback (most recent call last):
-    ValueError: sight: expected tau > 0, got 'warm'.
-    """
+    """Raise ValueError unless values are fields of a class and fit their annotations, as for ``--set``."""
     scalars = {name: value for name, value in values.items() if isinstance(value, (str, int, float))}
     params.parse(cls, [f"{name}={value}" for name, value in scalars.items()])
+
+
+def check_name(name: str, available: Sequence[str], what: str) -> None:
+    """Raise ValueError, with the nearest name, unless a name is available."""
+    if name not in available:
+        raise ValueError(f"There is no {what} called {name!r}; {choices(name, available)}")
+
+
+def check_keys(table: Mapping[str, Any], available: Sequence[str], where: str) -> None:
+    """Raise ValueError, with the nearest key, unless all keys of a table are available."""
+    for key in table:
+        if key not in available:
+            raise ValueError(f"{where}: unknown {key!r}; {choices(key, available)}")

@@ -1,4 +1,4 @@
-"""``sight bench``: run the paper's experiments, report them, and time every method."""
+"""``sight bench``: run the paper's experiments and report them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.table import Column, Table
 
-from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, errors, progress
 
-app = typer.Typer(no_args_is_help=True, help="Run experiments, report them with the paper's values, measure speed.")
+app = typer.Typer(no_args_is_help=True, help="Run experiments and report them with the paper's values.")
 
 #: Default folder of rows, models and results.
 RUNS = Path("runs")
@@ -19,7 +18,6 @@ RUNS = Path("runs")
 
 @app.command()
 def run(
-    ctx: typer.Context,
     experiment: Annotated[str, typer.Argument(help="Name of an experiment, or a TOML file of your own.")],
     dataset: Annotated[
         str,
@@ -55,17 +53,13 @@ def run(
       sight bench run table-main --dataset hapt-total-pooled --model own.onnx --methods none,keel
     """
     from sight.apps.bench import preflight
-    from sight.apps.bench.experiments import load_experiment, narrow
+    from sight.apps.bench.experiments import load_experiment, narrow, split_names
     from sight.apps.bench.runner import count_steps
     from sight.apps.bench.runner import run as run_experiment
     from sight.apps.bench.settings import load_setting
 
     plan = load_experiment(experiment)
-    if plan.kind == "speed":
-        _refuse_options(ctx, plan.name)
-        speed(out=out / "speed.json")
-        return
-    names = None if methods is None else [name.strip() for name in methods.split(",")]
+    names = None if methods is None else split_names(methods, plan)
     plan = narrow(plan, names, None if seeds is None else _parse_seeds(seeds))
     setting = load_setting(dataset, pairs=plan.pairs, limit=limit, model=model)
     preflight.check(plan, setting)
@@ -91,19 +85,11 @@ def run(
     _write_rows(plan, setting, out, rows, failures, partial=partial, gathered=gather, absent=len(absent))
 
 
-def _refuse_options(ctx: typer.Context, name: str) -> None:
-    """Raise ValueError for options that ``sight bench speed`` would ignore."""
-    given = [entry for entry in ctx.params if (source := ctx.get_parameter_source(entry)) and source.name != "DEFAULT"]
-    wrong = [f"--{entry}" for entry in given if entry not in ("experiment", "out")]
-    if wrong:
-        raise ValueError(f"{name} times every method at fixed shapes; omit {', '.join(wrong)}.")
-
-
 def _exit_interrupted(out: Path) -> NoReturn:
-    from sight.apps.bench.runner import count_finished
+    from sight.apps.bench.row_files import count_rows
 
     errors.print(
-        f"Stopped with {count_finished(out)} finished rows in {out}; the same command resumes.",
+        f"Stopped with {count_rows(out)} finished rows in {out}; the same command resumes.",
         highlight=False,
         soft_wrap=True,
     )
@@ -183,8 +169,8 @@ def report(
 
       sight bench report runs -o runs/report
     """
-    from sight.apps.bench.plan import check_name
-    from sight.apps.bench.report import FORMATS, write_report
+    from sight.apps.bench.report.write import FORMATS, write_report
+    from sight.apps.bench.toml_files import check_name
 
     check_name(formats, FORMATS, "format")
     written = write_report(results, out, only_across=across, formats=formats)
@@ -200,8 +186,7 @@ def list_all() -> None:
     table = Table("experiment", "title", "methods", "in the paper", title="Experiments")
     for name in experiments.experiments():
         plan = experiments.load_experiment(name)
-        count = str(len(plan.variants)) if plan.variants else "all"
-        table.add_row(f"[bold]{name}[/]", plan.title, count, experiments.IN_PAPER.get(name, ""))
+        table.add_row(f"[bold]{name}[/]", plan.title, str(len(plan.variants)), plan.in_paper)
     console.print(table)
     heads = ("dataset", "pairs", "subjects here", "in the paper")
     table = Table(Column("setting", no_wrap=True), *heads, title="Settings")
@@ -215,53 +200,3 @@ def list_all() -> None:
         highlight=False,
         soft_wrap=True,
     )
-
-
-@app.command()
-def speed(
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for the figures.")] = Path("out/speed.json"),
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions; less precise.")] = False,
-) -> None:
-    """Time every method at the shapes of HARTH and CAPTURE-24, on one thread.
-
-    [bold]Example[/]
-
-      sight bench speed --quick
-    """
-    from sight.apps.bench.preflight import check_writable
-    from sight.apps.bench.speed import measure
-    from sight.apps.bench.speed_tables import speed_tables
-
-    check_writable(out.parent)
-    found = measure(out=out, quick=quick)
-    for entry in speed_tables(found):
-        table = Table(*entry.heads, title=entry.title)
-        for row in entry.rows:
-            table.add_row(*(cell.text for cell in row))
-        console.print(table)
-    console.print(f"All figures, machine and versions are in {out}.", highlight=False, soft_wrap=True)
-
-
-@app.command()
-def pipeline(
-    file: Annotated[Path, typer.Argument(help="CSV, Parquet or device file.")],
-    model: opt.Model,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for the figures.")] = Path("out/pipeline.json"),
-    tz: opt.TimeZone = None,
-) -> None:
-    """Measure each stage from a file to its report: reading, resampling, encoding, adapting, writing.
-
-    [bold]Example[/]
-
-      sight bench pipeline day.parquet -m wrist
-    """
-    from sight.apps.bench.pipeline import measure, pipeline_table
-    from sight.apps.bench.preflight import check_writable
-
-    check_writable(out.parent)
-    found = pipeline_table(measure(file, model, out, tz=tz))
-    table = Table(*found.heads, title=found.title)
-    for row in found.rows:
-        table.add_row(*(cell.text for cell in row))
-    console.print(table)
-    console.print(f"All figures, machine and versions are in {out}.", highlight=False, soft_wrap=True)

@@ -21,7 +21,7 @@ def quantise(path: str | Path, out: str | Path, windows: Array) -> Path:
     Static quantisation with quantise-dequantise pairs and one scale per channel of the weights. Weights have 7 bits
     (-64 to 64): processors with AVX2 and without VNNI add two products in 16 bits and clip the sum. With 7 bits no sum
     is clipped (2 x 255 x 64 = 32,640), so that predictions are the same with and without VNNI. The loss of accuracy
-    depends on the model and the wearer; ``sight bench speed`` measures it on real data.
+    depends on the model and the wearer; ``python -m benchmarks.speed methods`` measures it on real data.
     """
     import onnx
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static

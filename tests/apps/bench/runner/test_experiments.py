@@ -9,17 +9,16 @@ import pandas as pd
 import pytest
 
 from sight.apps.bench.experiments import experiments, load_experiment, narrow
-from sight.apps.bench.plan import Variant, trials
-from sight.apps.bench.report import write_report
+from sight.apps.bench.report.write import write_report
 from sight.apps.bench.result_rows import read, write
 from sight.apps.bench.runner import run
 from sight.apps.bench.settings import load_setting
-from sight.apps.bench.worker import make_adapter
+from sight.apps.bench.trials import Variant, trials
 from sight.methods.sight import SIGHT
 from tests.apps.bench.runner.runner_helpers import bench
 
 
-@pytest.mark.parametrize("name", [name for name in experiments() if name != "efficiency"])
+@pytest.mark.parametrize("name", experiments())
 def test_every_experiment_runs_and_is_reported(tiny, name, tmp_path):
     where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(tiny / "runs"), "--engine", "serial"]
     # The main table runs every method once; other experiments run a few.
@@ -59,6 +58,14 @@ def test_streams_that_a_subject_lacks_windows_for_have_neither_rows_nor_failures
         }
     write_report([path], tmp_path)
     assert "60 % one class" in (tmp_path / "report.md").read_text()
+
+
+def test_a_label_with_a_comma_selects_its_row(tiny):
+    where = ["--dataset", str(tiny / "tiny.toml"), "-o", str(tiny / "runs"), "--engine", "serial", "--limit", "1"]
+    shown = bench("run", "table-main", *where, "--seeds", "0", "--methods", "none, SIGHT, authors' code,ema")
+    assert shown.exit_code == 0, shown.output
+    table = pd.read_parquet(tiny / "runs" / "table-main_tiny.part.parquet")
+    assert set(table["label"]) == {"Source-only", "SIGHT, authors' code", "EMA"}
 
 
 def test_rows_contain_what_is_needed_to_repeat_them(tiny):
@@ -107,8 +114,8 @@ def test_all_methods_get_the_same_source_predictions(tiny):
 
 
 def test_presets_and_the_streaming_rule_reach_the_adapter():
-    note = make_adapter(Variant(label="NOTE", method="note", preset="sight-paper", rule="chunk"))
+    note = Variant(label="NOTE", method="note", preset="sight-paper", rule="chunk").adapter()
     assert (note.rule, note.lr, note.memory) == ("chunk", 1e-4, 64)
     variant = Variant(label="NOTE", method="note", preset="sight-paper", rule="chunk", fields={"lr": 0.5})
-    assert make_adapter(variant).lr == 0.5
-    assert make_adapter(Variant(label="SIGHT", method="sight", preset="sight-paper", rule="chunk")) == SIGHT()
+    assert variant.adapter().lr == 0.5
+    assert Variant(label="SIGHT", method="sight", preset="sight-paper", rule="chunk").adapter() == SIGHT()

@@ -10,7 +10,7 @@ import pytest
 
 from sight import registry
 from sight.apps.bench.experiments import load_experiment, narrow
-from sight.apps.bench.report import write_report
+from sight.apps.bench.report.write import write_report
 from sight.apps.bench.result_rows import read
 from sight.apps.bench.runner import run
 from sight.apps.bench.settings import load_setting

@@ -1,0 +1,1 @@
+"""Report of benchmark results: summaries, tables, figures and pages."""

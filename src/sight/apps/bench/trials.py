@@ -1,0 +1,128 @@
+"""Experiments, settings, and the trials they expand to.
+
+An experiment (``configs/experiments/NAME.toml``) defines what is compared: methods with their hyper-parameters,
+networks, seeds and stream orders. A setting (a table of ``configs/settings.toml``) defines the data: dataset, options,
+source subjects and target subjects.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
+
+from sight import registry
+from sight.apps.bench import day_streams
+from sight.base import Adapter
+
+#: Kinds of experiments: functions of `sight.apps.bench.analyses`.
+KINDS = ("compare", "classes", "geometry", "prototypes", "motivation")
+ORDERS = ("chronological", "blocks", "shuffled")
+#: Order that stands for "chronological" on settings recorded in daily life, and for no stream on others.
+NATURAL = "natural"
+
+Pair: TypeAlias = tuple[tuple[str, ...], str]  # source subjects, target subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A method with its hyper-parameters, under the label of its row in a table."""
+
+    label: str
+    method: str
+    preset: str | None = None
+    rule: str | None = None  # streaming rule, for methods that offer a choice
+    lag: float = 0  # windows that a prediction waits for; infinity for the whole recording
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def adapter(self) -> Adapter:
+        """Return a new adapter; `fields` override the preset, the preset overrides the defaults of the class."""
+        own = dict(self.fields)
+        if self.rule is not None and "rule" in {f.name for f in fields(registry.get("methods", self.method))}:
+            own.setdefault("rule", self.rule)
+        made: Adapter = registry.method(self.method, self.preset, **own)
+        return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What is compared."""
+
+    name: str
+    title: str  # of the section in the report
+    kind: str  # one of `KINDS`
+    variants: tuple[Variant, ...]  # in the order of the table
+    in_paper: str = ""  # tables and figures of the paper that it repeats
+    paper: str = ""  # table of the paper whose values are printed beside the results
+    pairs: str = "main"  # list of pairs of a setting: "main" or "detailed"
+    ranked: bool = False  # whether the rows count for the leaderboard
+    encoders: tuple[str, ...] = ()  # networks; empty for the network of the setting
+    seeds: tuple[int, ...] = (0, 1, 2)  # of source training
+    orders: tuple[str, ...] = ("chronological",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """The data of a comparison: dataset, source subjects and target subjects."""
+
+    name: str
+    dataset: str
+    options: Mapping[str, Any]  # of the dataset
+    pairs: tuple[Pair, ...]
+    windowing: Mapping[str, Any] = field(default_factory=dict)  # replaces the dataset's defaults
+    encoder: str = "cnn"  # with another network, the networks of an experiment are ignored
+    epochs: int = 100
+    batch: int | None = None  # None: 64, or 256 above 8,000 windows
+    model: str = ""  # file of a trained model that replaces training; `pairs` then has its name as source
+    use_gaps: bool = False  # whether methods are informed of gaps; otherwise recordings are joined, as in the paper
+    sedentary: tuple[str, ...] = ()  # sedentary classes, sitting first, for streams of days
+    standing: str = ""  # class of standing, for streams of days
+    free_living: bool = False  # whether chronological order is a natural day
+    paper: str = ""  # name of the dataset in the paper's tables
+    paper_subject: str = "{}"  # format of its subject names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One source model on one target subject; all methods of an experiment process the same encoded stream."""
+
+    sources: tuple[str, ...]
+    target: str
+    seed: int
+    encoder: str
+    order: str
+
+    def __str__(self) -> str:
+        return f"{'+'.join(self.sources)}->{self.target}, seed {self.seed}, {self.encoder}, {self.order}"
+
+
+def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
+    """Expand an experiment on a setting; trials that share a source model, and among them a target, are adjacent."""
+    encoders = experiment.encoders if experiment.encoders and setting.encoder == "cnn" else (setting.encoder,)
+    seeds = experiment.seeds
+    if setting.model:  # nothing is trained
+        encoders, seeds = ("own",), seeds[:1]
+    targets: dict[tuple[str, ...], list[str]] = {}
+    for source, target in setting.pairs:
+        targets.setdefault(source, []).append(target)
+    orders = dict.fromkeys(name for order in experiment.orders for name in expand_order(order, setting))
+    for encoder, seed, source in itertools.product(encoders, seeds, targets):
+        for target, order in itertools.product(targets[source], orders):
+            yield Trial(sources=source, target=target, seed=seed, encoder=encoder, order=order)
+
+
+def expand_order(order: str, setting: Setting) -> tuple[str, ...]:
+    """Return the stream orders that an order of an experiment stands for on a setting; empty if it has none.
+
+    Examples
+    --------
+    >>> setting = Setting(name="s", dataset="d", options={}, pairs=(), sedentary=("sit", "stand"))
+    >>> expand_order("day-80", setting), expand_order("time-use", setting), expand_order("natural", setting)
+    (('day-80 sit', 'day-80 stand'), (), ())
+    """
+    if order in day_streams.DOMINATED:
+        return tuple(f"{order} {name}" for name in setting.sedentary)
+    if order == NATURAL:
+        return ("chronological",) if setting.free_living else ()
+    return () if order == "time-use" and not setting.standing else (order,)
