@@ -12,7 +12,7 @@ import sqlite3
 import numpy as np
 import pytest
 
-from sight.apps.serve.model_catalog import ModelCatalog
+from sight.apps.serve.model_catalogue import ModelCatalogue
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SCHEMA, SqliteStore
 from sight.apps.stream import Session, state_file
@@ -97,7 +97,7 @@ def test_a_checkpoint_of_0_1_predicts_the_same(expected, model):
 
 def test_a_database_of_0_1_is_migrated_and_continues(expected, agree, tmp_path):
     store = copy_store(tmp_path)
-    manager = SessionManager(ModelCatalog.load([FILES / "model@1.onnx"]), store)
+    manager = SessionManager(ModelCatalogue.load([FILES / "model@1.onnx"]), store)
     parts = np.split(expected["values"], SECONDS)
     for wearer, name in METHODS.items():
         agree(manager.events(wearer), f"{name}.before", name)
@@ -110,7 +110,7 @@ def test_a_database_of_0_1_is_migrated_and_continues(expected, agree, tmp_path):
     assert backup.stat().st_mode & 0o777 == 0o600
     versions = [sqlite3.connect(file).execute("PRAGMA user_version").fetchone()[0] for file in (backup, store.path)]
     assert versions == [2, SCHEMA]
-    again = SessionManager(ModelCatalog.load([FILES / "model@1.onnx"]), SqliteStore(store.path))
+    again = SessionManager(ModelCatalogue.load([FILES / "model@1.onnx"]), SqliteStore(store.path))
     assert [again.info(wearer)["seq"] for wearer in METHODS] == [SECONDS, SECONDS]
     again.close()
 
@@ -122,7 +122,7 @@ def test_an_interrupted_migration_is_repeated(expected, tmp_path, monkeypatch):
     monkeypatch.undo()
     assert (tmp_path / "sight.sqlite.v2.bak").exists()
     store = SqliteStore(tmp_path / "sight.sqlite")
-    manager = SessionManager(ModelCatalog.load([FILES / "model@1.onnx"]), store)
+    manager = SessionManager(ModelCatalogue.load([FILES / "model@1.onnx"]), store)
     assert manager.info("anna")["seq"] == SECONDS // 2
     manager.close()
 
@@ -133,7 +133,7 @@ def test_damage_in_a_database_of_0_1_stays_with_its_wearer(tmp_path):
     with database:
         database.execute("UPDATE state_1 SET state = zeroblob(length(state))")
     database.close()
-    manager = SessionManager(ModelCatalog.load([FILES / "model@1.onnx"]), SqliteStore(tmp_path / "sight.sqlite"))
+    manager = SessionManager(ModelCatalogue.load([FILES / "model@1.onnx"]), SqliteStore(tmp_path / "sight.sqlite"))
     with pytest.raises(ValueError, match="anna"):
         manager.info("anna")
     assert manager.info("ben")["seq"] == SECONDS // 2

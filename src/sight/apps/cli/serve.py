@@ -82,7 +82,7 @@ def serve(
     from sight.apps.demo import MODEL
     from sight.apps.serve.backup import DATABASE
     from sight.apps.serve.limits import Limits
-    from sight.apps.serve.model_catalog import ModelCatalog
+    from sight.apps.serve.model_catalogue import ModelCatalogue
     from sight.apps.serve.service import Service
     from sight.apps.serve.session_manager import SessionManager
     from sight.apps.serve.store import open_store
@@ -101,7 +101,7 @@ def serve(
     with _private_files(data):
         paths = list(model or []) + ([MODEL] if demo else [])
         manager = SessionManager(
-            ModelCatalog.load(paths),
+            ModelCatalogue.load(paths),
             open_store(store or str(data / DATABASE), fsync=fsync, reserve_bytes=RESERVE_BYTES),
             snapshot_every=snapshot_every,
             keep=keep,
@@ -139,7 +139,7 @@ def _run(service: Service, listener: socket.socket, *, demo: bool, **tls: Any) -
 
     from sight.apps.demo import MODEL, recordings
     from sight.apps.serve.app import create_app
-    from sight.apps.serve.demo import replay
+    from sight.apps.serve.demo_replay import replay
     from sight.apps.serve.protocols import server_config
 
     class Server(uvicorn.Server):

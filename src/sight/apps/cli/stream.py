@@ -178,17 +178,17 @@ def _make_session(source: Any, adapter: Any, rate: float | None, max_gap: float 
 
 
 def _parsed(parser: LineParser, serial: str | None, baud: int, mqtt: str | None) -> Iterator[Samples]:
-    from sight.apps.stream import readers
+    from sight.apps.stream import sensor_inputs
     from sight.apps.stream.line_parser import split_lines
 
     if serial is not None:
-        blocks = readers.from_serial(serial, baud)
+        blocks = sensor_inputs.from_serial(serial, baud)
     elif mqtt is not None:
-        blocks = readers.from_mqtt(mqtt)
+        blocks = sensor_inputs.from_mqtt(mqtt)
     else:
         if sys.stdin.isatty():
             _print_message("reading JSON lines or CSV from the keyboard; pipe a sensor into it, or see --help.")
-        blocks = readers.from_file(sys.stdin.buffer)
+        blocks = sensor_inputs.from_file(sys.stdin.buffer)
     for lines in split_lines(blocks):
         yield from parser.parse(lines)
     yield from parser.parse([], end=True)

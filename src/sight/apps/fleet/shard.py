@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.fleet.plan import FleetModel
+from sight.apps.fleet.fleet_model import FleetModel
 from sight.apps.fleet.shard_state import ShardState
 from sight.types import Array
 
@@ -65,7 +65,7 @@ def advance(shard: ShardState, rows: Rows, model: FleetModel) -> list[dict[str, 
     row = shard.rows(rows.wearer)
     latest = np.where(row >= 0, np.append(shard.number, -1)[row], -1)
     status[(status == PREDICTED) & (rows.number <= latest)] = LATE
-    encode = _encode_samples if model.plan.kind == "samples" else _encode_windows
+    encode = _encode_samples if model.options.kind == "samples" else _encode_windows
     windows = encode(shard, rows, status, model)
     q, surprise = _refine(shard, windows)
     wearers = [shard.wearers[row] for row in windows.row]
@@ -113,7 +113,7 @@ def _encode_windows(shard: ShardState, rows: Rows, status: Array, model: FleetMo
     shard.add(rows.wearer[index], model)
     row, time_s = shard.rows(rows.wearer[index]), rows.time_s[index]
     previous = np.where(_equals_previous(row), np.roll(time_s, 1), shard.time_s[row])
-    is_gap = time_s - previous > model.card.stride_s + model.plan.max_gap_s  # False before the first window
+    is_gap = time_s - previous > model.card.stride_s + model.options.max_gap_s  # False before the first window
     gap = np.where(is_gap, np.maximum(time_s - previous - model.card.window_s, 0), 0.0)
     shard.number[row] = rows.number[index]  # a wearer's last assignment, the highest number, remains
     return EncodedWindows(row, rows.number[index], time_s, gap, z, p)

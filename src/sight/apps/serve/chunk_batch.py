@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.chunks import Ack, Chunk
 from sight.apps.serve.errors import UnknownWearer, WrongSequence
 from sight.apps.serve.store import StoredChunk
@@ -52,13 +52,13 @@ class BatchItem:
         wearer, seq = self.chunk.wearer, self.seq
         if not self.events:
             return StoredChunk(wearer, seq, self.inputs)
-        events = serialization.pack_events(wearer, seq, self.events)
+        events = serialisation.pack_events(wearer, seq, self.events)
         return StoredChunk(wearer, seq, self.inputs, self.events[-1].window, events)
 
     @property
     def digest(self) -> int:
         """Digest of the samples."""
-        return serialization.digest_of(self.inputs)
+        return serialisation.digest_of(self.inputs)
 
     def ack(self) -> Ack:
         """Return the acknowledgement."""

@@ -14,10 +14,10 @@ from pydantic import TypeAdapter
 from sight.apps.serve import schemas
 from sight.apps.serve.chunks import LAST_SEQ, Chunk, check_limits
 from sight.apps.serve.errors import DENIED, Refused
+from sight.apps.serve.event_reader import PAGE_EVENTS
 from sight.apps.serve.limits import WEARER, WEARER_LENGTH
 from sight.apps.serve.message_format import ack_json, chunk_from_json, dumps, parse
 from sight.apps.serve.metrics_and_logs import log, token_id
-from sight.apps.serve.reader import PAGE_EVENTS
 from sight.apps.serve.service import Service
 from sight.apps.serve.tokens import Token
 from sight.apps.stream.event_json import as_json
@@ -151,8 +151,8 @@ per_wearer = APIRouter(prefix="/wearers/{wearer}", responses=_errors(403, 404, 4
 @v1.get("/models", summary="List models", dependencies=[permits(None)])
 async def models(service: ServiceOf) -> schemas.ModelsOut:
     """List all models and the default for new wearers."""
-    catalog = service.manager.models
-    return schemas.ModelsOut(default=catalog.get().id, models=[schemas.ModelOut(**model.info) for model in catalog])
+    catalogue = service.manager.models
+    return schemas.ModelsOut(default=catalogue.get().id, models=[schemas.ModelOut(**model.info) for model in catalogue])
 
 
 @v1.get("/wearers", summary="List wearers", response_model=schemas.WearersOut, responses=_errors(403, 503))

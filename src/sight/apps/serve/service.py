@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.errors import METHOD_DENIED, Refused, ServiceError, StoreFailed
+from sight.apps.serve.event_reader import EventReader
 from sight.apps.serve.ingest_queue import IngestQueue
 from sight.apps.serve.limits import RateLimiter
 from sight.apps.serve.message_format import dumps
 from sight.apps.serve.metrics_and_logs import Metrics, log
-from sight.apps.serve.reader import Reader
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.subscriptions import HISTORY, Subscriptions
 from sight.apps.serve.tokens import LOCAL, Token, TokenFile
@@ -55,7 +55,7 @@ class Service:
         self.metrics = Metrics()
         self.subscriptions = Subscriptions(self._send_adaptation)
         self.queue = IngestQueue(manager, self.metrics, self.limits.queue, self.subscriptions.publish)
-        self.reader = Reader(manager, self.queue)
+        self.reader = EventReader(manager, self.queue)
         self.ground_truth: dict[str, dict[str, Any]] = {}
         self.wearer_rate = RateLimiter(self.limits.chunks_per_s)
         self.connection_rate = RateLimiter(self.limits.connection_chunks_per_s, burst_s=1.0)

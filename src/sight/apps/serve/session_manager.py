@@ -17,12 +17,12 @@ from typing import Any
 from zlib import crc32
 
 from sight import registry
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.chunk_batch import ChunkBatch, Outcome
 from sight.apps.serve.chunks import Ack, Chunk
 from sight.apps.serve.errors import Conflict, Refused, ServiceError, StoreFailed, UnknownWearer
 from sight.apps.serve.limits import Limits, check_wearer
-from sight.apps.serve.model_catalog import ModelCatalog
+from sight.apps.serve.model_catalogue import ModelCatalogue
 from sight.apps.serve.store import Store, StoredWearer
 from sight.apps.serve.wearer_archive import StoredSession
 from sight.apps.serve.wearer_creation import WearerOptions, check_rate, new_session
@@ -60,7 +60,7 @@ class SessionManager:
 
     def __init__(
         self,
-        models: ModelCatalog,
+        models: ModelCatalogue,
         store: Store,
         *,
         snapshot_every: int = 20,
@@ -134,7 +134,7 @@ class SessionManager:
             return replace(first, duplicate=True)
         try:
             session, sealed = self._find(chunk.wearer), self.store.chunk_events(chunk.wearer, seq)
-            events = [] if sealed is None else serialization.unpack_events(chunk.wearer, seq, sealed)
+            events = [] if sealed is None else serialisation.unpack_events(chunk.wearer, seq, sealed)
         except (ServiceError, StoreFailed) as error:
             return error
         return Ack(chunk, events, session.model.card.classes, session.rate_hz, duplicate=True)
@@ -202,7 +202,7 @@ class SessionManager:
     def events(self, wearer: str, after: int = -1, limit: int = 1000) -> list[Event]:
         """Return stored events of windows numbered above `after`, oldest first."""
         rows = self.event_rows(wearer, after, limit)
-        events = (event for seq, sealed in rows for event in serialization.unpack_events(wearer, seq, sealed))
+        events = (event for seq, sealed in rows for event in serialisation.unpack_events(wearer, seq, sealed))
         return [event for event in events if event.window > after][:limit]
 
     def event_rows(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
@@ -213,7 +213,7 @@ class SessionManager:
     def reset(self, wearer: str) -> dict[str, Any]:
         """Delete state, log and events of a wearer; windows count from 0 again, chunks keep their numbering."""
         stored = self._load(wearer)
-        session = new_session(wearer, serialization.unpack_config(wearer, stored.config), self.models)
+        session = new_session(wearer, serialisation.unpack_config(wearer, stored.config), self.models)
         session.seq = stored.inputs[-1][0] if stored.inputs else stored.seq
         session.digests[:] = UNKNOWN
         with suppress(ServiceError):  # damaged data may be the reason to reset
@@ -290,7 +290,7 @@ class SessionManager:
     def _put(self, session: WearerSession, *, clear: bool = False) -> dict[str, Any]:
         """Store a wearer completely, keep its session in memory, and return its description."""
         self._sessions.pop(session.wearer, None)
-        config = serialization.pack_config(session.wearer, session.config)
+        config = serialisation.pack_config(session.wearer, session.config)
         self.store.put(config, session.snapshot(self.keep), clear=clear)
         session.mark_saved()
         self._sessions[session.wearer] = session

@@ -1,6 +1,6 @@
 """The contract of a durable store: configurations, snapshots, a log of samples, and events, all as bytes.
 
-`sight.apps.serve.serialization` encodes the bytes and detects damage. A store keeps them, writes a batch completely or
+`sight.apps.serve.serialisation` encodes the bytes and detects damage. A store keeps them, writes a batch completely or
 not at all, and removes them.
 """
 

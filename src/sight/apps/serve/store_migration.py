@@ -16,7 +16,7 @@ from sight._util import tensorfile
 from sight._util.atomic import staged_file
 from sight.apps.serve import locks
 from sight.apps.serve.errors import Damaged
-from sight.apps.serve.serialization import STATE_KEY, seal, unseal
+from sight.apps.serve.serialisation import STATE_KEY, seal, unseal
 
 
 def migrate(db: sqlite3.Connection, path: Path, schema: int) -> None:

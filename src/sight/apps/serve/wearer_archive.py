@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 import safetensors.numpy
 
 from sight._util import tensorfile
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.stream.event_json import as_json
 from sight.types import Array, Event
 
@@ -73,7 +73,7 @@ class ArchiveWriter:
         files = {
             "README.txt": README.encode(),
             "wearer.json": json.dumps(session.info, indent=2).encode(),
-            "state.safetensors": tensorfile.pack(session.arrays, serialization.STATE_KEY, session.header),
+            "state.safetensors": tensorfile.pack(session.arrays, serialisation.STATE_KEY, session.header),
             "inputs.safetensors": bytes(safetensors.numpy.save(self._inputs())),
         }
         for name, content in files.items():
@@ -96,7 +96,7 @@ class ArchiveWriter:
     def _inputs(self) -> dict[str, Array]:
         inputs: dict[str, Array] = {}
         for seq, sealed in self.session.inputs:
-            values, time_s = serialization.unpack_inputs(self.session.wearer, seq, sealed)
+            values, time_s = serialisation.unpack_inputs(self.session.wearer, seq, sealed)
             number = seq - self.session.offset
             inputs[f"{number}.values"] = values
             if time_s is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sight import registry
 from sight.apps.serve.errors import Conflict, Refused
-from sight.apps.serve.model_catalog import Model, ModelCatalog
+from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.serve.wearer_session import WearerSession
 from sight.base import Adapter
 from sight.params import parse
@@ -42,7 +42,7 @@ class WearerOptions:
         """Whether the wearer gets the recommended method with its default hyper-parameters."""
         return not self.params and (self.method or registry.RECOMMENDED).lower() == registry.RECOMMENDED
 
-    def config(self, models: ModelCatalog, state_bytes: int) -> dict[str, Any]:
+    def config(self, models: ModelCatalogue, state_bytes: int) -> dict[str, Any]:
         """Return the configuration of a new wearer; raise `Refused` or `UnknownModel`.
 
         Parameters
@@ -63,7 +63,7 @@ class WearerOptions:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 
-    def check_agreement(self, info: Mapping[str, Any], models: ModelCatalog) -> None:
+    def check_agreement(self, info: Mapping[str, Any], models: ModelCatalogue) -> None:
         """Raise `Conflict` if the options contradict an existing wearer; None agrees with anything."""
         requested: dict[str, Any] = {}
         if self.model is not None:
@@ -85,7 +85,7 @@ class WearerOptions:
             raise Conflict(f"{info['wearer']} exists: {'; '.join(differing)}; delete it first, or use another name.")
 
 
-def new_session(wearer: str, config: Mapping[str, Any], models: ModelCatalog) -> WearerSession:
+def new_session(wearer: str, config: Mapping[str, Any], models: ModelCatalogue) -> WearerSession:
     """Return the session of a wearer that has not sent anything; raise `Refused` if the method does not fit."""
     model = models.get(config["model"])
     try:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.errors import UnknownModel
-from sight.apps.serve.model_catalog import ModelCatalog
+from sight.apps.serve.model_catalogue import ModelCatalogue
 from sight.apps.serve.store import Store
 from sight.types import Event
 
@@ -28,7 +28,7 @@ class WearerIndex:
         Source of the class names.
     """
 
-    def __init__(self, store: Store, models: ModelCatalog) -> None:
+    def __init__(self, store: Store, models: ModelCatalogue) -> None:
         self._store, self._models = store, models
         self._names = set(store.wearers())
         self._rows: dict[str, dict[str, Any]] = {}
@@ -80,11 +80,11 @@ class WearerIndex:
         """Return the row of a wearer; one with damaged data has the key `error`."""
         row: dict[str, Any] = {"wearer": wearer, "model": "", "method": "", "count": None, "label": None}
         try:
-            values = serialization.unpack_config(wearer, config)
+            values = serialisation.unpack_config(wearer, config)
             row |= {key: values[key] for key in _LISTED}
             if latest is None:
                 return row | {"count": 0}
-            return row | self._latest(serialization.unpack_events(wearer, *latest)[-1], values["model"])
+            return row | self._latest(serialisation.unpack_events(wearer, *latest)[-1], values["model"])
         except (ValueError, KeyError, TypeError, IndexError, struct.error) as error:
             return row | {"error": str(error)}
 

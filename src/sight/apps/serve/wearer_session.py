@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.errors import Conflict, Damaged, Refused, ReusedNumber, ServiceError
-from sight.apps.serve.model_catalog import Model, ModelCatalog
+from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.serve.store import Snapshot, StoredWearer
 from sight.apps.stream.session import Session
 from sight.methods.ops import cosine
@@ -93,12 +93,12 @@ class WearerSession:
         """
         known = int(self.digests[seq % REMEMBERED]) if known is None else known
         is_recent = self.seq - REMEMBERED < seq
-        if not is_recent or known not in (0, serialization.digest_of(self.seal(self.place(chunk, seq), seq))):
+        if not is_recent or known not in (0, serialisation.digest_of(self.seal(self.place(chunk, seq), seq))):
             raise ReusedNumber(self.wearer, seq - self.offset, expected - self.offset)
 
     def seal(self, chunk: Chunk, seq: int) -> bytes:
         """Return the samples of a placed chunk as the store keeps them."""
-        return serialization.pack_inputs(self.wearer, seq, chunk.values, chunk.time_s)
+        return serialisation.pack_inputs(self.wearer, seq, chunk.values, chunk.time_s)
 
     @property
     def dropped(self) -> int:
@@ -192,7 +192,7 @@ class WearerSession:
 
     def snapshot(self, keep: int) -> Snapshot:
         """Return a snapshot of the state; events older than the last `keep` windows may be removed."""
-        state = serialization.pack_state(self.wearer, self.seq, self.arrays(), self.header())
+        state = serialisation.pack_state(self.wearer, self.seq, self.arrays(), self.header())
         return Snapshot(self.wearer, self.seq, state, oldest_window=max(self.session.count - keep, 0))
 
     def mark_saved(self) -> None:
@@ -218,14 +218,14 @@ class WearerSession:
         for seq, sealed in inputs:
             if seq != self.seq + 1:
                 raise Damaged(f"{self.wearer}: chunk {self.seq + 1} is missing in the log; reset or delete the wearer.")
-            windows = self.session.cut(*serialization.unpack_inputs(self.wearer, seq, sealed))
+            windows = self.session.cut(*serialisation.unpack_inputs(self.wearer, seq, sealed))
             encoded = self.model.encode(windows.x) if len(windows) else None
-            self.predict(windows, encoded, serialization.digest_of(sealed))
+            self.predict(windows, encoded, serialisation.digest_of(sealed))
         return self
 
 
 @ignore_overflow
-def resume(wearer: str, stored: StoredWearer, models: ModelCatalog) -> WearerSession:
+def resume(wearer: str, stored: StoredWearer, models: ModelCatalogue) -> WearerSession:
     """Return the session of a stored wearer: its last snapshot, then the chunks since.
 
     Raises
@@ -236,9 +236,9 @@ def resume(wearer: str, stored: StoredWearer, models: ModelCatalog) -> WearerSes
         If the model is not loaded, or is not the one the state was saved with.
     """
     try:
-        config = serialization.unpack_config(wearer, stored.config)
+        config = serialisation.unpack_config(wearer, stored.config)
         model = models.get(config["model"])
-        header, arrays = serialization.unpack_state(wearer, stored.seq, stored.state)
+        header, arrays = serialisation.unpack_state(wearer, stored.seq, stored.state)
         # The state also has hyper-parameters that the method got after the wearer was created.
         params = {**header.get("params", {}), **config["params"]}
         session = WearerSession(wearer, {**config, "params": params}, model)

@@ -8,7 +8,7 @@ import pytest
 from sight.apps.serve import session_manager, wearer_session
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.errors import ReusedNumber, WrongSequence
-from sight.apps.serve.model_catalog import ModelCatalog
+from sight.apps.serve.model_catalogue import ModelCatalogue
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.store import open_store
@@ -33,7 +33,7 @@ from tests.helpers.sessions import (
 
 @pytest.mark.parametrize("name", METHODS)
 def test_predictions_equal_those_of_evaluate(exported, tmp_path, name):
-    models, values = ModelCatalog.load([exported]), make_stream(3, 60)
+    models, values = ModelCatalogue.load([exported]), make_stream(3, 60)
     manager = SessionManager(models, SqliteStore(tmp_path / "store.db"), snapshot_every=7)
     manager.create("anna", method=name)
     recording = Recording(

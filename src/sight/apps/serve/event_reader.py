@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.ingest_queue import IngestQueue
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.wearer_archive import ArchiveWriter, StoredSession
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Reader:
+class EventReader:
     """Second path to the store, beside the queue of chunks.
 
     Parameters
@@ -73,7 +73,7 @@ def _decode(wearer: str, rows: Sequence[tuple[int, bytes]], after: int, limit: i
     """Return the first `limit` events above `after` of the rows of a store."""
     events: list[Event] = []
     for seq, sealed in rows:
-        events += [event for event in serialization.unpack_events(wearer, seq, sealed) if event.window > after]
+        events += [event for event in serialisation.unpack_events(wearer, seq, sealed) if event.window > after]
         if len(events) >= limit:
             break
     return events[:limit]

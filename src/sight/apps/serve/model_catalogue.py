@@ -96,7 +96,7 @@ class Model:
         return differing + ([] if same_shape else ["number of features"])
 
 
-class ModelCatalog:
+class ModelCatalogue:
     """Models by name@version.
 
     Parameters
