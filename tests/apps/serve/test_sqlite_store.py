@@ -127,7 +127,8 @@ def test_a_deletion_that_finds_the_disk_full_uses_the_reserve(tmp_path, monkeypa
     full.sqlite_errorcode = sqlite3.SQLITE_FULL
     monkeypatch.setattr(sqlite_store, "STEP_BYTES", 7000)
     for reserve_bytes in (0, 1 << 20):
-        store = SqliteStore(tmp_path / "data" / "store.db", reserve_bytes=reserve_bytes)
+        monkeypatch.setattr(sqlite_store, "RESERVE_BYTES", reserve_bytes)
+        store = SqliteStore(tmp_path / "data" / "store.db")
         reserve, drop, failures = store.path.with_name("store.db.reserve"), store._drop_orphans, [full]
         assert reserve.exists() == bool(reserve_bytes)
         for wearer in ("anna", "ben"):
@@ -164,7 +165,7 @@ FULL_DISK = """
     from sight.apps.serve.store import Snapshot, StoredChunk
 
     folder = Path(sys.argv[1])
-    store = SqliteStore(folder / "store.db", reserve_bytes=24 << 20)
+    store = SqliteStore(folder / "store.db")
     reserve = folder / "store.db.reserve"
     assert reserve.stat().st_blocks * 512 >= 24 << 20
     for wearer in ("anna", "ben"):
@@ -185,7 +186,14 @@ FULL_DISK = """
     except StoreFailed:
         pass
     store.close()
-    store = SqliteStore(folder / "store.db", reserve_bytes=24 << 20)  # opens on a full disk, too
+    store = SqliteStore(folder / "store.db")  # opens on a full disk, too, and keeps most of the reserve
+    try:
+        with (folder / "filler").open("wb") as file:
+            while True:
+                file.write(bytes(1 << 16))
+                file.flush()
+    except OSError:
+        pass
     store.delete("ben")
     assert not reserve.exists()
     assert store.load("ben") is None

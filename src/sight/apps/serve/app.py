@@ -49,7 +49,7 @@ def create_app(service: Service) -> FastAPI:
     app.state.service = service
     app.include_router(routes.operations)
     app.include_router(routes.v1)
-    app.include_router(static_files.make_router(static_files.read_files()))
+    static_files.add_pages(app)
     app.add_middleware(Guard, service=service)
     for error in (ValueError, StoreFailed):
         app.add_exception_handler(error, _error_response)

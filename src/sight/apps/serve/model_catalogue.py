@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sight._util.hashing import file_sha256
 from sight._util.text import choices
 from sight.apps.serve.errors import UnknownModel
 from sight.base import Adapter, Source
@@ -165,7 +165,7 @@ def _clean(text: str) -> str:
 def _read(file: Path) -> Model:
     source = load(file)
     card = require_card(source, file)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    digest = file_sha256(file)
     name, version = _name(file)
     version = version or _clean(str(card.training.get("version", ""))) or f"h{digest[:8]}"
     return Model(name, version, digest, source, card)

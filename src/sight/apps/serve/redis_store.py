@@ -46,6 +46,8 @@ class RedisStore:
     services serve the same wearers. Deleting or resetting a wearer rewrites the append-only file.
     """
 
+    name = "redis"
+
     def __init__(self, url: str, *, fsync: bool = False, prefix: str = "sight:", timeout_s: float = 10.0) -> None:
         import redis
 
@@ -77,11 +79,9 @@ class RedisStore:
 
     def _check_schema(self) -> None:
         """Raise ValueError if another version of sight wrote the keys."""
-        written = int(
-            self._redis.get(self._key("schema")) or (2 if self._redis.exists(self._key("wearers")) else SCHEMA)
-        )
+        written = int(self._redis.get(self._key("schema")) or SCHEMA)
         if written != SCHEMA:
-            remedy = "upgrade sight" if written > SCHEMA else "serve it with sight 0.1, or use another database"
+            remedy = "upgrade sight" if written > SCHEMA else "use another database"
             raise ValueError(
                 f"The keys in Redis at {self._address} have version {written}, this sight uses {SCHEMA}; {remedy}."
             )
@@ -109,7 +109,7 @@ class RedisStore:
     def info(self) -> dict[str, str]:
         """Kind of store and what its data survive, for the log."""
         durable_against = "power loss" if self._policy == "always" else "process kill"
-        return {"store": "redis", "durable_against": durable_against, "appendfsync": self._policy}
+        return {"store": self.name, "durable_against": durable_against, "appendfsync": self._policy}
 
     def wearers(self) -> dict[str, bytes]:
         """Return the configuration of each wearer, sorted by name."""

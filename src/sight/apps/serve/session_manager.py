@@ -27,7 +27,7 @@ from sight.apps.serve.store import Store, StoredWearer
 from sight.apps.serve.wearer_archive import StoredSession
 from sight.apps.serve.wearer_creation import WearerOptions, check_rate, new_session
 from sight.apps.serve.wearer_index import WearerIndex
-from sight.apps.serve.wearer_session import UNKNOWN, WearerSession, ignore_overflow, resume
+from sight.apps.serve.wearer_session import WearerSession, ignore_overflow, resume
 from sight.types import Event
 
 #: Chunks in the log after which a snapshot is taken however few windows they completed.
@@ -215,7 +215,6 @@ class SessionManager:
         stored = self._load(wearer)
         session = new_session(wearer, serialisation.unpack_config(wearer, stored.config), self.models)
         session.seq = stored.inputs[-1][0] if stored.inputs else stored.seq
-        session.digests[:] = UNKNOWN
         with suppress(ServiceError):  # damaged data may be the reason to reset
             session.continue_numbers(self._find_alone(wearer))
         return self._put(session, clear=True)

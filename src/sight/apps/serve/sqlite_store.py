@@ -15,13 +15,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
+from filelock import FileLock
+
 from sight._util.atomic import make_folder
-from sight.apps.serve import locks, store_migration
-from sight.apps.serve.disk_reserve import MIN_FREE, DiskReserve, free_bytes
+from sight.apps.serve import disk_reserve
+from sight.apps.serve.private_files import create_private, make_private
 from sight.apps.serve.store import Snapshot, StoredChunk, StoredWearer, store_errors
 
-#: Raised by one whenever an older `sight` could not use the tables of a newer one; `store_migration` has the steps.
+#: Raised by one whenever an older `sight` could not use the tables of a newer one.
 SCHEMA = 3
+#: Space that is held back for deletions on a full disk: more than the write-ahead log.
+RESERVE_BYTES = 24 << 20
 #: Seconds after which the write-ahead log is emptied, so that removed samples do not stay in it.
 CHECKPOINT_S = 30.0
 #: Bytes that one step of a deletion on a full disk removes.
@@ -49,15 +53,13 @@ class SqliteStore:
 
     Parameters
     ----------
-    path
-        The file; created if absent.
+    address
+        The file, as a path or ``sqlite://PATH``; created if absent.
     fsync
         Whether a commit waits for the disk. Without it, a commit survives a SIGKILL of the process but may be lost
         in a power failure.
     timeout_s
         How long to wait for another process to release the file.
-    reserve_bytes
-        Size of the reserve file, which is released if a deletion finds the disk full.
 
     Notes
     -----
@@ -67,31 +69,33 @@ class SqliteStore:
     (`sight serve backup`), but not open it as a store.
     """
 
-    def __init__(
-        self, path: str | Path, *, fsync: bool = False, timeout_s: float = 5.0, reserve_bytes: int = 0
-    ) -> None:
-        self.path, self.fsync, self.timeout_s = Path(path), fsync, timeout_s
-        self._reserve = DiskReserve(self._beside(".reserve"), reserve_bytes)
+    name = "sqlite"
+
+    def __init__(self, address: str | Path, *, fsync: bool = False, timeout_s: float = 5.0) -> None:
+        self.path, self.fsync, self.timeout_s = Path(str(address).removeprefix("sqlite://")), fsync, timeout_s
+        self._reserve = self._beside(".reserve")
         make_folder(self.path.parent, 0o700)
+        # Closed by another thread than the one that opens it.
+        self._lock = FileLock(self._beside(".lock"), timeout=timeout_s, mode=0o600, thread_local=False)
         try:
-            self._lock = locks.acquire(self._beside(".lock"), timeout_s)
+            self._lock.acquire()
         except TimeoutError:
             raise ValueError(f"{self.path} is in use by another service; stop that one, or use another file.") from None
         try:
             self._open()
         except sqlite3.DatabaseError as error:
-            self._lock.close()
+            self._lock.release()
             hint = "stop what uses it" if "locked" in str(error) else "restore a backup, or use another file"
             raise ValueError(f"{self.path} cannot be used as a store ({error}); {hint}.") from None
         except BaseException:
-            self._lock.close()
+            self._lock.release()
             raise
 
     def _open(self) -> None:
         for file in (self._beside("-wal"), self._beside("-shm")):
-            locks.make_private(file)
+            make_private(file)
         if not self.path.is_dir():
-            locks.create_private(self.path)  # SQLite gives the files beside it the same permissions
+            create_private(self.path)  # SQLite gives the files beside it the same permissions
         # Synchronous, but called from the thread of the ingest queue rather than the one that opens it.
         self._db = sqlite3.connect(
             self.path,
@@ -104,7 +108,7 @@ class SqliteStore:
             try:
                 self._prepare()
             except sqlite3.OperationalError as error:
-                if not _is_full(error) or not self._reserve.release():
+                if not _is_full(error) or not disk_reserve.release(self._reserve):
                     raise
                 self._prepare()
         except BaseException:
@@ -116,7 +120,10 @@ class SqliteStore:
         self._db.execute(f"PRAGMA synchronous = {'FULL' if self.fsync else 'NORMAL'}")
         self._db.execute("PRAGMA secure_delete = ON")
         self._db.execute("PRAGMA wal_autocheckpoint = 4000")
-        store_migration.migrate(self._db, self.path, SCHEMA)
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, SCHEMA):
+            remedy = "upgrade sight" if version > SCHEMA else "use another file"
+            raise sqlite3.DatabaseError(f"its tables have version {version}, this sight uses {SCHEMA}; {remedy}")
         self._db.executescript(f"BEGIN IMMEDIATE; {_WEARERS}; PRAGMA user_version = {SCHEMA}; COMMIT;")
         self._ids: dict[str, int] = dict(self._db.execute("SELECT name, id FROM wearers").fetchall())
         self._files = self._identity()
@@ -124,12 +131,12 @@ class SqliteStore:
             self._drop_orphans()  # of a deletion that was interrupted
         self._checkpointed = -math.inf
         self._checkpoint_if_due()
-        self._reserve.allocate()
+        disk_reserve.allocate(self._reserve, RESERVE_BYTES)
 
     @property
     def info(self) -> dict[str, str]:
         """Kind of store and what its data survive, for the log."""
-        return {"store": "sqlite", "durable_against": "power loss" if self.fsync else "process kill"}
+        return {"store": self.name, "durable_against": "power loss" if self.fsync else "process kill"}
 
     def wearers(self) -> dict[str, bytes]:
         """Return the configuration of each wearer, sorted by name."""
@@ -217,7 +224,7 @@ class SqliteStore:
                     self._drop_orphans(wearer)
                 self._checkpoint()
             except sqlite3.OperationalError as error:
-                if not _is_full(error) or not self._reserve.release():
+                if not _is_full(error) or not disk_reserve.release(self._reserve):
                     raise
                 self._delete_in_steps(wearer)
             self._ids.pop(wearer, None)
@@ -225,17 +232,17 @@ class SqliteStore:
     def check(self) -> None:
         """Raise `StoreFailed` if the next write would fail; empty the log and restore the reserve if that is due."""
         with self._errors():
-            if (free := free_bytes(self.path.parent)) < MIN_FREE:
+            if (free := disk_reserve.free_bytes(self.path.parent)) < disk_reserve.MIN_FREE:
                 raise sqlite3.OperationalError(f"{free} bytes are free on its disk")
             with self._transaction():
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")  # writes a page
             self._checkpoint_if_due()
-            self._reserve.allocate()
+            disk_reserve.allocate(self._reserve, RESERVE_BYTES)
 
     def close(self) -> None:
         """Release the file."""
         self._db.close()
-        self._lock.close()
+        self._lock.release()
 
     # --- deletion -------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from sight import registry
 from sight.apps.serve.errors import StoreFailed
 
 
@@ -68,7 +69,13 @@ class StoredWearer:
 
 
 class Store(Protocol):
-    """Durable storage; each method that writes returns once the data would survive a SIGKILL of this process."""
+    """Durable storage; each method that writes returns once the data would survive a SIGKILL of this process.
+
+    A class is registered under the scheme of its addresses as ``sight.stores`` (`sight.registry`) and is called with
+    the address and `fsync`, whether a write must survive a loss of power. It raises ValueError if it cannot be opened.
+    """
+
+    name: ClassVar[str]
 
     @property
     def info(self) -> dict[str, str]:
@@ -117,15 +124,8 @@ def store_errors(name: str, *errors: type[Exception]) -> Iterator[None]:
         raise StoreFailed(f"The store {name} failed ({error}); send the chunk again, and check the store.") from error
 
 
-def open_store(address: str, *, fsync: bool = False, reserve_bytes: int = 0) -> Store:
-    """Open the store at a path (SQLite) or at an address redis://, rediss:// or unix:// (Redis).
-
-    `reserve_bytes` is space that a SQLite store holds back for deletions on a full disk.
-    """
-    if "://" in address:
-        from sight.apps.serve.redis_store import RedisStore
-
-        return RedisStore(address, fsync=fsync)
-    from sight.apps.serve.sqlite_store import SqliteStore
-
-    return SqliteStore(address, fsync=fsync, reserve_bytes=reserve_bytes)
+def open_store(address: str, *, fsync: bool = False) -> Store:
+    """Open the store at an address SCHEME://..., whose scheme is registered as a store; a path is a SQLite file."""
+    scheme = address.partition("://")[0] if "://" in address else "sqlite"
+    store: Store = registry.get("stores", scheme)(address, fsync=fsync)
+    return store

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import json
 import math
-import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -16,16 +15,18 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from filelock import FileLock
+
 from sight._util.atomic import make_folder, staged_file
 from sight._util.text import choices
-from sight.apps.serve import locks
+from sight.apps.serve.private_files import create_private
 
 SCOPES = ("ingest", "read", "admin")
 PREFIX = "sight_"
-#: Raised by one whenever an older `sight` could not read the file; format 1 had no `expires` and `max_wearers`.
+#: Raised by one whenever an older `sight` could not read the file.
 FORMAT = 2
-#: Seconds of the units of a duration.
-UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+#: Seconds to wait for another process that edits the file.
+LOCK_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +182,7 @@ class TokenFile:
     def _editing(self) -> Iterator[dict[str, Token]]:
         """Yield all tokens and write them if they changed, while no other process edits the file."""
         make_folder(self.path.parent, 0o700)
-        with locks.locked(self.path.with_name(f"{self.path.name}.lock")):
+        with FileLock(self.path.with_name(f"{self.path.name}.lock"), timeout=LOCK_S, mode=0o600):
             self._checked = -math.inf
             tokens = {token.id: token for token in self.tokens()}
             yield tokens
@@ -189,7 +190,7 @@ class TokenFile:
                 return
             content = {"format": FORMAT, "tokens": [asdict(token) for token in tokens.values()]}
             with staged_file(self.path) as draft:
-                locks.create_private(draft)
+                create_private(draft)
                 draft.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
             self._checked = -math.inf
 
@@ -210,20 +211,6 @@ class TokenFile:
                 self._tokens, self._error = {}, f"{self.path} cannot be read ({error}); restore it, or remove it."
         if self._error:
             raise ValueError(self._error)
-
-
-def parse_duration(text: str) -> timedelta:
-    """Return the duration that a number and a unit name.
-
-    Examples
-    --------
-    >>> parse_duration("90d").days, parse_duration("12h").seconds, parse_duration("0m").seconds
-    (90, 43200, 0)
-    """
-    match = re.fullmatch(rf"(\d{{1,6}})([{''.join(UNITS)}])", text.strip())
-    if match is None:
-        raise ValueError(f"Expected a duration such as 90d, 12h or 30m, got {text!r}; units are {', '.join(UNITS)}.")
-    return timedelta(seconds=int(match[1]) * UNITS[match[2]])
 
 
 def _new_token(like: Token, lifetime: timedelta | None) -> tuple[str, Token]:

@@ -12,7 +12,6 @@ from sight.apps.serve.errors import Conflict, Refused
 from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.serve.wearer_session import WearerSession
 from sight.base import Adapter
-from sight.params import parse
 
 #: Accepted rates of a sensor, as multiples of the model's rate.
 MIN_RATE, MAX_RATE = 0.1, 100.0
@@ -95,10 +94,11 @@ def new_session(wearer: str, config: Mapping[str, Any], models: ModelCatalogue) 
 
 
 def _make_adapter(method: str, params: Mapping[str, Any]) -> Adapter:
-    """Return an adapter without a source; hyper-parameters not given have their present defaults."""
+    """Return an adapter without a source; a hyper-parameter that is text is read as on the command line."""
+    texts = [f"{key}={value}" for key, value in params.items() if isinstance(value, str)]
+    fields = {key: value for key, value in params.items() if not isinstance(value, str)}
     try:
-        cls = registry.get("methods", method)
-        adapter: Adapter = cls(**parse(cls, [f"{key}={value}" for key, value in params.items()]))
+        adapter: Adapter = registry.method(method, assignments=texts, **fields)
     except (ValueError, TypeError, ModuleNotFoundError) as error:
         raise Refused("request", f"method {method!r}: {error}") from None
     if not adapter.served:

@@ -24,8 +24,6 @@ DAY_S = 86_400.0
 MAX_WINDOWS = 1000
 #: Chunks whose digests are kept, to tell a chunk that is sent again from another one under the same number.
 REMEMBERED = 1024
-#: Digest of a chunk whose content is not known, so that no chunk equals it.
-UNKNOWN = 1
 #: Values near the limits of float32 may overflow inside the model; the method rejects the non-finite results.
 ignore_overflow = np.errstate(over="ignore", invalid="ignore")
 _PREFIX = "session."
@@ -49,7 +47,7 @@ class WearerSession:
         Number of the last chunk applied, counted since the wearer was created or reset, and of the last chunk before
         the present sequence. Clients see ``seq - offset``.
     digests
-        Digests of the last chunks; 0 for those applied by version 0.1, which are taken as the same.
+        Digests of the last chunks; 0 where the content is not known, so that no chunk equals it.
     saved, logged
         Windows predicted at the last snapshot, and chunks in the log since.
     """
@@ -93,7 +91,7 @@ class WearerSession:
         """
         known = int(self.digests[seq % REMEMBERED]) if known is None else known
         is_recent = self.seq - REMEMBERED < seq
-        if not is_recent or known not in (0, serialisation.digest_of(self.seal(self.place(chunk, seq), seq))):
+        if not is_recent or known != serialisation.digest_of(self.seal(self.place(chunk, seq), seq)):
             raise ReusedNumber(self.wearer, seq - self.offset, expected - self.offset)
 
     def seal(self, chunk: Chunk, seq: int) -> bytes:
@@ -205,8 +203,7 @@ class WearerSession:
         self.session.restore(own)
         self.day, self.time_use_s = float(arrays["use.day"]), np.array(arrays["use.seconds"])
         self.seq, self.saved = seq, self.session.count
-        if "chunks.offset" in arrays:  # absent in states of version 0.1
-            self.digests, self.offset = np.array(arrays["chunks.digests"]), int(arrays["chunks.offset"])
+        self.digests, self.offset = np.array(arrays["chunks.digests"]), int(arrays["chunks.offset"])
         return self
 
     def continue_numbers(self, previous: WearerSession) -> None:

@@ -71,8 +71,6 @@ class Session(Stateful):
     [(3, 3.0)]
     """
 
-    added = ("early",)
-
     def __init__(
         self,
         source: Source,

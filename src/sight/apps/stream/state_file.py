@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sight import __version__
 from sight._util import tensorfile
 from sight._util.atomic import write_atomic
+from sight._util.hashing import arrays_sha256
 from sight.apps.stream.session import Session
 from sight.base import Source
 from sight.types import Array
 
-#: Increased whenever an older `sight` could not read the file. Format 1 (sight 0.1) differs in names only.
+#: Increased whenever an older `sight` could not read the file.
 FORMAT = 2
 KEY = "sight.session"
 
@@ -39,8 +37,6 @@ def unpack(data: bytes, session: Session) -> Session:
         )
     if header["digest"] != _digest(state):
         raise ValueError("The saved session does not match its digest, so it is damaged; use an older copy.")
-    if header["format"] == 1:
-        header["sensor_rate_hz"] = header.pop("rate of the sensor", None)
     for name, own in identity(session).items():
         if (saved := header.get(name)) != own:
             if name == "sensor_rate_hz" and isinstance(saved, float):
@@ -87,8 +83,7 @@ def identity(session: Session) -> dict[str, Any]:
 
 def model_digest(source: Source) -> str:
     """Return a short digest of a model's classes and head."""
-    head = {"weight": np.asarray(source.weight), "bias": np.asarray(source.bias)}
-    return hashlib.sha256((json.dumps(source.classes) + _digest(head)).encode()).hexdigest()[:16]
+    return arrays_sha256([source.weight, source.bias], header=json.dumps(source.classes))[:16]
 
 
 def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -103,9 +98,5 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _digest(arrays: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+    names = sorted(arrays)
+    return arrays_sha256((arrays[name] for name in names), header=json.dumps(names))

@@ -212,20 +212,6 @@ def test_a_new_sequence_counts_from_one_and_keeps_everything_else(manager, model
     again.close()
 
 
-def test_a_state_of_an_older_version_is_resumed(manager, model):
-    values = make_stream(3, 20)
-    create(manager, ["anna"])
-    send(manager, "anna", values[:100])
-    session = manager._find("anna")
-    arrays = {name: array for name, array in session.arrays().items() if not name.startswith("chunks.")}
-    del arrays["session.windower.clock.earlier"]
-    older = wearer_session.WearerSession("anna", session.config, session.model).restore(arrays, 1)
-    assert (older.seq, older.offset) == (1, 0)
-    manager._sessions["anna"] = older
-    assert send(manager, "anna", values[:100], seq=1).duplicate
-    assert same_events(send(manager, "anna", values[100:]).events, uninterrupted(model, values, "sight")[9:])
-
-
 # --- times that do not increase --------------------------------------------------------------------------------------
 
 
