@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sight.apps.serve import sqlite_store
+from sight.apps.serve import sqlite_file
 
 
 @pytest.fixture(autouse=True)
 def no_reserve(monkeypatch):
     """Hold back no space on the disk for each of the many stores."""
-    monkeypatch.setattr(sqlite_store, "RESERVE_BYTES", 0)
+    monkeypatch.setattr(sqlite_file, "RESERVE_BYTES", 0)

@@ -12,7 +12,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from sight.apps.serve import sqlite_store
+from sight.apps.serve import sqlite_file, sqlite_store
 from sight.apps.serve.errors import StoreFailed
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.store import Snapshot, StoredChunk
@@ -83,7 +83,7 @@ def test_the_log_is_emptied_regularly(store, monkeypatch):
     log = store.path.with_name("store.db-wal")
     fill(store, "anna", 3)
     assert log.stat().st_size > 0
-    monkeypatch.setattr(sqlite_store, "CHECKPOINT_S", 0.0)
+    monkeypatch.setattr(sqlite_file, "CHECKPOINT_S", 0.0)
     store.commit([StoredChunk("anna", 4, SAMPLES)])
     assert log.stat().st_size == 0
     assert len(store.load("anna").inputs) == 4
@@ -127,7 +127,7 @@ def test_a_deletion_that_finds_the_disk_full_uses_the_reserve(tmp_path, monkeypa
     full.sqlite_errorcode = sqlite3.SQLITE_FULL
     monkeypatch.setattr(sqlite_store, "STEP_BYTES", 7000)
     for reserve_bytes in (0, 1 << 20):
-        monkeypatch.setattr(sqlite_store, "RESERVE_BYTES", reserve_bytes)
+        monkeypatch.setattr(sqlite_file, "RESERVE_BYTES", reserve_bytes)
         store = SqliteStore(tmp_path / "data" / "store.db")
         reserve, drop, failures = store.path.with_name("store.db.reserve"), store._drop_orphans, [full]
         assert reserve.exists() == bool(reserve_bytes)

@@ -130,7 +130,6 @@ class EventPrinter:
         self.windows = self.gaps = self.changed = 0
 
     def __call__(self, event: Event, latency_ms: float) -> None:
-        """Print and count one event."""
         from sight.apps.stream.event_json import as_json
         from sight.apps.stream.session import EXAMINED
 
@@ -147,7 +146,6 @@ class EventPrinter:
             self.session = None
 
     def summary(self) -> str:
-        """Return the counts as text."""
         share = self.changed / max(self.windows, 1)
         verb = "differs" if self.changed == 1 else "differ"
         changed = f"{plural(self.changed, 'prediction')} ({share:.1%}) {verb} from the model alone"
@@ -195,7 +193,6 @@ def _parsed(parser: LineParser, serial: str | None, baud: int, mqtt: str | None)
 
 
 def _open_recording(target: str, card: Any, options: Any) -> tuple[float, Iterator[Recording]]:
-    """Return the sampling rate and the recordings to replay."""
     from sight.recordings.read import find_recording, read_samples
 
     ref = find_recording(target)

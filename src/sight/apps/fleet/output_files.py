@@ -13,13 +13,7 @@ from urllib.parse import unquote
 
 
 def finished_files(folder: str | Path) -> list[Path]:
-    """List the Parquet files of finished triggers in a fleet's ``predictions`` folder, oldest first.
-
-    Parameters
-    ----------
-    folder
-        Output folder of `sight fleet`.
-    """
+    """List the Parquet files of finished triggers in the output folder of `sight fleet`, oldest first."""
     predictions = Path(folder) / "predictions"
     log = predictions / "_spark_metadata"
     if not log.is_dir():

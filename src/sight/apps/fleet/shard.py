@@ -36,7 +36,6 @@ class Rows:
         return len(self.wearer)
 
     def take(self, index: Array) -> Rows:
-        """Return the rows with these indices."""
         values = {name: [cells[i] for i in index.tolist()] for name, cells in self.values.items()}
         return Rows(self.wearer[index], self.number[index], self.time_s[index], values)
 
@@ -206,7 +205,6 @@ def _valid(z: Array, p: Array) -> Array:
 
 
 def _equals_previous(*columns: Array) -> Array:
-    """Return which entries equal the previous one in every column."""
     equal = np.zeros(len(columns[0]), bool)
     equal[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return equal

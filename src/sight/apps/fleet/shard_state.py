@@ -53,7 +53,6 @@ class ShardState:
         return np.array([self._rows.get(name, -1) for name in wearers], np.int64)
 
     def add(self, wearers: Iterable[str], model: FleetModel) -> None:
-        """Add the wearers that are not in the shard yet."""
         new = [name for name in dict.fromkeys(wearers) if name not in self._rows]
         if not new:
             return
@@ -70,12 +69,10 @@ class ShardState:
 
 
 def empty(model: FleetModel) -> ShardState:
-    """Return the state of a shard without wearers."""
     return ShardState(model.adapters(0))
 
 
 def pack(shard: ShardState, model: FleetModel) -> bytes:
-    """Return a shard as bytes."""
     names = json.dumps(shard.wearers, ensure_ascii=False).encode()
     arrays = {
         "wearers": np.frombuffer(names, np.uint8),

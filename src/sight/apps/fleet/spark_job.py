@@ -173,18 +173,9 @@ def run(
 ) -> dict[str, int]:
     """Run a fleet until all rows are processed or it is stopped; return the number of rows by status.
 
-    Parameters
-    ----------
-    options, config
-        What to run, and where.
-    on_trigger
-        Called with the facts of each finished trigger, which are also written to ``progress.jsonl`` in a local output
-        folder.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C or SIGTERM, once Spark has stopped; a later run with the same output folder resumes.
+    `on_trigger` is called with the facts of each finished trigger, which are also written to ``progress.jsonl`` in a
+    local output folder. Raises KeyboardInterrupt after Ctrl-C or SIGTERM, once Spark has stopped; a later run with the
+    same output folder resumes.
     """
     load_fleet_model(options)  # raises errors in model, hyper-parameters and files before Spark starts
     check_input(config.rows, config.out, kind=options.kind, file_format=config.file_format)

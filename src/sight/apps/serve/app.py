@@ -83,7 +83,6 @@ class Guard:
         self.app, self.service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Process one request or WebSocket."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
@@ -123,9 +122,6 @@ class Guard:
             return 400, BROKEN
         foreign = foreign or (not self.service.requires_token and name not in LOOPBACK)
         return (403, FOREIGN) if foreign else None
-
-
-# --- errors ---------------------------------------------------------------------------------------------------------
 
 
 async def _error_response(request: Request, error: Exception) -> JSONResponse:

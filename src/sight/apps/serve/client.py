@@ -24,13 +24,7 @@ RATE_TOLERANCE = 0.02
 
 
 class RequestRefusedError(ValueError):
-    """A request that the service refused; the text is the service's.
-
-    Attributes
-    ----------
-    status
-        HTTP status.
-    """
+    """A request that the service refused; the text is the service's."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -99,7 +93,6 @@ class Client:
             return info
 
     def send(self, wearer: str, seq: int, values: Array, time_s: Array) -> dict[str, Any]:
-        """Send chunk `seq` of a wearer; return the acknowledgement."""
         body = np.ascontiguousarray(time_s, "<f8").tobytes() + np.ascontiguousarray(values, "<f4").tobytes()
         query = urlencode({"seq": seq, "times": "true"})
         return self._request("POST", f"/v1/wearers/{wearer}/samples?{query}", body, "application/octet-stream")

@@ -24,11 +24,7 @@ T = TypeVar("T")
 class EventReader:
     """Second path to the store, beside the queue of chunks.
 
-    Parameters
-    ----------
-    manager, queue
-        Session manager, and the queue in whose thread it runs. It is asked for one page at a time, so that chunks are
-        processed in between.
+    The session manager returns one page at a time, so that chunks are processed in between.
     """
 
     def __init__(self, manager: SessionManager, queue: IngestQueue) -> None:
@@ -44,7 +40,6 @@ class EventReader:
         return [event async for page in self.event_pages(wearer, after, limit) for event in page]
 
     async def event_pages(self, wearer: str, after: int, limit: int) -> AsyncIterator[list[Event]]:
-        """Yield the events of `events` in pages."""
         rows_wanted = FIRST_ROWS
         while limit > 0:
             rows = await self.queue.call(self.manager.event_rows, wearer, after, min(rows_wanted, limit))
@@ -57,7 +52,6 @@ class EventReader:
             rows_wanted = max(1, min(int(PAGE_BYTES / size), PAGE_EVENTS * len(rows) // len(page) + 1))
 
     async def archive(self, session: StoredSession) -> AsyncIterator[bytes]:
-        """Yield the zip archive of a wearer in parts."""
         writer = ArchiveWriter(session)
         yield await self.call(writer.start)
         async for page in self.event_pages(session.wearer, -1, session.count):
@@ -65,12 +59,10 @@ class EventReader:
         yield await self.call(writer.finish)
 
     def close(self) -> None:
-        """End the thread."""
         self._thread.shutdown(wait=True)
 
 
 def _decode(wearer: str, rows: Sequence[tuple[int, bytes]], after: int, limit: int) -> list[Event]:
-    """Return the first `limit` events above `after` of the rows of a store."""
     events: list[Event] = []
     for seq, sealed in rows:
         events += [event for event in serialisation.unpack_events(wearer, seq, sealed) if event.window > after]

@@ -31,28 +31,17 @@ MAX_TEMPLATES = 64
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A trained model from one file.
-
-    Parameters
-    ----------
-    name, version
-        Together the identity, written name@version.
-    digest
-        SHA-256 of the file; states contain it too, so that a file replaced under the same name is noticed.
-    source, card
-        The classifier and its model card.
-    """
+    """A trained model from one file."""
 
     name: str
     version: str
-    digest: str
+    digest: str  # SHA-256 of the file; states contain it, so that a file replaced under the same name is noticed
     source: Source
     card: ModelCard
     _templates: dict[str, Adapter] = field(default_factory=dict, repr=False)
 
     @property
     def id(self) -> str:
-        """The identity, name@version."""
         return f"{self.name}@{self.version}"
 
     @property
@@ -99,10 +88,7 @@ class Model:
 class ModelCatalogue:
     """Models by name@version.
 
-    Parameters
-    ----------
-    models
-        The name of the first is the default; of several versions of a name, later ones are newer.
+    The name of the first is the default; of several versions of a name, later ones are newer.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -152,7 +138,6 @@ def _files(model: str | Path) -> list[Path]:
 
 
 def _name(file: Path) -> tuple[str, str]:
-    """Return name and version; the version is empty if the file name has none."""
     name, _, version = file.stem.partition("@")
     return _clean(name) or "model", _clean(version)
 

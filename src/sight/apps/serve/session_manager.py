@@ -78,8 +78,6 @@ class SessionManager:
         self._index = WearerIndex(store, models)
         self._sessions: OrderedDict[str, WearerSession] = OrderedDict()
 
-    # --- samples --------------------------------------------------------------------------------------------------
-
     @ignore_overflow
     def ingest(self, chunks: Sequence[Chunk]) -> list[Outcome]:
         """Apply chunks of many wearers in order; return an acknowledgement or an error for each.
@@ -139,19 +137,10 @@ class SessionManager:
             return error
         return Ack(chunk, events, session.model.card.classes, session.rate_hz, duplicate=True)
 
-    # --- wearers --------------------------------------------------------------------------------------------------
-
     def create(self, wearer: str, **options: Any) -> dict[str, Any]:
-        """Create a wearer and return its description; raise `Conflict` if it exists with other options.
+        """Create a wearer with `WearerOptions` and return its description; raise `Conflict` if it exists with others.
 
         The rate of a wearer that has sent nothing can still be changed.
-
-        Parameters
-        ----------
-        wearer
-            1 to 64 letters, digits, ``.``, ``_`` or ``-``.
-        **options
-            Fields of `WearerOptions`: model, method, params, rate_hz.
         """
         check_wearer(wearer)
         chosen = WearerOptions(**options)
@@ -168,7 +157,6 @@ class SessionManager:
         return self._put(new_session(wearer, chosen.config(self.models, self.limits.state_bytes), self.models))
 
     def _change_rate(self, wearer: str, rate_hz: float | None) -> dict[str, Any]:
-        """Change the rate of a wearer without samples."""
         session = self._find_alone(wearer)
         changed = new_session(wearer, {**session.config, "rate_hz": check_rate(rate_hz, session.model)}, self.models)
         changed.continue_numbers(session)
@@ -188,7 +176,6 @@ class SessionManager:
         return self._index.rows()
 
     def names(self) -> frozenset[str]:
-        """Return the names of all wearers."""
         return self._index.names
 
     def info(self, wearer: str, *, adaptation: bool = False) -> dict[str, Any]:
@@ -196,7 +183,6 @@ class SessionManager:
         return self._find_alone(wearer).info(adaptation=adaptation)
 
     def adaptation(self, wearer: str) -> dict[str, Any]:
-        """Return a summary of what the method has learned about a wearer."""
         return self._find_alone(wearer).adaptation()
 
     def events(self, wearer: str, after: int = -1, limit: int = 1000) -> list[Event]:
@@ -243,7 +229,6 @@ class SessionManager:
         return StoredSession(info, session.header(), arrays, stored.inputs, session.offset)
 
     def delete(self, wearer: str) -> None:
-        """Delete all data of a wearer."""
         self._require(wearer)
         self._sessions.pop(wearer, None)
         self.store.delete(wearer)
@@ -255,11 +240,8 @@ class SessionManager:
         self._evict()
         self.store.close()
 
-    # --- memory ---------------------------------------------------------------------------------------------------
-
     @property
     def in_memory(self) -> int:
-        """Number of wearers in memory."""
         return len(self._sessions)
 
     def _require(self, wearer: str) -> None:
@@ -274,7 +256,6 @@ class SessionManager:
         return stored
 
     def _find(self, wearer: str) -> WearerSession:
-        """Return a wearer's session, from memory or from the store."""
         session = self._sessions.get(wearer)
         if session is None:
             self._sessions[wearer] = session = resume(wearer, self._load(wearer), self.models)

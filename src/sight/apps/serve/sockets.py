@@ -39,15 +39,7 @@ class CloseSocket(Exception):  # noqa: N818 - ends a connection, not necessarily
 
 
 class Connection(ABC):
-    """An open WebSocket with one task that reads and one that writes.
-
-    Parameters
-    ----------
-    service
-        The service behind the socket.
-    socket
-        A socket that is not accepted yet.
-    """
+    """A WebSocket, not accepted yet, with one task that reads and one that writes."""
 
     path: ClassVar[str]
 
@@ -59,7 +51,6 @@ class Connection(ABC):
         self._end = 1012, "The service stops; connect again in a moment."
 
     async def run(self) -> None:
-        """Serve the socket until one side closes it."""
         code, reason = 1000, ""
         try:
             self._set_token(self.service.token_of(self.socket.headers.get("authorization")))

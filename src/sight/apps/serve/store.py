@@ -17,45 +17,23 @@ from sight.apps.serve.errors import StoreFailed
 
 @dataclass(frozen=True)
 class StoredChunk:
-    """One chunk of one wearer as it is written.
-
-    Parameters
-    ----------
-    wearer, seq
-        Name of the wearer and number of the chunk.
-    inputs
-        The samples; kept until a snapshot includes them.
-    last_window
-        Number of the last window that the chunk completed, -1 if none.
-    events
-        Predictions of the windows it completed; None if there are none.
-    """
+    """One chunk of one wearer as it is written."""
 
     wearer: str
     seq: int
-    inputs: bytes
-    last_window: int = -1
-    events: bytes | None = None
+    inputs: bytes  # the samples; kept until a snapshot includes them
+    last_window: int = -1  # number of the last window that the chunk completed
+    events: bytes | None = None  # predictions of the windows it completed
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State of a wearer's session after a chunk.
-
-    Parameters
-    ----------
-    wearer, seq
-        Name of the wearer and last chunk that the state includes; inputs up to it are removed.
-    state
-        State that the session resumes from.
-    oldest_window
-        Events whose last window has a lower number are removed.
-    """
+    """State of a wearer's session after a chunk."""
 
     wearer: str
-    seq: int
+    seq: int  # of the last chunk that the state includes; inputs up to it are removed
     state: bytes
-    oldest_window: int = 0
+    oldest_window: int = 0  # events whose last window has a lower number are removed
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,6 @@ class Token:
 
     @property
     def expired(self) -> bool:
-        """Whether the token has expired by the clock of this machine."""
         return bool(self.expires) and datetime.fromisoformat(self.expires) <= datetime.now(UTC)
 
     def permits(self, scope: str | None, wearer: str | None = None) -> bool:
@@ -174,7 +173,6 @@ class TokenFile:
         return text, token
 
     def remove(self, token_id: str) -> bool:
-        """Remove a token; return whether there was one."""
         with self._editing() as tokens:
             return tokens.pop(token_id, None) is not None
 

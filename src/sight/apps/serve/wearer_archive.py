@@ -24,43 +24,25 @@ events.jsonl        the predictions that are still stored, one window a line
 
 @dataclass(frozen=True)
 class StoredSession:
-    """A wearer at one moment, without its events.
+    """A wearer at one moment, without its events."""
 
-    Parameters
-    ----------
-    info
-        Description of the wearer, with the adaptation.
-    header, arrays
-        What the state belongs to, and the state.
-    inputs, offset
-        Logged chunks as the store keeps them, and what is subtracted from their numbers.
-    """
-
-    info: Mapping[str, Any]
-    header: Mapping[str, Any]
-    arrays: Mapping[str, Array]
-    inputs: Sequence[tuple[int, bytes]]
-    offset: int
+    info: Mapping[str, Any]  # description of the wearer, with the adaptation
+    header: Mapping[str, Any]  # what the state belongs to
+    arrays: Mapping[str, Array]  # the state
+    inputs: Sequence[tuple[int, bytes]]  # logged chunks as the store keeps them
+    offset: int  # is subtracted from their numbers
 
     @property
     def wearer(self) -> str:
-        """Name of the wearer."""
         return str(self.info["wearer"])
 
     @property
     def count(self) -> int:
-        """Number of windows predicted."""
         return int(self.info["count"])
 
 
 class ArchiveWriter:
-    """Zip archive of a wearer; each method returns the bytes that are ready.
-
-    Parameters
-    ----------
-    session
-        The wearer.
-    """
+    """Zip archive of a wearer; each method returns the bytes that are ready."""
 
     def __init__(self, session: StoredSession) -> None:
         self.session = session
@@ -82,13 +64,11 @@ class ArchiveWriter:
         return self._parts.take()
 
     def add(self, events: Sequence[Event]) -> bytes:
-        """Write further events."""
         classes = self.session.info["classes"]
         self._events.write("".join(json.dumps(as_json(event, classes)) + "\n" for event in events).encode())
         return self._parts.take()
 
     def finish(self) -> bytes:
-        """Write the end."""
         self._events.close()
         self._archive.close()
         return self._parts.take()

@@ -19,22 +19,12 @@ MIN_RATE, MAX_RATE = 0.1, 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class WearerOptions:
-    """What can be chosen when a wearer is created; None selects the default.
+    """What can be chosen when a wearer is created; None selects the default."""
 
-    Parameters
-    ----------
-    model
-        name@version, or a name for its newest version; by default the newest version of the default model.
-    method, params
-        Registry name and hyper-parameters; by default the recommended method with its defaults.
-    rate_hz
-        Nominal rate of the samples that will be sent; by default the model's rate.
-    """
-
-    model: str | None = None
+    model: str | None = None  # name@version, or a name for its newest version
     method: str | None = None
     params: Mapping[str, Any] | None = None
-    rate_hz: float | None = None
+    rate_hz: float | None = None  # nominal rate of the samples that will be sent; the model's by default
 
     @property
     def is_default_method(self) -> bool:
@@ -42,15 +32,7 @@ class WearerOptions:
         return not self.params and (self.method or registry.RECOMMENDED).lower() == registry.RECOMMENDED
 
     def config(self, models: ModelCatalogue, state_bytes: int) -> dict[str, Any]:
-        """Return the configuration of a new wearer; raise `Refused` or `UnknownModel`.
-
-        Parameters
-        ----------
-        models
-            Models to choose from.
-        state_bytes
-            Most bytes that the method may hold.
-        """
+        """Return the configuration of a new wearer; raise `Refused` if its state may exceed `state_bytes`."""
         model, method = models.get(self.model), (self.method or registry.RECOMMENDED).lower()
         adapter = _make_adapter(method, self.params or {})
         _check_state_size(adapter, model, state_bytes)

@@ -20,12 +20,7 @@ _LISTED = ("model", "method", "rate_hz", "created")
 class WearerIndex:
     """All wearers by name.
 
-    Parameters
-    ----------
-    store
-        Read the first time a wearer is listed, and again after its configuration changed.
-    models
-        Source of the class names.
+    The store is read the first time a wearer is listed, and again after its configuration changed.
     """
 
     def __init__(self, store: Store, models: ModelCatalogue) -> None:
@@ -42,7 +37,6 @@ class WearerIndex:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of all wearers."""
         return frozenset(self._names)
 
     def add(self, wearer: str) -> None:
@@ -51,7 +45,6 @@ class WearerIndex:
         self._rows.pop(wearer, None)
 
     def remove(self, wearer: str) -> None:
-        """Remove a wearer."""
         self._names.discard(wearer)
         self._rows.pop(wearer, None)
         self._received_s.pop(wearer, None)

@@ -32,24 +32,7 @@ _PREFIX = "session."
 class WearerSession:
     """Session of one wearer.
 
-    Parameters
-    ----------
-    wearer
-        Name of the wearer.
-    config
-        What was chosen when the wearer was created: model, method, params, rate.
-    model
-        The model named in `config`.
-
-    Attributes
-    ----------
-    seq, offset
-        Number of the last chunk applied, counted since the wearer was created or reset, and of the last chunk before
-        the present sequence. Clients see ``seq - offset``.
-    digests
-        Digests of the last chunks; 0 where the content is not known, so that no chunk equals it.
-    saved, logged
-        Windows predicted at the last snapshot, and chunks in the log since.
+    `config` is what was chosen when the wearer was created: model, method, params, rate.
     """
 
     def __init__(self, wearer: str, config: Mapping[str, Any], model: Model) -> None:
@@ -58,15 +41,14 @@ class WearerSession:
         self.wearer, self.config, self.model = wearer, {**config, "params": adapter.params()}, model
         self.rate_hz: float = config["rate_hz"]
         self.session = Session(model.source, adapter, rate_in_hz=self.rate_hz)
-        self.seq = self.offset = self.saved = self.logged = 0
-        self.digests = np.zeros(REMEMBERED, np.uint64)
+        self.seq = 0  # of the last chunk applied, counted since the wearer was created; clients see seq - offset
+        self.offset = 0  # of the last chunk before the present sequence
+        self.saved = self.logged = 0  # windows predicted at the last snapshot, and chunks in the log since
+        self.digests = np.zeros(REMEMBERED, np.uint64)  # of the last chunks; 0 if not known, which no chunk equals
         self.day = -np.inf
         self.time_use_s = np.zeros(len(model.card.classes))
 
-    # --- samples --------------------------------------------------------------------------------------------------
-
     def check_channels(self, chunk: Chunk) -> None:
-        """Raise `Refused` if the chunk has another number of channels than the model."""
         expected, got = len(self.model.card.channels), chunk.values.shape[1]
         if got != expected:
             text = f"expected samples of {expected} channels, got {got}; one row per sample, one column per channel."
@@ -82,12 +64,7 @@ class WearerSession:
     def check_repeat(self, chunk: Chunk, seq: int, expected: int, known: int | None = None) -> None:
         """Raise `ReusedNumber` unless the chunk is the one that was applied under its number.
 
-        Parameters
-        ----------
-        chunk, seq, expected
-            The chunk, its number, and the number of the next chunk.
-        known
-            Digest of the chunk that was applied, if it is not stored yet.
+        `expected` is the number of the next chunk, `known` the digest of the applied chunk if it is not stored.
         """
         known = int(self.digests[seq % REMEMBERED]) if known is None else known
         is_recent = self.seq - REMEMBERED < seq
@@ -118,17 +95,7 @@ class WearerSession:
         return windows
 
     def predict(self, windows: Windows, encoded: tuple[Array, Array] | None, digest: int) -> list[Event]:
-        """Return the predictions for the windows of the next chunk, and count the chunk as applied.
-
-        Parameters
-        ----------
-        windows
-            Windows of `cut`.
-        encoded
-            Their features and probabilities; None if there are no windows.
-        digest
-            Digest of the sealed chunk.
-        """
+        """Count a chunk as applied and return the predictions for its windows, `encoded` unless there are none."""
         events = [] if encoded is None else self.session.predict(windows, *encoded)
         self.seq += 1
         self.digests[self.seq % REMEMBERED] = digest
@@ -175,10 +142,7 @@ class WearerSession:
             "state_bytes": sum(adapter.state_bytes().values()),
         }
 
-    # --- save and resume ------------------------------------------------------------------------------------------
-
     def header(self) -> dict[str, Any]:
-        """Return what a saved state belongs to."""
         method = {key: self.config[key] for key in ("method", "params", "rate_hz")}
         return {"wearer": self.wearer, "model": self.model.id, "model_sha256": self.model.digest, **method}
 
@@ -194,7 +158,6 @@ class WearerSession:
         return Snapshot(self.wearer, self.seq, state, oldest_window=max(self.session.count - keep, 0))
 
     def mark_saved(self) -> None:
-        """Record that the store holds a snapshot of the present state."""
         self.saved, self.logged = self.session.count, 0
 
     def restore(self, arrays: Mapping[str, Array], seq: int) -> Self:

@@ -43,16 +43,9 @@ def server_config(app: ASGIApp, limits: Limits, **options: Any) -> uvicorn.Confi
 
 
 class Server(uvicorn.Server):
-    """Web server that drains the service before connections are closed, and replays recordings of a demo.
+    """Web server that drains the service before connections are closed.
 
-    Parameters
-    ----------
-    service
-        The service.
-    demo
-        Recordings by wearer to replay, and the name of their model.
-    **options
-        Options of uvicorn, such as those of TLS.
+    `demo` has recordings by wearer to replay, and the name of their model; `options` are those of uvicorn.
     """
 
     def __init__(self, service: Service, demo: tuple[Mapping[str, Recording], str] | None, **options: Any) -> None:

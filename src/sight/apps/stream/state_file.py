@@ -48,12 +48,10 @@ def unpack(data: bytes, session: Session) -> Session:
 
 
 def save(path: str | Path, session: Session) -> Path:
-    """Write the state of a session to a file atomically."""
     return write_atomic(path, pack(session))
 
 
 def load(path: str | Path, session: Session) -> Session:
-    """Restore a session from a file of `save`."""
     try:
         return unpack(Path(path).read_bytes(), session)
     except ValueError as error:
