@@ -186,14 +186,7 @@ FULL_DISK = """
     except StoreFailed:
         pass
     store.close()
-    store = SqliteStore(folder / "store.db")  # opens on a full disk, too, and keeps most of the reserve
-    try:
-        with (folder / "filler").open("wb") as file:
-            while True:
-                file.write(bytes(1 << 16))
-                file.flush()
-    except OSError:
-        pass
+    store = SqliteStore(folder / "store.db")  # opens on a full disk, too
     store.delete("ben")
     assert not reserve.exists()
     assert store.load("ben") is None
@@ -207,10 +200,41 @@ FULL_DISK = """
 """
 
 
-def test_a_full_disk_is_reported_and_permits_deletion(tmp_path):
+#: Others fill the disk while the store is closed, and again after it was opened.
+RESTART_ON_A_FULL_DISK = """
+    import sys
+    from pathlib import Path
+    from sight.apps.serve.sqlite_store import SqliteStore
+    from sight.apps.serve.store import Snapshot, StoredChunk
+
+    def fill_disk():
+        try:
+            with (folder / "filler").open("ab", buffering=0) as file:
+                while True:
+                    file.write(bytes(1 << 12))
+        except OSError:
+            pass
+
+    folder = Path(sys.argv[1])
+    store = SqliteStore(folder / "store.db")
+    store.put(b"config", Snapshot("anna", 0, b"state"))
+    for seq in range(1, 100):
+        store.commit([StoredChunk("anna", seq, b"samples" * 20_000)])
+    store.close()
+    fill_disk()
+    store = SqliteStore(folder / "store.db")
+    fill_disk()
+    store.delete("anna")
+    assert store.load("anna") is None
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("program", [FULL_DISK, RESTART_ON_A_FULL_DISK], ids=["filled", "restarted"])
+def test_a_full_disk_is_reported_and_permits_deletion(tmp_path, program):
     """On a small file system that only the child process sees."""
     script = tmp_path / "full_disk.py"
-    script.write_text(textwrap.dedent(FULL_DISK))
+    script.write_text(textwrap.dedent(program))
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = f"mount -t tmpfs -o size=80m none {disk} && head -c 8388608 /dev/zero > {disk}/other"
