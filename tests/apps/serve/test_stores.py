@@ -292,6 +292,12 @@ def test_foreign_files_are_refused(tmp_path):
     other.close()
     with pytest.raises(ValueError, match="version 7, this sight uses 3; upgrade sight"):
         SqliteStore(tmp_path / "newer.db")
+    other = sqlite3.connect(tmp_path / "newer.db")
+    assert other.execute("PRAGMA user_version").fetchone()[0] == 7  # left as it is
+    other.execute("PRAGMA user_version = 2")
+    other.close()
+    with pytest.raises(ValueError, match="version 2, this sight uses 3; use another file"):
+        SqliteStore(tmp_path / "newer.db")
 
 
 # --- Redis -----------------------------------------------------------------------------------------------------------

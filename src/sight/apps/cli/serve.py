@@ -114,7 +114,6 @@ def serve(
 
 @contextmanager
 def _private_files(data: Path) -> Iterator[None]:
-    """Create the data folder, and everything in it, so that only this user can read it."""
     from sight._util.atomic import make_folder
 
     previous = os.umask(0o077)

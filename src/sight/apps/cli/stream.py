@@ -203,7 +203,6 @@ def _open_recording(target: str, card: Any, options: Any) -> tuple[float, Iterat
 
 
 def _replayed(recordings: Iterator[Recording], session: Session, speed: float) -> Iterator[Samples]:
-    """Yield the samples that the session has not received yet."""
     from sight.apps.stream.replay import replay
 
     received_s, started = session.windower.last_s, False

@@ -62,7 +62,6 @@ class FleetModel:
 
     @property
     def rate_in_hz(self) -> float:
-        """Sampling rate of packets of samples."""
         return self.options.rate_in_hz or self.card.rate_hz
 
     def windower(self) -> Any:

@@ -84,7 +84,6 @@ def _row(line: str) -> Iterable[str]:
 
 
 def _check_stored(path: Path, options: dict[str, str]) -> None:
-    """Store the options of a new checkpoint, or compare them with those it was started with."""
     if not path.exists():
         write_atomic(path, json.dumps(options).encode())
         return

@@ -37,7 +37,6 @@ def read_predictions(folder: str | Path) -> Any:
 
 
 def _names(entry: Path) -> list[str]:
-    """Return the file names in an entry of the log: a version, then one line of JSON for each file."""
     version, *lines = entry.read_text("utf-8").splitlines()
     if version != "v1":
         raise ValueError(f"Expected version v1 of Spark's log of files, got {version!r} in {entry}; upgrade sight.")

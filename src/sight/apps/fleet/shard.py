@@ -100,7 +100,6 @@ def output_columns(
 
 
 def _encode_windows(shard: ShardState, rows: Rows, status: Array, model: FleetModel) -> EncodedWindows:
-    """Encode rows that hold windows or features; set `status` of unusable and repeated rows."""
     index = np.flatnonzero(status == PREDICTED)
     z, p = _features(rows.take(index).values, model)
     valid = _valid(z, p)
@@ -119,7 +118,6 @@ def _encode_windows(shard: ShardState, rows: Rows, status: Array, model: FleetMo
 
 
 def _encode_samples(shard: ShardState, rows: Rows, status: Array, model: FleetModel) -> EncodedWindows:
-    """Cut packets of samples into windows and encode them; set `status` of unusable and repeated rows."""
     channels = len(model.card.channels)
     packets = [_packet(cell, channels) for cell in rows.values["samples"]]
     broken = np.array([packet is None for packet in packets], bool)
@@ -211,6 +209,5 @@ def _equals_previous(*columns: Array) -> Array:
 
 
 def _rank(row: Array) -> Array:
-    """Return the position of each entry among the entries of its wearer, which are adjacent."""
     first = np.flatnonzero(~_equals_previous(row))
     return np.arange(len(row)) - np.repeat(first, np.diff(np.r_[first, len(row)]))

@@ -70,13 +70,8 @@ def create_app(service: Service) -> FastAPI:
 class Guard:
     """Middleware that rejects requests from other sites, adds security headers, and handles unexpected errors.
 
-    Parameters
-    ----------
-    app
-        The application behind it.
-    service
-        Without tokens, only requests to this machine's own names are accepted, so that no foreign host name that
-        resolves to this machine gives a web site access (DNS rebinding).
+    Without tokens, only requests to this machine's own names are accepted, so that no foreign host name that resolves
+    to this machine gives a web site access (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
@@ -141,7 +136,6 @@ async def _error_response(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
-    """Return where a request is invalid, without repeating its content."""
     assert isinstance(error, RequestValidationError)  # registered for nothing else
     first = error.errors()[0]
     location = " ".join(str(part) for part in first["loc"])[:80]

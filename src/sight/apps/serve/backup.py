@@ -120,7 +120,6 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_database(path: Path) -> int:
-    """Return the number of wearers of a copied database; raise ValueError if it is damaged."""
     database = sqlite3.connect(path)
     try:
         ((result,), *_) = database.execute("PRAGMA integrity_check(1)").fetchall()
@@ -150,6 +149,5 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file by its path within the folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}

@@ -64,7 +64,6 @@ class ChunkBatch:
         self.changed: set[str] = set()  # wearers whose session in memory no longer equals the store
 
     def admit(self) -> None:
-        """Check numbers and channels, and cut the samples into windows."""
         applied: dict[tuple[str, int], BatchItem] = {}
         latest: dict[str, int] = {}
         for index, chunk in enumerate(self.chunks):
@@ -99,7 +98,6 @@ class ChunkBatch:
         return BatchItem(index, seq, placed, session, inputs, start_s, session.dropped - dropped, windows)
 
     def predict(self) -> None:
-        """Encode the windows of each model in one call, then predict chunk by chunk."""
         errors = self._encode()
         failed: dict[str, int] = {}
         admitted, self.items = self.items, []
@@ -118,7 +116,6 @@ class ChunkBatch:
                 self.items.append(item)
 
     def _encode(self) -> dict[int, Exception]:
-        """Set the features and probabilities of each item; return the errors of those that failed, by index."""
         groups: dict[str, list[BatchItem]] = {}
         for item in self.items:
             if len(item.windows):

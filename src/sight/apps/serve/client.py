@@ -34,16 +34,8 @@ class RequestRefusedError(ValueError):
 class Client:
     """HTTP client of a service.
 
-    Parameters
-    ----------
-    url
-        Address of the service, such as http://127.0.0.1:8000.
-    token
-        Access token with the scope ingest, if the service requires one.
-    retry_s
-        Seconds for which a request is repeated while the service is busy or cannot be reached.
-    on_wait
-        Called with the reason before each pause.
+    The token needs the scope ingest. A request is repeated for `retry_s` seconds while the service is busy or cannot be
+    reached; `on_wait` is called with the reason before each pause.
     """
 
     def __init__(
@@ -106,7 +98,6 @@ class Client:
         *,
         retry_s: float | None = None,
     ) -> dict[str, Any]:
-        """Send a request until there is a response; return its content or raise an error."""
         end = time.monotonic() + (self.retry_s if retry_s is None else retry_s)
         wait_s = 0.0  # an idle connection may have been closed in the meantime: connect again at once
         while True:

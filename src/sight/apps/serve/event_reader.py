@@ -36,7 +36,6 @@ class EventReader:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
     async def events(self, wearer: str, after: int, limit: int) -> list[Event]:
-        """Return at most `limit` stored events of windows numbered above `after`, oldest first."""
         return [event async for page in self.event_pages(wearer, after, limit) for event in page]
 
     async def event_pages(self, wearer: str, after: int, limit: int) -> AsyncIterator[list[Event]]:

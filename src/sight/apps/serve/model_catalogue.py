@@ -46,7 +46,6 @@ class Model:
 
     @property
     def info(self) -> dict[str, Any]:
-        """Identity and what a client needs to send samples and read predictions."""
         card = self.card
         lists = {key: list(getattr(card, key)) for key in ("classes", "channels", "units")}
         values = {key: getattr(card, key) for key in ("rate_hz", "window_s", "stride_s", "encoder", "dataset")}

@@ -29,19 +29,9 @@ _SEQ_BYTES = 8
 class RedisStore:
     """Store under one prefix of a Redis database that one process uses at a time.
 
-    Parameters
-    ----------
-    url
-        Address, for example redis://localhost:6379/0.
-    fsync
-        Whether to require ``appendfsync always``.
-    prefix
-        Prefix of every key.
-    timeout_s
-        How long to wait for a reply, for a server that is still loading, and for a rewrite of the append-only file.
+    `fsync` requires ``appendfsync always``; `timeout_s` is how long to wait for a reply, for a server that is still
+    loading, and for a rewrite of the append-only file.
 
-    Notes
-    -----
     The service that opened the store last owns it. An earlier one is refused at its next write, so that no two
     services serve the same wearers. Deleting or resetting a wearer rewrites the append-only file.
     """
@@ -189,7 +179,6 @@ class RedisStore:
         self._redis.close()
 
     def _rewrite(self) -> None:
-        """Rewrite the append-only file, and wait until that is done."""
         end = time.monotonic() + self.timeout_s
         started = False
         while time.monotonic() < end:
@@ -216,7 +205,6 @@ class RedisStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """Collect commands and execute them as one transaction, if this process still owns the store."""
         with self._errors(), self._redis.pipeline(transaction=True) as pipe:
             pipe.watch(self._key("owner"))
             if pipe.get(self._key("owner")) != self._owner:

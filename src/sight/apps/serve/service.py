@@ -96,7 +96,6 @@ class Service:
             raise Refused("store", self._store_error, 503)
 
     def _check_store(self) -> str:
-        """Return why the store cannot write, or an empty text; log a change."""
         try:
             self.manager.store.check()
         except StoreFailed as error:
@@ -180,7 +179,6 @@ class Service:
             raise Refused("tokens", "The service cannot read its tokens; see its log.", 503) from None
 
     def deny(self, token: Token | None, action: str, text: str, client: str | None = None) -> Refused:
-        """Return the error of an action that a token does not permit, and log it."""
         log.warning("refused", extra={"token": token and token.id, "action": action[:200], "client": client})
         return Refused("token", text, 401 if token is None else 403)
 
@@ -222,7 +220,6 @@ class Service:
         return dumps({"type": "hello", **info, "history": history, "truth": self.ground_truth.get(info["wearer"])})
 
     def _send_adaptation(self, wearer: str) -> None:
-        """Send a summary of the adaptation to the subscribers of a wearer, when the manager's thread is free."""
 
         async def send() -> None:
             try:

@@ -37,25 +37,9 @@ MAX_LOGGED = 1024
 class SessionManager:
     """Sessions of all wearers, in memory and in a store.
 
-    Parameters
-    ----------
-    models
-        Models that wearers can use.
-    store
-        Durable storage; see `sight.apps.serve.store.open_store`.
-    snapshot_every
-        Windows of a wearer between two snapshots. More windows mean less writing, and more to replay after a kill.
-    keep
-        Windows of a wearer whose events stay in the store.
-    resident
-        Most wearers in memory; beyond it the least recently used are saved and dropped.
-    limits
-        Limits of the service.
-
-    Attributes
-    ----------
-    store_s
-        Seconds spent in commits.
+    More windows between two snapshots (`snapshot_every`) mean less writing, and more to replay after a kill. The events
+    of the last `keep` windows of a wearer stay in the store. Beyond `resident` wearers in memory the least recently
+    used are saved and dropped.
     """
 
     def __init__(
@@ -74,7 +58,7 @@ class SessionManager:
         self.models, self.store, self.limits = models, store, limits or Limits()
         self.snapshot_every, self.resident = snapshot_every, resident
         self.keep = max(keep, snapshot_every)
-        self.store_s = 0.0
+        self.store_s = 0.0  # spent in commits
         self._index = WearerIndex(store, models)
         self._sessions: OrderedDict[str, WearerSession] = OrderedDict()
 
@@ -105,7 +89,6 @@ class SessionManager:
         return batch.outcomes
 
     def _commit(self, batch: ChunkBatch) -> None:
-        """Write the chunks of a batch and the snapshots that are due, in one transaction."""
         if not batch.items:
             return
         sessions = {item.chunk.wearer: item.session for item in batch.items}
@@ -172,14 +155,12 @@ class SessionManager:
         return wearer in self._index
 
     def wearers(self) -> list[dict[str, Any]]:
-        """Return model, method, windows predicted, last refined class and idle seconds of each wearer, by name."""
         return self._index.rows()
 
     def names(self) -> frozenset[str]:
         return self._index.names
 
     def info(self, wearer: str, *, adaptation: bool = False) -> dict[str, Any]:
-        """Return model, method, params and progress of a wearer, and if asked what the method has learned."""
         return self._find_alone(wearer).info(adaptation=adaptation)
 
     def adaptation(self, wearer: str) -> dict[str, Any]:
@@ -223,7 +204,6 @@ class SessionManager:
         return self._put(moved.restore(session.arrays(), session.seq))
 
     def export(self, wearer: str) -> StoredSession:
-        """Return all stored data of a wearer but its events."""
         session, stored = self._find_alone(wearer), self._load(wearer)
         info, arrays = session.info(adaptation=True), {name: array.copy() for name, array in session.arrays().items()}
         return StoredSession(info, session.header(), arrays, stored.inputs, session.offset)
@@ -268,7 +248,6 @@ class SessionManager:
         return self._find(wearer)
 
     def _put(self, session: WearerSession, *, clear: bool = False) -> dict[str, Any]:
-        """Store a wearer completely, keep its session in memory, and return its description."""
         self._sessions.pop(session.wearer, None)
         config = serialisation.pack_config(session.wearer, session.config)
         self.store.put(config, session.snapshot(self.keep), clear=clear)
@@ -279,7 +258,6 @@ class SessionManager:
         return session.info()
 
     def _evict(self) -> None:
-        """Save and drop the least recently used sessions while there are more than `resident`."""
         evicted = [self._sessions.popitem(last=False)[1] for _ in range(len(self._sessions) - self.resident)]
         changed = [session.snapshot(self.keep) for session in evicted if session.logged]
         if changed:

@@ -89,7 +89,6 @@ class Connection(ABC):
         self.stop()
 
     def _close_reason(self, done: set[asyncio.Task[None]]) -> tuple[int, str]:
-        """Return code and reason to close with; an internal error takes precedence over a normal end."""
         if any(task.cancelled() for task in done):
             return self._end
         errors = [error for task in done if (error := task.exception()) is not None]
@@ -103,7 +102,6 @@ class Connection(ABC):
         return next(((error.code, error.reason) for error in errors if isinstance(error, CloseSocket)), (1000, ""))
 
     def _count_refusal(self, refused: Refused) -> tuple[int, str]:
-        """Return code and reason to close with for a refusal that ends the connection, and count it."""
         self.service.metrics.refused.labels(refused.reason).inc()
         return 1013 if refused.status == 503 else 1007, str(refused)
 

@@ -31,23 +31,10 @@ STATEMENTS = 8192
 
 
 class SqliteFile:
-    """Open SQLite file; `db` is its connection.
+    """Open SQLite file, created if absent; `db` is its connection.
 
-    Parameters
-    ----------
-    path
-        The file; created if absent.
-    fsync
-        Whether a commit waits for the disk.
-    timeout_s
-        How long to wait for another process to release the file.
-
-    Raises
-    ------
-    TimeoutError
-        If another process owns the file.
-    sqlite3.DatabaseError
-        If it is no SQLite database.
+    Raises TimeoutError if another process still owns the file after `timeout_s`, and sqlite3.DatabaseError if it is no
+    SQLite database.
     """
 
     def __init__(self, path: Path, *, fsync: bool, timeout_s: float) -> None:

@@ -34,18 +34,10 @@ _CONTENT = {"state": "state", "inputs": "samples", "events": "events"}
 class SqliteStore:
     """Store in a file that one process uses at a time.
 
-    Parameters
-    ----------
-    address
-        The file, as a path or ``sqlite://PATH``; created if absent.
-    fsync
-        Whether a commit waits for the disk. Without it, a commit survives a SIGKILL of the process but may be lost
-        in a power failure.
-    timeout_s
-        How long to wait for another process to release the file.
+    The address is a path or ``sqlite://PATH``. Without `fsync` a commit does not wait for the disk: it survives a
+    SIGKILL of the process but may be lost in a power failure. `timeout_s` is how long to wait for another process to
+    release the file.
 
-    Notes
-    -----
     Deleted content is overwritten with zeros. Deleting or resetting a wearer drops its tables and truncates the
     write-ahead log, which is also done when the store is opened and every 30 s; the file keeps its size, and
     the freed space is used again. Only the owner of the files can read them. Another process may read the database
@@ -179,7 +171,6 @@ class SqliteStore:
         self._file.checkpoint()
 
     def _forget(self, wearer: str) -> None:
-        """Remove a wearer from the list of wearers; its tables are orphans then."""
         others = self._db.execute("SELECT * FROM wearers WHERE name <> ? ORDER BY id", (wearer,)).fetchall()
         self._db.execute("DELETE FROM wearers")  # all rows, because names of many wearers share a page
         self._db.executemany("INSERT INTO wearers VALUES (?, ?, ?)", others)

@@ -31,32 +31,17 @@ LOCK_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """A stored token and what it permits.
+    """A stored token and what it permits."""
 
-    Parameters
-    ----------
-    id
-        Public identifier, for listing and removing.
-    digest
-        SHA-256 of the secret text. The text has 256 random bits, so a slow hash would add nothing.
-    scopes
-        Any of "ingest" (create wearers, send samples), "read" and "admin" (reset, move, export, delete; with "ingest",
-        create wearers with any method).
-    wearers
-        Patterns with ``*`` and ``?``; one must match the wearer.
-    created, expires
-        Times of creation and of expiry, ISO 8601; a token with an empty `expires` does not expire.
-    max_wearers
-        The token creates no wearer if so many exist that match `wearers`; None for no such limit.
-    """
-
-    id: str
-    digest: str
+    id: str  # public, for listing and removing
+    digest: str  # SHA-256 of the secret text, which has 256 random bits: a slow hash would add nothing
+    # "ingest" (create wearers, send samples), "read", "admin" (reset, move, export, delete; with "ingest", create
+    # wearers with any method).
     scopes: tuple[str, ...]
-    wearers: tuple[str, ...] = ("*",)
-    created: str = ""
-    expires: str = ""
-    max_wearers: int | None = None
+    wearers: tuple[str, ...] = ("*",)  # patterns with * and ?; one must match the wearer
+    created: str = ""  # ISO 8601
+    expires: str = ""  # ISO 8601; empty if the token does not expire
+    max_wearers: int | None = None  # no wearer is created if so many exist that match `wearers`
 
     @property
     def expired(self) -> bool:
@@ -87,14 +72,7 @@ LOCAL = Token(id="local", digest="", scopes=SCOPES)
 
 
 class TokenFile:
-    """Tokens of a JSON file; changes of the file take effect within `check_every_s`.
-
-    Parameters
-    ----------
-    path
-        The file; it need not exist.
-    check_every_s
-        Seconds between two checks of the file.
+    """Tokens of a JSON file, which need not exist; changes of the file take effect within `check_every_s`.
 
     Examples
     --------
@@ -212,7 +190,6 @@ class TokenFile:
 
 
 def _new_token(like: Token, lifetime: timedelta | None) -> tuple[str, Token]:
-    """Return a new secret text, and a token of it that permits the same as another."""
     text, now = PREFIX + secrets.token_urlsafe(32), datetime.now(UTC)
     expires = "" if lifetime is None else _time(now + lifetime)
     return text, replace(like, id=secrets.token_hex(4), digest=_digest(text), created=_time(now), expires=expires)

@@ -28,7 +28,6 @@ class WearerOptions:
 
     @property
     def is_default_method(self) -> bool:
-        """Whether the wearer gets the recommended method with its default hyper-parameters."""
         return not self.params and (self.method or registry.RECOMMENDED).lower() == registry.RECOMMENDED
 
     def config(self, models: ModelCatalogue, state_bytes: int) -> dict[str, Any]:
@@ -90,7 +89,6 @@ def _make_adapter(method: str, params: Mapping[str, Any]) -> Adapter:
 
 
 def _check_state_size(adapter: Adapter, model: Model, limit: int) -> None:
-    """Raise `Refused` if the state would be larger than the limit, before it is allocated."""
     try:
         size = adapter.max_state_bytes(model.source)
     except TypeError as error:  # the method does not fit the model

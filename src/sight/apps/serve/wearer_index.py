@@ -50,7 +50,6 @@ class WearerIndex:
         self._received_s.pop(wearer, None)
 
     def update(self, wearer: str, events: Sequence[Event]) -> None:
-        """Record that a chunk of the wearer was stored, with its events."""
         self._received_s[wearer] = time.monotonic()
         row = self._rows.get(wearer)
         if row is not None and events:

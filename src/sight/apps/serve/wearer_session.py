@@ -72,7 +72,6 @@ class WearerSession:
             raise ReusedNumber(self.wearer, seq - self.offset, expected - self.offset)
 
     def seal(self, chunk: Chunk, seq: int) -> bytes:
-        """Return the samples of a placed chunk as the store keeps them."""
         return serialisation.pack_inputs(self.wearer, seq, chunk.values, chunk.time_s)
 
     @property
@@ -109,7 +108,6 @@ class WearerSession:
         return events
 
     def info(self, *, adaptation: bool = False) -> dict[str, Any]:
-        """Return configuration and progress, what a client needs to send samples, and if asked the adaptation."""
         card, last_s = self.model.card, float(self.session.windower.last_s)
         lists = {key: list(getattr(card, key)) for key in ("classes", "channels", "units")}
         spans = {"window_s": card.window_s, "stride_s": card.stride_s}
@@ -125,7 +123,6 @@ class WearerSession:
         return {"wearer": self.wearer, **self.config, **progress, **lists, **spans, **learned}
 
     def adaptation(self) -> dict[str, Any]:
-        """Return what the method has learned, the time use of the day, and the size of the state."""
         adapter, source = self.session.adapter, self.model.source
         frequencies, prototypes = adapter.class_frequencies(), adapter.class_prototypes()
         weights = self.time_use_s if frequencies is None else frequencies

@@ -21,7 +21,6 @@ KEY = "sight.session"
 
 
 def pack(session: Session) -> bytes:
-    """Return the state of a session as bytes, with its method, model and digest in the header."""
     state = session.state()
     header = {"format": FORMAT, "sight_version": __version__, "digest": _digest(state), **identity(session)}
     return tensorfile.pack(state, KEY, header)
@@ -69,7 +68,6 @@ def sensor_rate(path: str | Path) -> float | None:
 
 
 def identity(session: Session) -> dict[str, Any]:
-    """Return what a state depends on: method, model, sensor rate and window."""
     windower = session.windower
     return {
         "method": session.adapter.name,
@@ -80,7 +78,6 @@ def identity(session: Session) -> dict[str, Any]:
 
 
 def model_digest(source: Source) -> str:
-    """Return a short digest of a model's classes and head."""
     return arrays_sha256([source.weight, source.bias], header=json.dumps(source.classes))[:16]
 
 
