@@ -33,7 +33,7 @@ import websockets
 from sight._util.atomic import write_json
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.message_format import pack
-from sight.apps.serve.model_catalog import Model, ModelCatalog
+from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.stream.event_json import as_json
 from sight.apps.stream.session import Session
 from sight.registry import method
@@ -310,7 +310,7 @@ def run(kills: int, store: str, wearers: int, seed: int, model: Path | None) -> 
                 options = {"method": wearer.method}
                 httpx.put(f"{base}/v1/wearers/{wearer.name}", json=options, timeout=TIMEOUT_S).raise_for_status()
             asyncio.run(kill_repeatedly(service, redis, senders, kills, seed))
-            loaded = ModelCatalog.load([model]).get()
+            loaded = ModelCatalogue.load([model]).get()
             reports = [check(wearer, loaded, base) for wearer in senders]
         finally:
             service.kill()

@@ -20,8 +20,9 @@ import numpy as np
 from benchmarks.speed import timing
 
 from sight._util.atomic import write_json
+from sight._util.hashing import file_sha256
+from sight.apps.fleet.fleet_model import FleetOptions, load_fleet_model
 from sight.apps.fleet.output_files import read_predictions
-from sight.apps.fleet.plan import Plan, file_digest, load_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = ROOT / ".venv-spark" / "bin" / "python"
@@ -97,8 +98,8 @@ def measure(options: argparse.Namespace, wearers: int, work: Path) -> dict[str, 
     if predicted != wearers * options.triggers:
         raise RuntimeError(f"Expected {wearers * options.triggers} predictions, got {predicted}.")
     median = {name: float(np.median([facts[name] for facts in steady])) / 1000 for name in triggers[0] if "_ms" in name}
-    plan = Plan(path=str(model), digest=file_digest(model), method=options.method)
-    state = load_plan(plan).adapters(wearers)
+    fleet_options = FleetOptions(path=str(model), digest=file_sha256(model), method=options.method)
+    state = load_fleet_model(fleet_options).adapters(wearers)
     return {
         "wearers": wearers,
         "update_s": median["update_task_ms"] / options.cores,

@@ -1,4 +1,4 @@
-"""Registry of methods, datasets and encoders: names to classes, which are imported when first used.
+"""Registry of methods, datasets, encoders and stores: names to classes, which are imported when first used.
 
 Other packages register theirs through entry points: with ``[project.entry-points."sight.methods"] mine = "mine:Mine"``
 a method can be used wherever a built-in one can.
@@ -67,11 +67,17 @@ TABLES: dict[str, dict[str, str]] = {
         "transformer": "sight.models.encoders.transformer:Transformer",
         "mlp": "sight.models.encoders.mlp:MLP",
     },
+    "stores": {
+        "sqlite": "sight.apps.serve.sqlite_store:SqliteStore",
+        "redis": "sight.apps.serve.redis_store:RedisStore",
+        "rediss": "sight.apps.serve.redis_store:RedisStore",
+        "unix": "sight.apps.serve.redis_store:RedisStore",
+    },
 }
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """Return the registered names of a kind ("methods", "datasets", "encoders"), built-in ones first.
+    """Return the registered names of a kind ("methods", "datasets", "encoders", "stores"), built-in ones first.
 
     Examples
     --------

@@ -1,8 +1,9 @@
-"""Exported models for tests of fleets, and plans that run them."""
+"""Exported models for tests of fleets, and options that run them."""
 
 from __future__ import annotations
 
-from sight.apps.fleet.plan import Plan, file_digest, load_plan
+from sight._util.hashing import file_sha256
+from sight.apps.fleet.fleet_model import FleetOptions, load_fleet_model
 from sight.models.export.onnx import export_onnx
 from sight.testing import toy_network
 
@@ -17,4 +18,4 @@ def export_models(folder, *names):
 
 def load_model(path, method="sight", **fields):
     """Load a model with a method for a fleet."""
-    return load_plan(Plan(path=str(path), digest=file_digest(path), method=method, **fields))
+    return load_fleet_model(FleetOptions(path=str(path), digest=file_sha256(path), method=method, **fields))

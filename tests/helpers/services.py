@@ -23,11 +23,11 @@ from starlette.websockets import WebSocketDisconnect
 
 from sight.apps.serve.app import create_app
 from sight.apps.serve.limits import Limits
-from sight.apps.serve.protocols import server_config
 from sight.apps.serve.service import Service
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.tokens import TokenFile
+from sight.apps.serve.web_server import server_config
 from sight.models.onnx import CARD, CLASSES, TENSORS
 from sight.types import Event
 from tests.helpers.sessions import make_card, toy_models

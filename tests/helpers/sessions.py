@@ -18,7 +18,7 @@ import pytest
 import redis
 
 from sight.apps.serve.chunks import Ack, Chunk
-from sight.apps.serve.model_catalog import Model, ModelCatalog
+from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.stream.session import Session
@@ -57,9 +57,9 @@ def toy_model(name: str, version: str, classes: int = 5, seed: int = 0) -> Model
     return Model(name, version, sha256(source.projection.tobytes()).hexdigest(), source, card)
 
 
-def toy_models() -> ModelCatalog:
+def toy_models() -> ModelCatalogue:
     """Return toy@1 and toy@2, which have the same shape, and four@1, which has one class less."""
-    return ModelCatalog([toy_model("four", "1", classes=4), toy_model("toy", "1"), toy_model("toy", "2", seed=1)])
+    return ModelCatalogue([toy_model("four", "1", classes=4), toy_model("toy", "1"), toy_model("toy", "2", seed=1)])
 
 
 def uninterrupted(model: Model, values: np.ndarray, name: str, time_s: np.ndarray | None = None) -> list[Event]:

@@ -74,7 +74,7 @@ def day(tmp_path):
 def test_an_own_torch_model_works_in_adapt_stream_and_the_service(exported, day, tmp_path):
     import pandas as pd
 
-    from sight.apps.serve.model_catalog import ModelCatalog
+    from sight.apps.serve.model_catalogue import ModelCatalogue
     from sight.apps.serve.session_manager import SessionManager
     from sight.apps.serve.sqlite_store import SqliteStore
     from tests.helpers.sessions import send
@@ -95,7 +95,7 @@ def test_an_own_torch_model_works_in_adapt_stream_and_the_service(exported, day,
     streamed = run_sight("stream", "-m", path, text=lines).stdout.splitlines()
     np.testing.assert_allclose([json.loads(line)["q"] for line in streamed], offline, atol=1e-6)
 
-    manager = SessionManager(ModelCatalog.load([path]), SqliteStore(tmp_path / "store.db"))
+    manager = SessionManager(ModelCatalogue.load([path]), SqliteStore(tmp_path / "store.db"))
     manager.create("ann", method="keel")
     time_s, values = samples()
     send(manager, "ann", values.astype(np.float32), seq=1, time_s=time_s)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import ssl
 import subprocess
 import time
@@ -70,6 +71,13 @@ def test_a_client_that_does_not_read_delays_the_stop_by_seconds_only(model, tmp_
         child.process.terminate()
         assert child.wait(60) == 0
         assert time.monotonic() - start < 20
+
+
+def test_responses_are_sent_at_once():
+    with serve._listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 @pytest.mark.parametrize(("writable", "expected"), [(True, None), (False, "kernels")])

@@ -25,9 +25,9 @@ import pyarrow.parquet as pq  # noqa: E402
 from sight import registry  # noqa: E402
 from sight._util import tensorfile  # noqa: E402
 from sight.apps.fleet import shard_state, spark_environment, spark_job  # noqa: E402
+from sight.apps.fleet.fleet_model import load_fleet_model  # noqa: E402
 from sight.apps.fleet.input_check import VALUE_COLUMNS, check_input  # noqa: E402
 from sight.apps.fleet.output_files import finished_files, read_predictions  # noqa: E402
-from sight.apps.fleet.plan import load_plan  # noqa: E402
 from sight.apps.fleet.shard import Rows, advance  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
 from sight.testing import toy_stream  # noqa: E402
@@ -242,7 +242,7 @@ def test_methods_for_one_wearer_and_changed_models_are_refused(models):
     with pytest.raises(ValueError, match=r"tent cannot; use .*sight"):
         load_model(models["first"], method="tent")
     with pytest.raises(ValueError, match="has changed"):
-        load_plan(replace(load_model(models["first"]).plan, digest="0" * 64))
+        load_fleet_model(replace(load_model(models["first"]).options, digest="0" * 64))
 
 
 def test_importing_a_fleet_needs_no_optional_package():

@@ -12,7 +12,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from sight.apps.serve import sqlite_store
+from sight.apps.serve import sqlite_file, sqlite_store
 from sight.apps.serve.errors import StoreFailed
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.store import Snapshot, StoredChunk
@@ -83,7 +83,7 @@ def test_the_log_is_emptied_regularly(store, monkeypatch):
     log = store.path.with_name("store.db-wal")
     fill(store, "anna", 3)
     assert log.stat().st_size > 0
-    monkeypatch.setattr(sqlite_store, "CHECKPOINT_S", 0.0)
+    monkeypatch.setattr(sqlite_file, "CHECKPOINT_S", 0.0)
     store.commit([StoredChunk("anna", 4, SAMPLES)])
     assert log.stat().st_size == 0
     assert len(store.load("anna").inputs) == 4
@@ -127,7 +127,8 @@ def test_a_deletion_that_finds_the_disk_full_uses_the_reserve(tmp_path, monkeypa
     full.sqlite_errorcode = sqlite3.SQLITE_FULL
     monkeypatch.setattr(sqlite_store, "STEP_BYTES", 7000)
     for reserve_bytes in (0, 1 << 20):
-        store = SqliteStore(tmp_path / "data" / "store.db", reserve_bytes=reserve_bytes)
+        monkeypatch.setattr(sqlite_file, "RESERVE_BYTES", reserve_bytes)
+        store = SqliteStore(tmp_path / "data" / "store.db")
         reserve, drop, failures = store.path.with_name("store.db.reserve"), store._drop_orphans, [full]
         assert reserve.exists() == bool(reserve_bytes)
         for wearer in ("anna", "ben"):
@@ -164,7 +165,7 @@ FULL_DISK = """
     from sight.apps.serve.store import Snapshot, StoredChunk
 
     folder = Path(sys.argv[1])
-    store = SqliteStore(folder / "store.db", reserve_bytes=24 << 20)
+    store = SqliteStore(folder / "store.db")
     reserve = folder / "store.db.reserve"
     assert reserve.stat().st_blocks * 512 >= 24 << 20
     for wearer in ("anna", "ben"):
@@ -185,7 +186,7 @@ FULL_DISK = """
     except StoreFailed:
         pass
     store.close()
-    store = SqliteStore(folder / "store.db", reserve_bytes=24 << 20)  # opens on a full disk, too
+    store = SqliteStore(folder / "store.db")  # opens on a full disk, too
     store.delete("ben")
     assert not reserve.exists()
     assert store.load("ben") is None
@@ -199,10 +200,41 @@ FULL_DISK = """
 """
 
 
-def test_a_full_disk_is_reported_and_permits_deletion(tmp_path):
+#: Others fill the disk while the store is closed, and again after it was opened.
+RESTART_ON_A_FULL_DISK = """
+    import sys
+    from pathlib import Path
+    from sight.apps.serve.sqlite_store import SqliteStore
+    from sight.apps.serve.store import Snapshot, StoredChunk
+
+    def fill_disk():
+        try:
+            with (folder / "filler").open("ab", buffering=0) as file:
+                while True:
+                    file.write(bytes(1 << 12))
+        except OSError:
+            pass
+
+    folder = Path(sys.argv[1])
+    store = SqliteStore(folder / "store.db")
+    store.put(b"config", Snapshot("anna", 0, b"state"))
+    for seq in range(1, 100):
+        store.commit([StoredChunk("anna", seq, b"samples" * 20_000)])
+    store.close()
+    fill_disk()
+    store = SqliteStore(folder / "store.db")
+    fill_disk()
+    store.delete("anna")
+    assert store.load("anna") is None
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("program", [FULL_DISK, RESTART_ON_A_FULL_DISK], ids=["filled", "restarted"])
+def test_a_full_disk_is_reported_and_permits_deletion(tmp_path, program):
     """On a small file system that only the child process sees."""
     script = tmp_path / "full_disk.py"
-    script.write_text(textwrap.dedent(FULL_DISK))
+    script.write_text(textwrap.dedent(program))
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = f"mount -t tmpfs -o size=80m none {disk} && head -c 8388608 /dev/zero > {disk}/other"

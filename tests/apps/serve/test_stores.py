@@ -6,16 +6,20 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
 import redis
 
+from sight import registry
+from sight.apps.serve import web_server
 from sight.apps.serve.errors import StoreFailed
 from sight.apps.serve.redis_store import RedisStore
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.store import Snapshot, StoredChunk, open_store
 from tests.conftest import ROOT
+from tests.helpers.services import serve_command
 from tests.helpers.sessions import RedisServer
 
 
@@ -26,11 +30,13 @@ def server():
     server.close()
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=sorted({registry.get("stores", name).name for name in registry.names("stores")}))
 def location(request, tmp_path):
-    """Address of a store, and the folder of its files."""
+    """Address of each registered store, and the folder of its files."""
     if request.param == "sqlite":
-        return str(tmp_path / "store.db"), tmp_path
+        return f"sqlite://{tmp_path / 'store.db'}", tmp_path
+    if request.param != "redis":
+        pytest.fail(f"there is no address to test the store {request.param}; add one here")
     server = request.getfixturevalue("server")
     redis.Redis.from_url(server.url).flushall()
     return server.url, server.folder
@@ -199,6 +205,40 @@ def test_what_was_written_survives_a_kill_of_the_process(location):
     store.close()
 
 
+# --- registry --------------------------------------------------------------------------------------------------------
+
+
+class ToyStore(SqliteStore):
+    """A store of another package, in the folder of its address."""
+
+    name = "toy"
+
+    def __init__(self, address: str, *, fsync: bool = False) -> None:
+        super().__init__(f"{address.removeprefix('toy://')}/toy.db", fsync=fsync)
+
+
+def test_a_store_of_another_package_is_opened_by_its_scheme(tmp_path, monkeypatch):
+    entry = EntryPoint("toy", "tests.apps.serve.test_stores:ToyStore", "sight.stores")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] if group == "sight.stores" else [])
+    monkeypatch.setattr(registry, "_installed", registry._installed.__wrapped__)
+    served = []
+    monkeypatch.setattr(web_server, "run", lambda server, listener: served.append(server) or listener.close())
+    result = serve_command("--demo", "--data", tmp_path / "data", "--port", "0", "--store", f"toy://{tmp_path}")
+    assert result.exit_code == 0, result.output
+    store = served[0]._service.manager.store
+    assert store.info["store"] == "toy"
+    assert (tmp_path / "toy.db").exists()
+    store.close()
+
+
+def test_a_path_is_a_sqlite_file_and_an_unknown_scheme_is_refused(tmp_path):
+    store = open_store(str(tmp_path / "a.db"))
+    assert (store.info["store"], store.path) == ("sqlite", tmp_path / "a.db")
+    store.close()
+    with pytest.raises(ValueError, match="no store called 'mysql'; choose from sqlite, redis, rediss, unix"):
+        open_store("mysql://localhost")
+
+
 # --- SQLite ----------------------------------------------------------------------------------------------------------
 
 
@@ -252,6 +292,12 @@ def test_foreign_files_are_refused(tmp_path):
     other.close()
     with pytest.raises(ValueError, match="version 7, this sight uses 3; upgrade sight"):
         SqliteStore(tmp_path / "newer.db")
+    other = sqlite3.connect(tmp_path / "newer.db")
+    assert other.execute("PRAGMA user_version").fetchone()[0] == 7  # left as it is
+    other.execute("PRAGMA user_version = 2")
+    other.close()
+    with pytest.raises(ValueError, match="version 2, this sight uses 3; use another file"):
+        SqliteStore(tmp_path / "newer.db")
 
 
 # --- Redis -----------------------------------------------------------------------------------------------------------
@@ -274,8 +320,8 @@ def test_redis_keys_of_other_versions_are_refused(server):
     client.set("other:schema", 4)
     with pytest.raises(ValueError, match="upgrade sight"):
         RedisStore(server.url, prefix="other:")
-    client.delete("other:schema")  # as sight 0.1 wrote it
-    with pytest.raises(ValueError, match=r"0\.1"):
+    client.set("other:schema", 2)
+    with pytest.raises(ValueError, match="version 2, this sight uses 3; use another database"):
         RedisStore(server.url, prefix="other:")
 
 

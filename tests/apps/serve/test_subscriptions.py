@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from sight.apps.serve.demo import replay
+from sight.apps.serve.demo_replay import replay
 from sight.apps.serve.errors import INTERNAL
 from sight.apps.serve.metrics_and_logs import JsonLines
 from sight.apps.serve.subscriptions import HISTORY

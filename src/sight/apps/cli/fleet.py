@@ -50,14 +50,17 @@ def fleet(
 
       .venv-spark/bin/sight fleet arriving/ -m new.onnx -o fleet/ --conf spark.master=local[2]
     """
-    from sight.apps.fleet.plan import Plan, file_digest
+    from sight._util.hashing import file_sha256
+    from sight.apps.fleet.fleet_model import FleetOptions
     from sight.apps.fleet.spark_environment import require_spark
     from sight.apps.fleet.spark_job import JobConfig, run
 
-    plan = Plan(
+    if not model.is_file():
+        raise FileNotFoundError(f"There is no model file {model}; check the path.")
+    options = FleetOptions(
         path=str(model.resolve()),
-        digest=file_digest(model),
-        kind=kind,  # type: ignore[arg-type]  # checked by Plan
+        digest=file_sha256(model),
+        kind=kind,  # type: ignore[arg-type]  # checked by FleetOptions
         method=method,
         params=tuple(params or ()),
         shards=shards,
@@ -78,7 +81,7 @@ def fleet(
         raise ValueError(f"Expected a folder in which files arrive, got {rows}; create it first, it may be empty.")
     require_spark()
     try:
-        total = run(plan, config, on_trigger=_print_trigger)
+        total = run(options, config, on_trigger=_print_trigger)
     except KeyboardInterrupt:
         errors.print("Stopped; finished triggers are kept, and the same command resumes.")
         raise typer.Exit(130) from None

@@ -130,7 +130,6 @@ class EventPrinter:
         self.windows = self.gaps = self.changed = 0
 
     def __call__(self, event: Event, latency_ms: float) -> None:
-        """Print and count one event."""
         from sight.apps.stream.event_json import as_json
         from sight.apps.stream.session import EXAMINED
 
@@ -147,7 +146,6 @@ class EventPrinter:
             self.session = None
 
     def summary(self) -> str:
-        """Return the counts as text."""
         share = self.changed / max(self.windows, 1)
         verb = "differs" if self.changed == 1 else "differ"
         changed = f"{plural(self.changed, 'prediction')} ({share:.1%}) {verb} from the model alone"
@@ -178,24 +176,23 @@ def _make_session(source: Any, adapter: Any, rate: float | None, max_gap: float 
 
 
 def _parsed(parser: LineParser, serial: str | None, baud: int, mqtt: str | None) -> Iterator[Samples]:
-    from sight.apps.stream import readers
+    from sight.apps.stream import sensor_inputs
     from sight.apps.stream.line_parser import split_lines
 
     if serial is not None:
-        blocks = readers.from_serial(serial, baud)
+        blocks = sensor_inputs.from_serial(serial, baud)
     elif mqtt is not None:
-        blocks = readers.from_mqtt(mqtt)
+        blocks = sensor_inputs.from_mqtt(mqtt)
     else:
         if sys.stdin.isatty():
             _print_message("reading JSON lines or CSV from the keyboard; pipe a sensor into it, or see --help.")
-        blocks = readers.from_file(sys.stdin.buffer)
+        blocks = sensor_inputs.from_file(sys.stdin.buffer)
     for lines in split_lines(blocks):
         yield from parser.parse(lines)
     yield from parser.parse([], end=True)
 
 
 def _open_recording(target: str, card: Any, options: Any) -> tuple[float, Iterator[Recording]]:
-    """Return the sampling rate and the recordings to replay."""
     from sight.recordings.read import find_recording, read_samples
 
     ref = find_recording(target)
@@ -206,7 +203,6 @@ def _open_recording(target: str, card: Any, options: Any) -> tuple[float, Iterat
 
 
 def _replayed(recordings: Iterator[Recording], session: Session, speed: float) -> Iterator[Samples]:
-    """Yield the samples that the session has not received yet."""
     from sight.apps.stream.replay import replay
 
     received_s, started = session.windower.last_s, False

@@ -21,12 +21,7 @@ _PARQUET = b"PAR1"
 def check_input(rows: str, out: str, *, kind: str, file_format: str) -> None:
     """Raise ValueError if the first file or the checkpoint contradicts kind or format, before a file is consumed.
 
-    Parameters
-    ----------
-    rows, out
-        Folder of arriving files, and folder of the results; only local folders are checked.
-    kind, file_format
-        Content of rows, and format of files; stored in the output folder, which accepts no others afterwards.
+    Only local folders are checked. Kind and format are stored in the output folder, which accepts no others afterwards.
     """
     if "://" not in rows and (files := _files(Path(rows))):
         _check_file(files[0], kind, file_format)
@@ -89,7 +84,6 @@ def _row(line: str) -> Iterable[str]:
 
 
 def _check_stored(path: Path, options: dict[str, str]) -> None:
-    """Store the options of a new checkpoint, or compare them with those it was started with."""
     if not path.exists():
         write_atomic(path, json.dumps(options).encode())
         return

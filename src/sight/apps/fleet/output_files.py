@@ -13,13 +13,7 @@ from urllib.parse import unquote
 
 
 def finished_files(folder: str | Path) -> list[Path]:
-    """List the Parquet files of finished triggers in a fleet's ``predictions`` folder, oldest first.
-
-    Parameters
-    ----------
-    folder
-        Output folder of `sight fleet`.
-    """
+    """List the Parquet files of finished triggers in the output folder of `sight fleet`, oldest first."""
     predictions = Path(folder) / "predictions"
     log = predictions / "_spark_metadata"
     if not log.is_dir():
@@ -43,7 +37,6 @@ def read_predictions(folder: str | Path) -> Any:
 
 
 def _names(entry: Path) -> list[str]:
-    """Return the file names in an entry of the log: a version, then one line of JSON for each file."""
     version, *lines = entry.read_text("utf-8").splitlines()
     if version != "v1":
         raise ValueError(f"Expected version v1 of Spark's log of files, got {version!r} in {entry}; upgrade sight.")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.fleet.plan import FleetModel
+from sight.apps.fleet.fleet_model import FleetModel
 from sight.apps.fleet.shard_state import ShardState
 from sight.types import Array
 
@@ -36,7 +36,6 @@ class Rows:
         return len(self.wearer)
 
     def take(self, index: Array) -> Rows:
-        """Return the rows with these indices."""
         values = {name: [cells[i] for i in index.tolist()] for name, cells in self.values.items()}
         return Rows(self.wearer[index], self.number[index], self.time_s[index], values)
 
@@ -65,7 +64,7 @@ def advance(shard: ShardState, rows: Rows, model: FleetModel) -> list[dict[str, 
     row = shard.rows(rows.wearer)
     latest = np.where(row >= 0, np.append(shard.number, -1)[row], -1)
     status[(status == PREDICTED) & (rows.number <= latest)] = LATE
-    encode = _encode_samples if model.plan.kind == "samples" else _encode_windows
+    encode = _encode_samples if model.options.kind == "samples" else _encode_windows
     windows = encode(shard, rows, status, model)
     q, surprise = _refine(shard, windows)
     wearers = [shard.wearers[row] for row in windows.row]
@@ -101,7 +100,6 @@ def output_columns(
 
 
 def _encode_windows(shard: ShardState, rows: Rows, status: Array, model: FleetModel) -> EncodedWindows:
-    """Encode rows that hold windows or features; set `status` of unusable and repeated rows."""
     index = np.flatnonzero(status == PREDICTED)
     z, p = _features(rows.take(index).values, model)
     valid = _valid(z, p)
@@ -113,14 +111,13 @@ def _encode_windows(shard: ShardState, rows: Rows, status: Array, model: FleetMo
     shard.add(rows.wearer[index], model)
     row, time_s = shard.rows(rows.wearer[index]), rows.time_s[index]
     previous = np.where(_equals_previous(row), np.roll(time_s, 1), shard.time_s[row])
-    is_gap = time_s - previous > model.card.stride_s + model.plan.max_gap_s  # False before the first window
+    is_gap = time_s - previous > model.card.stride_s + model.options.max_gap_s  # False before the first window
     gap = np.where(is_gap, np.maximum(time_s - previous - model.card.window_s, 0), 0.0)
     shard.number[row] = rows.number[index]  # a wearer's last assignment, the highest number, remains
     return EncodedWindows(row, rows.number[index], time_s, gap, z, p)
 
 
 def _encode_samples(shard: ShardState, rows: Rows, status: Array, model: FleetModel) -> EncodedWindows:
-    """Cut packets of samples into windows and encode them; set `status` of unusable and repeated rows."""
     channels = len(model.card.channels)
     packets = [_packet(cell, channels) for cell in rows.values["samples"]]
     broken = np.array([packet is None for packet in packets], bool)
@@ -206,13 +203,11 @@ def _valid(z: Array, p: Array) -> Array:
 
 
 def _equals_previous(*columns: Array) -> Array:
-    """Return which entries equal the previous one in every column."""
     equal = np.zeros(len(columns[0]), bool)
     equal[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return equal
 
 
 def _rank(row: Array) -> Array:
-    """Return the position of each entry among the entries of its wearer, which are adjacent."""
     first = np.flatnonzero(~_equals_previous(row))
     return np.arange(len(row)) - np.repeat(first, np.diff(np.r_[first, len(row)]))

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sight._util import tensorfile
-from sight.apps.fleet.plan import FleetModel
+from sight.apps.fleet.fleet_model import FleetModel
 from sight.types import Array
 
 #: Increased whenever an older `sight` could not read the bytes.
@@ -53,7 +53,6 @@ class ShardState:
         return np.array([self._rows.get(name, -1) for name in wearers], np.int64)
 
     def add(self, wearers: Iterable[str], model: FleetModel) -> None:
-        """Add the wearers that are not in the shard yet."""
         new = [name for name in dict.fromkeys(wearers) if name not in self._rows]
         if not new:
             return
@@ -65,17 +64,15 @@ class ShardState:
         self.number = np.r_[self.number, np.full(len(new), -1, np.int64)]
         self.time_s = np.r_[self.time_s, np.full(len(new), np.nan)]
         self.windows = np.r_[self.windows, np.zeros(len(new), np.int64)]
-        if model.plan.kind == "samples":
+        if model.options.kind == "samples":
             self.clocks += [model.windower().state() for _ in new]
 
 
 def empty(model: FleetModel) -> ShardState:
-    """Return the state of a shard without wearers."""
     return ShardState(model.adapters(0))
 
 
 def pack(shard: ShardState, model: FleetModel) -> bytes:
-    """Return a shard as bytes."""
     names = json.dumps(shard.wearers, ensure_ascii=False).encode()
     arrays = {
         "wearers": np.frombuffer(names, np.uint8),
@@ -99,10 +96,10 @@ def unpack(data: bytes, model: FleetModel) -> tuple[ShardState, Transition]:
         stay, so that no window is predicted twice.
     """
     header, arrays = _read(data)
-    if header["shards"] != model.plan.shards:
+    if header["shards"] != model.options.shards:
         raise ValueError(
-            f"The checkpoint was started with {header['shards']} shards, got {model.plan.shards}; use the same number, "
-            f"or a new output folder, for wearers would lose their states."
+            f"The checkpoint was started with {header['shards']} shards, got {model.options.shards}; use the same "
+            f"number, or a new output folder, for wearers would lose their states."
         )
     wearers = json.loads(arrays["wearers"].tobytes())
     adapters, identity = model.adapters(len(wearers)), _identity(model)
@@ -111,10 +108,10 @@ def unpack(data: bytes, model: FleetModel) -> tuple[ShardState, Transition]:
     if fits:
         states = {name.removeprefix(_STATE): array for name, array in arrays.items() if name.startswith(_STATE)}
         adapters.restore(slice(None), states)
-    if transition == "carried" and model.plan.carry == "habits" and model.adapter.layout.prototypes:
+    if transition == "carried" and model.options.carry == "habits" and model.adapter.layout.prototypes:
         adapters.reset(names=[model.adapter.layout.prototypes])
     clocks = _split_clocks(arrays, len(wearers))
-    if model.plan.kind == "samples" and (transition == "reset" or len(clocks) != len(wearers)):
+    if model.options.kind == "samples" and (transition == "reset" or len(clocks) != len(wearers)):
         clocks = [model.windower().state() for _ in wearers]
     shard = ShardState(adapters, wearers, arrays["number"], arrays["time_s"], arrays["windows"], clocks)
     return shard, transition
@@ -123,10 +120,10 @@ def unpack(data: bytes, model: FleetModel) -> tuple[ShardState, Transition]:
 def _identity(model: FleetModel) -> dict[str, Any]:
     return {
         "method": model.adapter.name,
-        "model": model.plan.digest,
+        "model": model.options.digest,
         "classes": list(model.classes),
         "dims": model.source.weight.shape[1],
-        "shards": model.plan.shards,
+        "shards": model.options.shards,
     }
 
 

@@ -27,7 +27,6 @@ def require_spark() -> None:
 
 
 def _find_java() -> tuple[str, int]:
-    """Return the Java program that Spark starts, and its major version."""
     home = os.environ.get("JAVA_HOME")
     program = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
     if program is None:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from sight.apps.fleet import shard_state
+from sight.apps.fleet.fleet_model import FleetOptions, load_fleet_model
 from sight.apps.fleet.input_check import VALUE_COLUMNS, check_input
-from sight.apps.fleet.plan import Plan, load_plan
 from sight.apps.fleet.shard import INVALID, LATE, PREDICTED, Rows, advance, output_columns
 from sight.apps.stream.interrupts import StopOnSignal
 
@@ -56,18 +56,16 @@ class ShardProcessor:
     can be imported without Spark.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, options: FleetOptions) -> None:
+        self._options = options
 
     def init(self, handle: Any) -> None:
-        """Declare the state."""
         self._state = handle.getValueState("shard", "shard binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timer_values: Any) -> Iterator[Any]:  # noqa: ARG002
-        """Update the wearers of one shard."""
         import pandas as pd
 
-        model = load_plan(self._plan)
+        model = load_fleet_model(self._options)
         frame = pd.concat(rows, ignore_index=True)
         stored = self._state.get()
         shard, transition = (
@@ -77,24 +75,23 @@ class ShardProcessor:
         wearers = [] if transition == "same" else list(shard.wearers)
         number, time_s = (array[: len(wearers)].copy() for array in (shard.number, shard.time_s))
         markers = output_columns(wearers, number, time_s, [transition] * len(wearers), model)
-        tables = [markers, *advance(shard, _rows(frame, self._plan), model)]
+        tables = [markers, *advance(shard, _rows(frame, self._options), model)]
         self._state.update((shard_state.pack(shard, model),))
         return iter([pd.DataFrame(columns) for columns in tables if len(columns["wearer"])])
 
     def handleExpiredTimer(self, *_: Any, **__: Any) -> Iterator[Any]:
-        """Return nothing; a fleet sets no timers."""
         return iter(())
 
     def close(self) -> None:
-        """Do nothing; there is nothing to close."""
+        pass
 
 
-def _rows(frame: Any, plan: Plan) -> Rows:
+def _rows(frame: Any, options: FleetOptions) -> Rows:
     return Rows(
         wearer=frame["wearer"].to_numpy(object),
         number=frame["window"].fillna(-1).to_numpy(np.int64),
         time_s=frame["time_s"].to_numpy(np.float64),
-        values={name: frame[name].tolist() for name in VALUE_COLUMNS[plan.kind]},
+        values={name: frame[name].tolist() for name in VALUE_COLUMNS[options.kind]},
     )
 
 
@@ -145,22 +142,22 @@ def _stderr_to_log(config: JobConfig) -> Iterator[None]:
         os.close(terminal)
 
 
-def start(spark: Any, plan: Plan, config: JobConfig) -> Any:
+def start(spark: Any, options: FleetOptions, config: JobConfig) -> Any:
     """Start the streaming query; it resumes from the checkpoint in the output folder if there is one."""
     from pyspark.sql import functions as f
 
-    values = ", ".join(f"{name} array<float>" for name in VALUE_COLUMNS[plan.kind])
+    values = ", ".join(f"{name} array<float>" for name in VALUE_COLUMNS[options.kind])
     reader = spark.readStream.format(config.file_format)
     reader = reader.schema(f"wearer string, window long, time_s double, {values}")
     if config.files_per_trigger:
         reader = reader.option("maxFilesPerTrigger", config.files_per_trigger)
     # crc32 is the same in every language and version, so senders can compute the shard too.
-    shard = f.crc32(f.coalesce("wearer", f.lit("")).cast("binary")) % f.lit(plan.shards)
+    shard = f.crc32(f.coalesce("wearer", f.lit("")).cast("binary")) % f.lit(options.shards)
     predictions = (
         reader.load(config.rows)
         .withColumn("shard", shard.cast("int"))
         .groupBy("shard")
-        .transformWithStateInPandas(ShardProcessor(plan), f"{OUTPUT_SCHEMA}, status string", "Append", "None")
+        .transformWithStateInPandas(ShardProcessor(options), f"{OUTPUT_SCHEMA}, status string", "Append", "None")
         .observe("fleet", *(f.count_if(f.col("status") == name).alias(name) for name in STATUSES))
         .where(f.col("status") == PREDICTED)
         .drop("status")
@@ -171,24 +168,17 @@ def start(spark: Any, plan: Plan, config: JobConfig) -> Any:
     return writer.trigger(**trigger).start()
 
 
-def run(plan: Plan, config: JobConfig, on_trigger: Callable[[dict[str, Any]], None] | None = None) -> dict[str, int]:
+def run(
+    options: FleetOptions, config: JobConfig, on_trigger: Callable[[dict[str, Any]], None] | None = None
+) -> dict[str, int]:
     """Run a fleet until all rows are processed or it is stopped; return the number of rows by status.
 
-    Parameters
-    ----------
-    plan, config
-        What to run, and where.
-    on_trigger
-        Called with the facts of each finished trigger, which are also written to ``progress.jsonl`` in a local output
-        folder.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C or SIGTERM, once Spark has stopped; a later run with the same output folder resumes.
+    `on_trigger` is called with the facts of each finished trigger, which are also written to ``progress.jsonl`` in a
+    local output folder. Raises KeyboardInterrupt after Ctrl-C or SIGTERM, once Spark has stopped; a later run with the
+    same output folder resumes.
     """
-    load_plan(plan)  # raises errors in model, hyper-parameters and files before Spark starts
-    check_input(config.rows, config.out, kind=plan.kind, file_format=config.file_format)
+    load_fleet_model(options)  # raises errors in model, hyper-parameters and files before Spark starts
+    check_input(config.rows, config.out, kind=options.kind, file_format=config.file_format)
     from pyspark.errors import PySparkException
 
     total = dict.fromkeys(STATUSES, 0)
@@ -196,7 +186,7 @@ def run(plan: Plan, config: JobConfig, on_trigger: Callable[[dict[str, Any]], No
         # An exception inside a call of Java breaks its connection, so a signal only ends the loop. The handler is set
         # after that of the session.
         with spark_session(config) as spark, StopOnSignal() as stop:
-            for facts in finished_triggers(start(spark, plan, config), stop):
+            for facts in finished_triggers(start(spark, options, config), stop):
                 total = {name: total[name] + facts[name] for name in STATUSES}
                 _append_progress(config, facts)
                 if on_trigger is not None:

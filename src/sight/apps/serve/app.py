@@ -49,7 +49,7 @@ def create_app(service: Service) -> FastAPI:
     app.state.service = service
     app.include_router(routes.operations)
     app.include_router(routes.v1)
-    app.include_router(static_files.make_router(static_files.read_files()))
+    static_files.add_pages(app)
     app.add_middleware(Guard, service=service)
     for error in (ValueError, StoreFailed):
         app.add_exception_handler(error, _error_response)
@@ -70,20 +70,14 @@ def create_app(service: Service) -> FastAPI:
 class Guard:
     """Middleware that rejects requests from other sites, adds security headers, and handles unexpected errors.
 
-    Parameters
-    ----------
-    app
-        The application behind it.
-    service
-        Without tokens, only requests to this machine's own names are accepted, so that no foreign host name that
-        resolves to this machine gives a web site access (DNS rebinding).
+    Without tokens, only requests to this machine's own names are accepted, so that no foreign host name that resolves
+    to this machine gives a web site access (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app, self.service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Process one request or WebSocket."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
@@ -125,9 +119,6 @@ class Guard:
         return (403, FOREIGN) if foreign else None
 
 
-# --- errors ---------------------------------------------------------------------------------------------------------
-
-
 async def _error_response(request: Request, error: Exception) -> JSONResponse:
     """Return text and status of an error; an internal error is logged under the id of its x-request-id header."""
     reason, text, status = describe(error)
@@ -145,7 +136,6 @@ async def _error_response(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
-    """Return where a request is invalid, without repeating its content."""
     assert isinstance(error, RequestValidationError)  # registered for nothing else
     first = error.errors()[0]
     location = " ".join(str(part) for part in first["loc"])[:80]

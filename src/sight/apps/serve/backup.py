@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -14,8 +13,9 @@ from typing import Any
 
 from sight import __version__
 from sight._util.atomic import make_folder, sync, write_json
+from sight._util.hashing import file_sha256
+from sight.apps.serve.private_files import create_private
 from sight.apps.serve.sqlite_store import SCHEMA
-from sight.apps.serve.store_migration import copy
 
 #: Name of the database in a data folder, of the file that describes a backup, and version of that file.
 DATABASE, MANIFEST, FORMAT = "sight.sqlite", "backup.json", 1
@@ -50,7 +50,7 @@ def backup(data: Path, out: Path) -> dict[str, Any]:
         draft.mkdir(0o700)
         source = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
         try:
-            copy(source, draft / DATABASE)
+            _copy_database(source, draft / DATABASE)
         except sqlite3.DatabaseError as error:
             raise ValueError(f"{database} cannot be copied ({error}).") from None
         finally:
@@ -97,6 +97,17 @@ def restore(folder: Path, data: Path) -> dict[str, Any]:
     return manifest
 
 
+def _copy_database(source: sqlite3.Connection, path: Path) -> None:
+    create_private(path)
+    target = sqlite3.connect(path)
+    try:
+        source.backup(target)
+        target.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+    finally:
+        target.close()
+    sync(path)
+
+
 def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
@@ -109,7 +120,6 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_database(path: Path) -> int:
-    """Return the number of wearers of a copied database; raise ValueError if it is damaged."""
     database = sqlite3.connect(path)
     try:
         ((result,), *_) = database.execute("PRAGMA integrity_check(1)").fetchall()
@@ -139,9 +149,5 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file by its path within the folder."""
-    digests = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        with path.open("rb") as file:
-            digests[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
-    return digests
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}

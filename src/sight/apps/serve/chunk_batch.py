@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.chunks import Ack, Chunk
 from sight.apps.serve.errors import UnknownWearer, WrongSequence
 from sight.apps.serve.store import StoredChunk
@@ -20,83 +20,50 @@ Outcome: TypeAlias = Ack | Exception
 
 @dataclass(eq=False, slots=True)
 class BatchItem:
-    """A chunk that is being processed.
+    """A chunk that is being processed."""
 
-    Parameters
-    ----------
-    index
-        Position in the batch.
-    seq, chunk, session
-        Number of the chunk in the store, the chunk as applied, and the session of its wearer.
-    inputs
-        Its samples as the store keeps them.
-    start_s, dropped
-        Time of its first sample if it comes without times, and number of samples that are not used.
-    windows, encoded, events
-        Windows that it completes, their features and probabilities, and the predictions.
-    """
-
-    index: int
-    seq: int
-    chunk: Chunk
+    index: int  # position in the batch
+    seq: int  # number of the chunk in the store
+    chunk: Chunk  # as applied
     session: WearerSession
-    inputs: bytes
-    start_s: float
-    dropped: int
-    windows: Windows
-    encoded: tuple[Array, Array] | None = None
+    inputs: bytes  # the samples as the store keeps them
+    start_s: float  # time of the first sample if they come without times
+    dropped: int  # samples that are not used
+    windows: Windows  # that the chunk completes
+    encoded: tuple[Array, Array] | None = None  # their features and probabilities
     events: list[Event] = field(default_factory=list)
 
     def stored(self) -> StoredChunk:
-        """Return the record for the store."""
         wearer, seq = self.chunk.wearer, self.seq
         if not self.events:
             return StoredChunk(wearer, seq, self.inputs)
-        events = serialization.pack_events(wearer, seq, self.events)
+        events = serialisation.pack_events(wearer, seq, self.events)
         return StoredChunk(wearer, seq, self.inputs, self.events[-1].window, events)
 
     @property
     def digest(self) -> int:
-        """Digest of the samples."""
-        return serialization.digest_of(self.inputs)
+        return serialisation.digest_of(self.inputs)
 
     def ack(self) -> Ack:
-        """Return the acknowledgement."""
         classes, rate_hz = self.session.model.card.classes, self.session.rate_hz
         return Ack(self.chunk, self.events, classes, rate_hz, self.start_s, dropped=self.dropped)
 
 
 class ChunkBatch:
-    """Chunks of many wearers in order, and their outcomes.
+    """Chunks of many wearers in order of arrival, and their outcomes.
 
-    Parameters
-    ----------
-    chunks
-        In order of arrival.
-    find_session
-        Returns the session of a wearer, or raises.
-
-    Attributes
-    ----------
-    outcomes
-        Acknowledgement or error of each chunk.
-    items
-        Chunks that were admitted and not refused since.
-    repeats
-        Index and number of chunks that were applied before, and the index of the first if it is in this batch.
-    changed
-        Wearers whose session in memory no longer equals the store.
+    `find_session` returns the session of a wearer, or raises.
     """
 
     def __init__(self, chunks: Sequence[Chunk], find_session: Callable[[str], WearerSession]) -> None:
         self.chunks, self._find_session = chunks, find_session
         self.outcomes: list[Outcome] = [UnknownWearer(chunk.wearer) for chunk in chunks]
-        self.items: list[BatchItem] = []
+        self.items: list[BatchItem] = []  # chunks that were admitted and not refused since
+        # Index and number of chunks that were applied before, and the index of the first if it is in this batch.
         self.repeats: list[tuple[int, int, int | None]] = []
-        self.changed: set[str] = set()
+        self.changed: set[str] = set()  # wearers whose session in memory no longer equals the store
 
     def admit(self) -> None:
-        """Check numbers and channels, and cut the samples into windows."""
         applied: dict[tuple[str, int], BatchItem] = {}
         latest: dict[str, int] = {}
         for index, chunk in enumerate(self.chunks):
@@ -125,14 +92,12 @@ class ChunkBatch:
             self.items.append(item)
 
     def _cut(self, index: int, seq: int, chunk: Chunk, session: WearerSession) -> BatchItem:
-        """Push the samples of a chunk into its session."""
         placed, start_s, dropped = session.place(chunk, seq), session.next_s, session.dropped
         windows = session.cut(placed)
         inputs = session.seal(placed, seq)
         return BatchItem(index, seq, placed, session, inputs, start_s, session.dropped - dropped, windows)
 
     def predict(self) -> None:
-        """Encode the windows of each model in one call, then predict chunk by chunk."""
         errors = self._encode()
         failed: dict[str, int] = {}
         admitted, self.items = self.items, []
@@ -151,7 +116,6 @@ class ChunkBatch:
                 self.items.append(item)
 
     def _encode(self) -> dict[int, Exception]:
-        """Set the features and probabilities of each item; return the errors of those that failed, by index."""
         groups: dict[str, list[BatchItem]] = {}
         for item in self.items:
             if len(item.windows):

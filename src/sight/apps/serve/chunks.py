@@ -16,28 +16,13 @@ LAST_SEQ = 2**53
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Consecutive samples of one wearer; raises `Refused` if its parts do not fit together.
-
-    Parameters
-    ----------
-    wearer
-        Name of the wearer.
-    seq
-        Number of the chunk: 1, 2, 3 and so on; None lets the service number it.
-    values
-        Samples, (n, C), in the channels and units of the wearer's model; stored as float32.
-    time_s
-        Time of each sample in seconds, (n,), or None.
-    t0
-        Time of the first sample, where the others follow at the wearer's nominal rate. Without `time_s` and `t0` the
-        samples follow the latest one.
-    """
+    """Consecutive samples of one wearer; raises `Refused` if its parts do not fit together."""
 
     wearer: str
-    seq: int | None
-    values: Array
-    time_s: Array | None = None
-    t0: float | None = None
+    seq: int | None  # 1, 2, 3 and so on; None lets the service number it
+    values: Array  # (n, C), float32
+    time_s: Array | None = None  # (n,) in seconds on the wearer's clock
+    t0: float | None = None  # time of the first sample, instead of `time_s`; the others follow at the wearer's rate
 
     def __post_init__(self) -> None:
         with np.errstate(over="ignore"):  # float64 beyond the range of float32 becomes infinite and is refused
@@ -69,45 +54,26 @@ def check_limits(chunk: Chunk, limits: Limits) -> Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Ack:
-    """Acknowledgement of a chunk that is durable.
+    """Acknowledgement of a chunk that is durable."""
 
-    Parameters
-    ----------
-    chunk
-        The chunk as applied: with its number, and with the time of each sample if the client gave any.
-    events
-        One prediction for each window that the chunk completed.
-    classes
-        Class names of the wearer's model.
-    rate_hz, start_s
-        Nominal rate of the samples, and the time of the first if the client gave none.
-    duplicate
-        Whether the chunk had been applied before; then nothing was changed and `events` are those of the first time.
-    dropped
-        Samples that were not used because their time does not increase; None if that is no longer known.
-    """
-
-    chunk: Chunk
-    events: list[Event]
+    chunk: Chunk  # as applied: with its number, and with the time of each sample if the client gave any
+    events: list[Event]  # one prediction for each window that the chunk completed
     classes: tuple[str, ...]
     rate_hz: float
-    start_s: float = 0.0
-    duplicate: bool = False
-    dropped: int | None = None
+    start_s: float = 0.0  # time of the first sample if the client gave none
+    duplicate: bool = False  # applied before: nothing was changed, and `events` are those of the first time
+    dropped: int | None = None  # samples not used because their time does not increase; None if no longer known
 
     @property
     def wearer(self) -> str:
-        """Name of the wearer."""
         return self.chunk.wearer
 
     @property
     def seq(self) -> int:
-        """Number of the chunk."""
         assert self.chunk.seq is not None  # set when the chunk was applied
         return self.chunk.seq
 
     def sample_times(self) -> Array:
-        """Return the time of each sample, (n,)."""
         if self.chunk.time_s is not None:
             return self.chunk.time_s
         return self.start_s + np.arange(len(self.chunk.values)) / self.rate_hz

@@ -24,13 +24,7 @@ RATE_TOLERANCE = 0.02
 
 
 class RequestRefusedError(ValueError):
-    """A request that the service refused; the text is the service's.
-
-    Attributes
-    ----------
-    status
-        HTTP status.
-    """
+    """A request that the service refused; the text is the service's."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -40,16 +34,8 @@ class RequestRefusedError(ValueError):
 class Client:
     """HTTP client of a service.
 
-    Parameters
-    ----------
-    url
-        Address of the service, such as http://127.0.0.1:8000.
-    token
-        Access token with the scope ingest, if the service requires one.
-    retry_s
-        Seconds for which a request is repeated while the service is busy or cannot be reached.
-    on_wait
-        Called with the reason before each pause.
+    The token needs the scope ingest. A request is repeated for `retry_s` seconds while the service is busy or cannot be
+    reached; `on_wait` is called with the reason before each pause.
     """
 
     def __init__(
@@ -99,7 +85,6 @@ class Client:
             return info
 
     def send(self, wearer: str, seq: int, values: Array, time_s: Array) -> dict[str, Any]:
-        """Send chunk `seq` of a wearer; return the acknowledgement."""
         body = np.ascontiguousarray(time_s, "<f8").tobytes() + np.ascontiguousarray(values, "<f4").tobytes()
         query = urlencode({"seq": seq, "times": "true"})
         return self._request("POST", f"/v1/wearers/{wearer}/samples?{query}", body, "application/octet-stream")
@@ -113,7 +98,6 @@ class Client:
         *,
         retry_s: float | None = None,
     ) -> dict[str, Any]:
-        """Send a request until there is a response; return its content or raise an error."""
         end = time.monotonic() + (self.retry_s if retry_s is None else retry_s)
         wait_s = 0.0  # an idle connection may have been closed in the meantime: connect again at once
         while True:

@@ -12,18 +12,10 @@ INTERNAL = "Internal error; see the log of the service."
 
 
 class ServiceError(ValueError):
-    """A request that the service refuses; nothing was changed.
+    """A request that the service refuses; nothing was changed."""
 
-    Attributes
-    ----------
-    reason
-        Label of the metric ``sight_refused_total``.
-    status
-        HTTP status of the response.
-    """
-
-    reason = "request"
-    status = 422
+    reason = "request"  # label of the metric sight_refused_total
+    status = 422  # of the HTTP response
 
 
 class Refused(ServiceError):
@@ -65,19 +57,13 @@ class Damaged(Conflict):
 
 
 class WrongSequence(Conflict):
-    """A chunk number was skipped.
-
-    Attributes
-    ----------
-    expected
-        Number that the next chunk must have.
-    """
+    """A chunk number was skipped."""
 
     reason = "sequence"
 
     def __init__(self, wearer: str, got: int, expected: int) -> None:
         super().__init__(f"{wearer}: expected chunk {expected}, got {got}; send the chunks between first.")
-        self.expected = expected
+        self.expected = expected  # number that the next chunk must have
 
 
 class ReusedNumber(WrongSequence):

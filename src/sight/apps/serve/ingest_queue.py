@@ -33,16 +33,8 @@ class _Pending(NamedTuple):
 class IngestQueue:
     """Collects chunks on the event loop and passes them to the session manager in its thread.
 
-    Parameters
-    ----------
-    manager
-        Used by nothing else while the queue runs.
-    metrics
-        Counters of chunks, windows and seconds.
-    capacity
-        Most chunks waiting; beyond it `put` refuses.
-    on_ack
-        Called on the event loop with each acknowledgement and its latency in milliseconds.
+    Nothing else may use the session manager while the queue runs. `on_ack` is called on the event loop with each
+    acknowledgement and its latency in milliseconds.
     """
 
     def __init__(
@@ -54,7 +46,6 @@ class IngestQueue:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start processing on the running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def put(self, chunk: Chunk, deliver: Deliver) -> None:
@@ -85,11 +76,9 @@ class IngestQueue:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
     async def drain(self) -> None:
-        """Wait until all chunks are processed."""
         await self._queue.join()
 
     async def stop(self) -> None:
-        """Process what is waiting, then end the thread."""
         await self.drain()
         if self._task is not None:
             self._task.cancel()

@@ -123,7 +123,6 @@ class IngestConnection(Connection):
             self._progress.set()
 
     def _first_texts(self) -> list[str]:
-        """Return the acknowledgements of the next message, oldest first."""
         texts, size = [], 0
         for text in self._outbox:
             texts.append(text)

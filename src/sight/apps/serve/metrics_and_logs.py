@@ -63,7 +63,6 @@ class Metrics:
         self.lagging = Counter("sight_watchers_lagging", "Times a slow subscriber was restarted.", registry=registry)
 
     def text(self) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
 
@@ -74,7 +73,6 @@ class JsonLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
         timestamp = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {"time": timestamp, "level": record.levelname.lower(), "event": record.getMessage()}
         if (token := token_id.get()) is not None:
@@ -104,7 +102,6 @@ class RepetitionFilter(logging.Filter):
         self._left_out: Counts[str] = Counts()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write a record."""
         if record.levelno < logging.WARNING:
             return True
         exception = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""

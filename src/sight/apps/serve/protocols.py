@@ -1,7 +1,9 @@
-"""Connections of the web server: deadlines and limits that hold before a request reaches the application.
+"""Deadlines and limits of connections that hold before a request reaches the application.
 
-`HttpProtocol` and `SocketProtocol` extend the protocols of uvicorn. A client that sends its headers too slowly, sends
-much before it has shown a token, or does not read what it is sent, is disconnected.
+The only module that extends classes of uvicorn; the names it overrides are not documented and may change with a
+version. uvicorn 0.54 has no setting for any of this: `timeout_keep_alive` starts after a response only and does not
+bound the time for headers, `limit_concurrency` refuses new connections instead of closing the one that waits longest,
+and nothing bounds the time in which a client reads, or what it sends before it has shown a token.
 """
 
 from __future__ import annotations
@@ -9,20 +11,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import uvicorn
-from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-
-from sight.apps.serve.limits import Limits
-from sight.apps.serve.metrics_and_logs import log_config
 
 #: Seconds for the headers of a request, for a client to read what waits for it, and for it to read the last message.
 HEADER_S, STALLED_S, CLOSE_S = 10.0, 30.0, 2.0
 #: Most bytes of a first message that may carry a token.
 AUTH_BYTES = 4096
-#: Seconds that open requests get when the server stops, after the sockets were closed.
-STOP_S = 5
 
 
 class StallDeadline:
@@ -33,17 +28,17 @@ class StallDeadline:
     _stalled: asyncio.TimerHandle | None = None
 
     def pause_writing(self) -> None:
-        """Start the deadline when the buffer of the transport is full."""
+        """Start the deadline: the buffer of the transport is full."""
         super().pause_writing()  # type: ignore[misc]
         self._stalled = self._stalled or self.loop.call_later(STALLED_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Clear the deadline."""
+        """Clear the deadline: the client has read."""
         self._clear_stalled()
         super().resume_writing()  # type: ignore[misc]
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Clear the deadline."""
+        """Clear the deadline, which would keep the closed connection in memory."""
         self._clear_stalled()
         super().connection_lost(exc)  # type: ignore[misc]
 
@@ -66,7 +61,7 @@ class HttpProtocol(StallDeadline, H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the deadline for the first headers."""
+        """Start the deadline for the first headers, and close the oldest waiting connection if there are too many."""
         super().connection_made(transport)
         self._await_headers()
         if len(self.connections) > self.max_connections:
@@ -75,19 +70,19 @@ class HttpProtocol(StallDeadline, H11Protocol):
             oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Clear the deadline."""
+        """Clear the deadline, and no longer count the connection as waiting."""
         self._got_headers()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Clear the deadline when a request has begun."""
+        """Clear the deadline when the headers of a request are complete, which begins a new cycle."""
         before = self.cycle
         super().handle_events()
         if self.cycle is not before:
             self._got_headers()
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        """Clear the deadline."""
+        """Clear the deadline: a WebSocket begins without a cycle."""
         self._got_headers()
         super().handle_websocket_upgrade(event)
 
@@ -127,35 +122,18 @@ class SocketProtocol(StallDeadline, WebSocketsSansIOProtocol):
                 self.transport.abort()
 
     def send_receive_event_to_app(self) -> None:
-        """Pass a complete message to the application."""
+        """Note that the first message is complete."""
         self._has_message = True
         super().send_receive_event_to_app()
 
     def handle_ping(self) -> None:
-        """Reply to a ping, unless the client does not read."""
+        """Reply to a ping, unless the client does not read: replies would fill the memory."""
         if self.writable.is_set():
             super().handle_ping()
         else:
             self.conn.data_to_send()  # drops the reply
 
     async def run_asgi(self) -> None:
-        """Run the application, then end the connection."""
+        """Run the application, then end the connection; uvicorn would wait until the client has read everything."""
         await super().run_asgi()
         self.loop.call_later(CLOSE_S if self.writable.is_set() else 0, self.transport.abort)
-
-
-def server_config(app: ASGIApp, limits: Limits, **options: Any) -> uvicorn.Config:
-    """Return the configuration of the web server with these protocols; `options` of uvicorn take precedence."""
-    own = {"max_connections": limits.open_connections, "waiting": {}}
-    defaults: dict[str, Any] = {
-        "http": type("LimitedHttpProtocol", (HttpProtocol,), own),
-        "ws": SocketProtocol,
-        "log_config": log_config(),
-        "access_log": False,
-        "server_header": False,
-        "proxy_headers": False,
-        "ws_max_size": limits.message_bytes,
-        "ws_per_message_deflate": False,
-        "timeout_graceful_shutdown": STOP_S,
-    }
-    return uvicorn.Config(app, **(defaults | options))

@@ -29,22 +29,14 @@ _SEQ_BYTES = 8
 class RedisStore:
     """Store under one prefix of a Redis database that one process uses at a time.
 
-    Parameters
-    ----------
-    url
-        Address, for example redis://localhost:6379/0.
-    fsync
-        Whether to require ``appendfsync always``.
-    prefix
-        Prefix of every key.
-    timeout_s
-        How long to wait for a reply, for a server that is still loading, and for a rewrite of the append-only file.
+    `fsync` requires ``appendfsync always``; `timeout_s` is how long to wait for a reply, for a server that is still
+    loading, and for a rewrite of the append-only file.
 
-    Notes
-    -----
     The service that opened the store last owns it. An earlier one is refused at its next write, so that no two
     services serve the same wearers. Deleting or resetting a wearer rewrites the append-only file.
     """
+
+    name = "redis"
 
     def __init__(self, url: str, *, fsync: bool = False, prefix: str = "sight:", timeout_s: float = 10.0) -> None:
         import redis
@@ -76,12 +68,9 @@ class RedisStore:
                 time.sleep(0.05)
 
     def _check_schema(self) -> None:
-        """Raise ValueError if another version of sight wrote the keys."""
-        written = int(
-            self._redis.get(self._key("schema")) or (2 if self._redis.exists(self._key("wearers")) else SCHEMA)
-        )
+        written = int(self._redis.get(self._key("schema")) or SCHEMA)
         if written != SCHEMA:
-            remedy = "upgrade sight" if written > SCHEMA else "serve it with sight 0.1, or use another database"
+            remedy = "upgrade sight" if written > SCHEMA else "use another database"
             raise ValueError(
                 f"The keys in Redis at {self._address} have version {written}, this sight uses {SCHEMA}; {remedy}."
             )
@@ -107,18 +96,15 @@ class RedisStore:
 
     @property
     def info(self) -> dict[str, str]:
-        """Kind of store and what its data survive, for the log."""
         durable_against = "power loss" if self._policy == "always" else "process kill"
-        return {"store": "redis", "durable_against": durable_against, "appendfsync": self._policy}
+        return {"store": self.name, "durable_against": durable_against, "appendfsync": self._policy}
 
     def wearers(self) -> dict[str, bytes]:
-        """Return the configuration of each wearer, sorted by name."""
         with self._errors():
             configs = self._redis.hgetall(self._key("wearers"))
         return {name.decode(): config for name, config in sorted(configs.items())}
 
     def put(self, config: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
-        """Create a wearer, or replace its configuration and state and drop its inputs; `clear` drops its events too."""
         with self._transaction() as pipe:
             pipe.hset(self._key("wearers"), snapshot.wearer, config)
             self._save(pipe, snapshot)
@@ -129,7 +115,6 @@ class RedisStore:
                 self._rewrite()
 
     def commit(self, chunks: Sequence[StoredChunk], snapshots: Sequence[Snapshot] = ()) -> None:
-        """Append chunks, then apply snapshots, in one transaction."""
         with self._transaction() as pipe:
             for chunk in chunks:
                 number = chunk.seq.to_bytes(_SEQ_BYTES, "big")
@@ -141,7 +126,6 @@ class RedisStore:
                 pipe.zremrangebyscore(self._key("events", snapshot.wearer), "-inf", f"({snapshot.oldest_window}")
 
     def load(self, wearer: str) -> StoredWearer | None:
-        """Return what resumes a wearer, inputs in order; None if there is no such wearer."""
         with self._errors():
             pipe = self._redis.pipeline(transaction=True)
             pipe.hget(self._key("wearers"), wearer)
@@ -153,13 +137,11 @@ class RedisStore:
         return StoredWearer(config, int(seq or 0), state or b"", [_numbered(row) for row in rows])
 
     def events(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
-        """Return number and events of at most `limit` chunks with windows above `after`, in order."""
         with self._errors():
             rows = self._redis.zrangebyscore(self._key("events", wearer), f"({after}", "+inf", start=0, num=limit)
         return [_numbered(row) for row in rows]
 
     def latest_events(self, wearers: Sequence[str]) -> dict[str, tuple[int, bytes]]:
-        """Return number and events of the latest chunk with windows of each wearer that has one."""
         with self._errors():
             pipe = self._redis.pipeline(transaction=False)
             for wearer in wearers:
@@ -167,7 +149,6 @@ class RedisStore:
             return {name: _numbered(rows[0]) for name, rows in zip(wearers, pipe.execute(), strict=True) if rows}
 
     def chunk_events(self, wearer: str, seq: int) -> bytes | None:
-        """Return the events of one chunk; None if it had none or they are no longer kept."""
         key = self._key("events", wearer)
 
         def row(rank: int) -> tuple[int, bytes]:
@@ -180,7 +161,6 @@ class RedisStore:
         return events if number == seq else None
 
     def delete(self, wearer: str) -> None:
-        """Remove all data of a wearer, from the append-only file too."""
         with self._transaction() as pipe:
             pipe.hdel(self._key("wearers"), wearer)
             pipe.delete(*(self._key(kind, wearer) for kind in ("state", "inputs", "events")))
@@ -188,7 +168,6 @@ class RedisStore:
             self._rewrite()
 
     def check(self) -> None:
-        """Raise `StoreFailed` if the next write would fail: no connection, another owner, or a failing disk."""
         with self._transaction() as pipe:
             pipe.get(self._key("owner"))
         with self._errors():
@@ -197,11 +176,9 @@ class RedisStore:
             raise StoreFailed(f"Redis at {self._address} cannot write its append-only file; check its disk.")
 
     def close(self) -> None:
-        """Release the connection."""
         self._redis.close()
 
     def _rewrite(self) -> None:
-        """Rewrite the append-only file, and wait until that is done."""
         end = time.monotonic() + self.timeout_s
         started = False
         while time.monotonic() < end:
@@ -228,7 +205,6 @@ class RedisStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
-        """Collect commands and execute them as one transaction, if this process still owns the store."""
         with self._errors(), self._redis.pipeline(transaction=True) as pipe:
             pipe.watch(self._key("owner"))
             if pipe.get(self._key("owner")) != self._owner:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
-import numpy as np
-from fastapi import APIRouter, Depends, Path, Query, Request, Response, Security
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import TypeAdapter
 
 from sight.apps.serve import schemas
-from sight.apps.serve.chunks import LAST_SEQ, Chunk, check_limits
-from sight.apps.serve.errors import DENIED, Refused
-from sight.apps.serve.limits import WEARER, WEARER_LENGTH
-from sight.apps.serve.message_format import ack_json, chunk_from_json, dumps, parse
-from sight.apps.serve.metrics_and_logs import log, token_id
-from sight.apps.serve.reader import PAGE_EVENTS
-from sight.apps.serve.service import Service
+from sight.apps.serve.chunks import LAST_SEQ, Chunk
+from sight.apps.serve.event_reader import PAGE_EVENTS
+from sight.apps.serve.message_format import ack_json, dumps
+from sight.apps.serve.metrics_and_logs import log
+from sight.apps.serve.request_parts import BINARY, JSON, IngestToken, ServiceOf, Wearer, permits, read_chunk, read_json
 from sight.apps.serve.tokens import Token
 from sight.apps.stream.event_json import as_json
 
-#: Seconds a request body may take to arrive.
-BODY_S = 30.0
-JSON, BINARY, PROMETHEUS = "application/json", "application/octet-stream", "text/plain; version=1.0.0; charset=utf-8"
+PROMETHEUS = "text/plain; version=1.0.0; charset=utf-8"
 
-_SAMPLES, _CREATE, _MOVE = (TypeAdapter(kind) for kind in (schemas.Samples, schemas.Create, schemas.Move))
+_CREATE, _MOVE = TypeAdapter(schemas.Create), TypeAdapter(schemas.Move)
 _ERRORS = {
     401: "Token missing or wrong.",
     403: "The token does not permit this.",
@@ -39,38 +32,6 @@ _ERRORS = {
     429: "Too many chunks; see Retry-After.",
     503: "The service is busy or stopping; see Retry-After.",
 }
-_BEARER = HTTPBearer(auto_error=False, description="A token of `sight serve token add`.")
-
-
-def service_of(request: Request) -> Service:
-    """Return the service of the application."""
-    service: Service = request.app.state.service
-    return service
-
-
-Wearer = Annotated[
-    str, Path(pattern=f"^{WEARER}$", max_length=WEARER_LENGTH, description="Name of the wearer.", examples=["lab-07"])
-]
-ServiceOf = Annotated[Service, Depends(service_of)]
-
-
-def permits(scope: str | None) -> Any:
-    """Return a dependency that requires a token with this scope for the wearer in the path."""
-
-    async def check(
-        request: Request,
-        service: ServiceOf,
-        _: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None,
-    ) -> Token:
-        token = service.token_of(request.headers.get("authorization"))
-        if token is None or not token.permits(scope, request.path_params.get("wearer")):
-            client = request.client.host if request.client else None
-            text = DENIED if token is None else token.denial(scope)
-            raise service.deny(token, f"{request.method} {request.url.path}", text, client)
-        token_id.set(token.id)
-        return token
-
-    return Depends(check)
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -83,35 +44,6 @@ def _body(kind: Any, example: Any, **others: Any) -> dict[str, Any]:
     content = {JSON: {"schema": schema, "example": example}} | others
     return {"requestBody": {"content": content, "required": bool(others) or kind is schemas.Move}}
 
-
-async def _read(request: Request) -> bytes:
-    """Return the body; raise `Refused` if it is too large or too slow."""
-    limit = service_of(request).limits.message_bytes
-    parts, size = [], 0
-    try:
-        async with asyncio.timeout(BODY_S):
-            async for part in request.stream():
-                size += len(part)
-                if size > limit:
-                    raise Refused("size", f"Expected at most {limit} bytes, got more; send smaller bodies.", 413)
-                parts.append(part)
-    except TimeoutError:
-        raise Refused("slow", f"Expected the body within {BODY_S:g} s; send it faster or in parts.", 408) from None
-    return b"".join(parts)
-
-
-def _content_type(request: Request) -> str:
-    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-
-
-async def _read_json(request: Request, adapter: TypeAdapter[Any]) -> Any:
-    body = await _read(request)
-    if _content_type(request) != JSON:
-        raise Refused("type", f"Expected a body of type {JSON}.", 415)
-    return parse(adapter, body or b"{}")
-
-
-# --- operations -----------------------------------------------------------------------------------------------------
 
 operations = APIRouter(tags=["service"])
 
@@ -142,8 +74,6 @@ async def metrics(service: ServiceOf) -> Response:
     return Response(service.metrics.text(), media_type=PROMETHEUS)
 
 
-# --- wearers --------------------------------------------------------------------------------------------------------
-
 v1 = APIRouter(prefix="/v1", tags=["wearers"], responses=_errors(401))
 per_wearer = APIRouter(prefix="/wearers/{wearer}", responses=_errors(403, 404, 409, 422))
 
@@ -151,8 +81,8 @@ per_wearer = APIRouter(prefix="/wearers/{wearer}", responses=_errors(403, 404, 4
 @v1.get("/models", summary="List models", dependencies=[permits(None)])
 async def models(service: ServiceOf) -> schemas.ModelsOut:
     """List all models and the default for new wearers."""
-    catalog = service.manager.models
-    return schemas.ModelsOut(default=catalog.get().id, models=[schemas.ModelOut(**model.info) for model in catalog])
+    catalogue = service.manager.models
+    return schemas.ModelsOut(default=catalogue.get().id, models=[schemas.ModelOut(**model.info) for model in catalogue])
 
 
 @v1.get("/wearers", summary="List wearers", response_model=schemas.WearersOut, responses=_errors(403, 503))
@@ -172,18 +102,16 @@ async def wearers(service: ServiceOf, token: Annotated[Token, permits("read")]) 
     responses=_errors(408, 413, 415),
     openapi_extra=_body(schemas.Create, {"method": "keel", "rate_hz": 50.0}),
 )
-async def create(
-    request: Request, service: ServiceOf, wearer: Wearer, token: Annotated[Token, permits("ingest")]
-) -> schemas.WearerInfoOut:
+async def create(request: Request, service: ServiceOf, wearer: Wearer, token: IngestToken) -> schemas.WearerInfoOut:
     """Create a wearer. Repeating the request changes nothing; other arguments for an existing wearer are a conflict.
 
     Another `method` than the default, and `params`, need the scope admin too.
     """
-    options: schemas.Create = await _read_json(request, _CREATE)
-    if options.method and token.permits(
-        "admin", wearer
-    ):  # its step may have to be compiled; no chunk should wait for it
-        await service.reader.call(service.manager.models.get(options.model).warm_up, options.method)
+    options: schemas.Create = await read_json(request, _CREATE)
+    if options.method and token.permits("admin", wearer):
+        # Compiles the step of the method in the thread of the reader, so that no chunk waits for it.
+        model = service.manager.models.get(options.model)
+        await service.reader.call(model.warm_up, options.method)
     created, info = await service.queue.call(service.create, token, wearer, **options.model_dump())
     if created:
         log.info("created", extra={"wearer": wearer, "model": info["model"], "method": info["method"]})
@@ -207,35 +135,8 @@ async def read(service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
         **{BINARY: {"schema": {"type": "string", "format": "binary", "description": "float32, little-endian, n x C"}}},
     ),
 )
-async def samples(
-    request: Request,
-    service: ServiceOf,
-    wearer: Wearer,
-    token: Annotated[Token, permits("ingest")],
-    seq: Annotated[int | None, Query(ge=1, le=LAST_SEQ, description="Number of a binary chunk.")] = None,
-    t0: Annotated[
-        float | None, Query(allow_inf_nan=False, description="Time of the first sample of a binary chunk, seconds.")
-    ] = None,
-    times: Annotated[
-        bool, Query(description="Whether a binary chunk starts with the time of each sample, float64, little-endian.")
-    ] = False,
-) -> Response:
+async def samples(service: ServiceOf, token: IngestToken, chunk: Annotated[Chunk, Depends(read_chunk)]) -> Response:
     """Send a chunk; the response comes when it is durable, with an event for each window that it completed."""
-    content_type, body = _content_type(request), await _read(request)
-    if content_type == JSON:
-        chunk = chunk_from_json(wearer, parse(_SAMPLES, body), service.limits)
-    elif content_type == BINARY:
-        width = len((await service.queue.call(service.manager.info, wearer))["channels"])
-        size = 4 * width + (8 if times else 0)
-        if not body or len(body) % size:
-            expected = f"{'float64 times and ' if times else ''}float32 rows of {width} channels"
-            raise Refused("shape", f"Expected {expected}, {size} bytes for each sample, got {len(body)} bytes.")
-        start = 8 * (len(body) // size) if times else 0
-        time_s = np.frombuffer(body[:start], "<f8") if times else None
-        values = np.frombuffer(body[start:], "<f4").reshape(-1, width)
-        chunk = check_limits(Chunk(wearer, seq, values, time_s, None if times else t0), service.limits)
-    else:
-        raise Refused("type", f"Expected a body of type {JSON} or {BINARY}.", 415)
     service.admit(token, chunk)
     ack, latency_ms = await service.queue.send(chunk)
     return Response(dumps(ack_json(ack, latency_ms)), media_type=JSON)
@@ -289,7 +190,7 @@ async def reset(service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
 )
 async def move(request: Request, service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
     """Continue with another model of the same shape; what was learned is kept."""
-    options: schemas.Move = await _read_json(request, _MOVE)
+    options: schemas.Move = await read_json(request, _MOVE)
     info = await service.queue.call(service.manager.move, wearer, options.model)
     log.info("moved", extra={"wearer": wearer, "model": info["model"]})
     return schemas.WearerInfoOut(**info)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.errors import METHOD_DENIED, Refused, ServiceError, StoreFailed
+from sight.apps.serve.event_reader import EventReader
 from sight.apps.serve.ingest_queue import IngestQueue
 from sight.apps.serve.limits import RateLimiter
 from sight.apps.serve.message_format import dumps
 from sight.apps.serve.metrics_and_logs import Metrics, log
-from sight.apps.serve.reader import Reader
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.subscriptions import HISTORY, Subscriptions
 from sight.apps.serve.tokens import LOCAL, Token, TokenFile
@@ -35,19 +35,8 @@ DRAIN_S = 10.0
 class Service:
     """A service that processes chunks, checks tokens and publishes predictions.
 
-    Parameters
-    ----------
-    manager
-        Sessions and store; used by this service only.
-    tokens
-        Tokens and what they permit. While there are none and `require_token` is False, every request is permitted.
-    require_token
-        Whether a token is needed even if there are none.
-
-    Attributes
-    ----------
-    ground_truth
-        True activities of the wearers of the demo: length of a round in seconds, and starts with classes.
+    The session manager is used by this service only. While there are no tokens and `require_token` is False, every
+    request is permitted.
     """
 
     def __init__(self, manager: SessionManager, tokens: TokenFile, *, require_token: bool = False) -> None:
@@ -55,7 +44,8 @@ class Service:
         self.metrics = Metrics()
         self.subscriptions = Subscriptions(self._send_adaptation)
         self.queue = IngestQueue(manager, self.metrics, self.limits.queue, self.subscriptions.publish)
-        self.reader = Reader(manager, self.queue)
+        self.reader = EventReader(manager, self.queue)
+        # True activities of the wearers of the demo: length of a round in seconds, and starts with classes.
         self.ground_truth: dict[str, dict[str, Any]] = {}
         self.wearer_rate = RateLimiter(self.limits.chunks_per_s)
         self.connection_rate = RateLimiter(self.limits.connection_chunks_per_s, burst_s=1.0)
@@ -66,8 +56,6 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
         self._store_checked, self._store_error = -math.inf, ""
 
-    # --- start and stop -----------------------------------------------------------------------------------------------
-
     async def start(self) -> None:
         """Start on the running event loop; ready once the kernels are compiled and the list of wearers is read."""
         self.queue.start()
@@ -77,7 +65,6 @@ class Service:
         log.info("ready", extra={"models": [model.id for model in self.manager.models], **self.manager.store.info})
 
     async def drain(self) -> None:
-        """Accept nothing new, finish the chunks in the queue, and close the sockets."""
         if not self.ready:
             return
         self.ready = False
@@ -90,7 +77,6 @@ class Service:
         await self.queue.drain()
 
     async def close(self) -> None:
-        """Drain, save all sessions, and release the store."""
         await self.drain()
         for task in tuple(self._tasks):
             task.cancel()
@@ -110,7 +96,6 @@ class Service:
             raise Refused("store", self._store_error, 503)
 
     def _check_store(self) -> str:
-        """Return why the store cannot write, or an empty text; log a change."""
         try:
             self.manager.store.check()
         except StoreFailed as error:
@@ -158,8 +143,6 @@ class Service:
         self._sockets.add(connection)
         return True
 
-    # --- permissions --------------------------------------------------------------------------------------------------
-
     @property
     def requires_token(self) -> bool:
         """Whether a token is needed; once one was added, this stays True. Also True while tokens cannot be read."""
@@ -196,7 +179,6 @@ class Service:
             raise Refused("tokens", "The service cannot read its tokens; see its log.", 503) from None
 
     def deny(self, token: Token | None, action: str, text: str, client: str | None = None) -> Refused:
-        """Return the error of an action that a token does not permit, and log it."""
         log.warning("refused", extra={"token": token and token.id, "action": action[:200], "client": client})
         return Refused("token", text, 401 if token is None else 403)
 
@@ -223,8 +205,6 @@ class Service:
             limit = f"Expected at most {self.limits.chunks_per_s:g} chunks per second of one wearer"
             raise Refused("rate", f"{limit}; send this one again after {delay_s:.2f} s.", 429)
 
-    # --- subscriptions ------------------------------------------------------------------------------------------------
-
     async def hello(self, wearer: str) -> tuple[str, int]:
         """Return the first message to a subscriber, and the number of its last window, -1 if there is none.
 
@@ -240,7 +220,6 @@ class Service:
         return dumps({"type": "hello", **info, "history": history, "truth": self.ground_truth.get(info["wearer"])})
 
     def _send_adaptation(self, wearer: str) -> None:
-        """Send a summary of the adaptation to the subscribers of a wearer, when the manager's thread is free."""
 
         async def send() -> None:
             try:

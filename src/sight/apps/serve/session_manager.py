@@ -17,17 +17,17 @@ from typing import Any
 from zlib import crc32
 
 from sight import registry
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.chunk_batch import ChunkBatch, Outcome
 from sight.apps.serve.chunks import Ack, Chunk
 from sight.apps.serve.errors import Conflict, Refused, ServiceError, StoreFailed, UnknownWearer
 from sight.apps.serve.limits import Limits, check_wearer
-from sight.apps.serve.model_catalog import ModelCatalog
+from sight.apps.serve.model_catalogue import ModelCatalogue
 from sight.apps.serve.store import Store, StoredWearer
 from sight.apps.serve.wearer_archive import StoredSession
 from sight.apps.serve.wearer_creation import WearerOptions, check_rate, new_session
 from sight.apps.serve.wearer_index import WearerIndex
-from sight.apps.serve.wearer_session import UNKNOWN, WearerSession, ignore_overflow, resume
+from sight.apps.serve.wearer_session import WearerSession, ignore_overflow, resume
 from sight.types import Event
 
 #: Chunks in the log after which a snapshot is taken however few windows they completed.
@@ -37,30 +37,14 @@ MAX_LOGGED = 1024
 class SessionManager:
     """Sessions of all wearers, in memory and in a store.
 
-    Parameters
-    ----------
-    models
-        Models that wearers can use.
-    store
-        Durable storage; see `sight.apps.serve.store.open_store`.
-    snapshot_every
-        Windows of a wearer between two snapshots. More windows mean less writing, and more to replay after a kill.
-    keep
-        Windows of a wearer whose events stay in the store.
-    resident
-        Most wearers in memory; beyond it the least recently used are saved and dropped.
-    limits
-        Limits of the service.
-
-    Attributes
-    ----------
-    store_s
-        Seconds spent in commits.
+    More windows between two snapshots (`snapshot_every`) mean less writing, and more to replay after a kill. The events
+    of the last `keep` windows of a wearer stay in the store. Beyond `resident` wearers in memory the least recently
+    used are saved and dropped.
     """
 
     def __init__(
         self,
-        models: ModelCatalog,
+        models: ModelCatalogue,
         store: Store,
         *,
         snapshot_every: int = 20,
@@ -74,11 +58,9 @@ class SessionManager:
         self.models, self.store, self.limits = models, store, limits or Limits()
         self.snapshot_every, self.resident = snapshot_every, resident
         self.keep = max(keep, snapshot_every)
-        self.store_s = 0.0
+        self.store_s = 0.0  # spent in commits
         self._index = WearerIndex(store, models)
         self._sessions: OrderedDict[str, WearerSession] = OrderedDict()
-
-    # --- samples --------------------------------------------------------------------------------------------------
 
     @ignore_overflow
     def ingest(self, chunks: Sequence[Chunk]) -> list[Outcome]:
@@ -107,7 +89,6 @@ class SessionManager:
         return batch.outcomes
 
     def _commit(self, batch: ChunkBatch) -> None:
-        """Write the chunks of a batch and the snapshots that are due, in one transaction."""
         if not batch.items:
             return
         sessions = {item.chunk.wearer: item.session for item in batch.items}
@@ -134,24 +115,15 @@ class SessionManager:
             return replace(first, duplicate=True)
         try:
             session, sealed = self._find(chunk.wearer), self.store.chunk_events(chunk.wearer, seq)
-            events = [] if sealed is None else serialization.unpack_events(chunk.wearer, seq, sealed)
+            events = [] if sealed is None else serialisation.unpack_events(chunk.wearer, seq, sealed)
         except (ServiceError, StoreFailed) as error:
             return error
         return Ack(chunk, events, session.model.card.classes, session.rate_hz, duplicate=True)
 
-    # --- wearers --------------------------------------------------------------------------------------------------
-
     def create(self, wearer: str, **options: Any) -> dict[str, Any]:
-        """Create a wearer and return its description; raise `Conflict` if it exists with other options.
+        """Create a wearer with `WearerOptions` and return its description; raise `Conflict` if it exists with others.
 
         The rate of a wearer that has sent nothing can still be changed.
-
-        Parameters
-        ----------
-        wearer
-            1 to 64 letters, digits, ``.``, ``_`` or ``-``.
-        **options
-            Fields of `WearerOptions`: model, method, params, rate_hz.
         """
         check_wearer(wearer)
         chosen = WearerOptions(**options)
@@ -168,7 +140,6 @@ class SessionManager:
         return self._put(new_session(wearer, chosen.config(self.models, self.limits.state_bytes), self.models))
 
     def _change_rate(self, wearer: str, rate_hz: float | None) -> dict[str, Any]:
-        """Change the rate of a wearer without samples."""
         session = self._find_alone(wearer)
         changed = new_session(wearer, {**session.config, "rate_hz": check_rate(rate_hz, session.model)}, self.models)
         changed.continue_numbers(session)
@@ -184,25 +155,21 @@ class SessionManager:
         return wearer in self._index
 
     def wearers(self) -> list[dict[str, Any]]:
-        """Return model, method, windows predicted, last refined class and idle seconds of each wearer, by name."""
         return self._index.rows()
 
     def names(self) -> frozenset[str]:
-        """Return the names of all wearers."""
         return self._index.names
 
     def info(self, wearer: str, *, adaptation: bool = False) -> dict[str, Any]:
-        """Return model, method, params and progress of a wearer, and if asked what the method has learned."""
         return self._find_alone(wearer).info(adaptation=adaptation)
 
     def adaptation(self, wearer: str) -> dict[str, Any]:
-        """Return a summary of what the method has learned about a wearer."""
         return self._find_alone(wearer).adaptation()
 
     def events(self, wearer: str, after: int = -1, limit: int = 1000) -> list[Event]:
         """Return stored events of windows numbered above `after`, oldest first."""
         rows = self.event_rows(wearer, after, limit)
-        events = (event for seq, sealed in rows for event in serialization.unpack_events(wearer, seq, sealed))
+        events = (event for seq, sealed in rows for event in serialisation.unpack_events(wearer, seq, sealed))
         return [event for event in events if event.window > after][:limit]
 
     def event_rows(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
@@ -213,9 +180,8 @@ class SessionManager:
     def reset(self, wearer: str) -> dict[str, Any]:
         """Delete state, log and events of a wearer; windows count from 0 again, chunks keep their numbering."""
         stored = self._load(wearer)
-        session = new_session(wearer, serialization.unpack_config(wearer, stored.config), self.models)
+        session = new_session(wearer, serialisation.unpack_config(wearer, stored.config), self.models)
         session.seq = stored.inputs[-1][0] if stored.inputs else stored.seq
-        session.digests[:] = UNKNOWN
         with suppress(ServiceError):  # damaged data may be the reason to reset
             session.continue_numbers(self._find_alone(wearer))
         return self._put(session, clear=True)
@@ -238,13 +204,11 @@ class SessionManager:
         return self._put(moved.restore(session.arrays(), session.seq))
 
     def export(self, wearer: str) -> StoredSession:
-        """Return all stored data of a wearer but its events."""
         session, stored = self._find_alone(wearer), self._load(wearer)
         info, arrays = session.info(adaptation=True), {name: array.copy() for name, array in session.arrays().items()}
         return StoredSession(info, session.header(), arrays, stored.inputs, session.offset)
 
     def delete(self, wearer: str) -> None:
-        """Delete all data of a wearer."""
         self._require(wearer)
         self._sessions.pop(wearer, None)
         self.store.delete(wearer)
@@ -256,11 +220,8 @@ class SessionManager:
         self._evict()
         self.store.close()
 
-    # --- memory ---------------------------------------------------------------------------------------------------
-
     @property
     def in_memory(self) -> int:
-        """Number of wearers in memory."""
         return len(self._sessions)
 
     def _require(self, wearer: str) -> None:
@@ -275,7 +236,6 @@ class SessionManager:
         return stored
 
     def _find(self, wearer: str) -> WearerSession:
-        """Return a wearer's session, from memory or from the store."""
         session = self._sessions.get(wearer)
         if session is None:
             self._sessions[wearer] = session = resume(wearer, self._load(wearer), self.models)
@@ -288,9 +248,8 @@ class SessionManager:
         return self._find(wearer)
 
     def _put(self, session: WearerSession, *, clear: bool = False) -> dict[str, Any]:
-        """Store a wearer completely, keep its session in memory, and return its description."""
         self._sessions.pop(session.wearer, None)
-        config = serialization.pack_config(session.wearer, session.config)
+        config = serialisation.pack_config(session.wearer, session.config)
         self.store.put(config, session.snapshot(self.keep), clear=clear)
         session.mark_saved()
         self._sessions[session.wearer] = session
@@ -299,7 +258,6 @@ class SessionManager:
         return session.info()
 
     def _evict(self) -> None:
-        """Save and drop the least recently used sessions while there are more than `resident`."""
         evicted = [self._sessions.popitem(last=False)[1] for _ in range(len(self._sessions) - self.resident)]
         changed = [session.snapshot(self.keep) for session in evicted if session.logged]
         if changed:

@@ -39,15 +39,7 @@ class CloseSocket(Exception):  # noqa: N818 - ends a connection, not necessarily
 
 
 class Connection(ABC):
-    """An open WebSocket with one task that reads and one that writes.
-
-    Parameters
-    ----------
-    service
-        The service behind the socket.
-    socket
-        A socket that is not accepted yet.
-    """
+    """A WebSocket, not accepted yet, with one task that reads and one that writes."""
 
     path: ClassVar[str]
 
@@ -59,7 +51,6 @@ class Connection(ABC):
         self._end = 1012, "The service stops; connect again in a moment."
 
     async def run(self) -> None:
-        """Serve the socket until one side closes it."""
         code, reason = 1000, ""
         try:
             self._set_token(self.service.token_of(self.socket.headers.get("authorization")))
@@ -98,7 +89,6 @@ class Connection(ABC):
         self.stop()
 
     def _close_reason(self, done: set[asyncio.Task[None]]) -> tuple[int, str]:
-        """Return code and reason to close with; an internal error takes precedence over a normal end."""
         if any(task.cancelled() for task in done):
             return self._end
         errors = [error for task in done if (error := task.exception()) is not None]
@@ -112,7 +102,6 @@ class Connection(ABC):
         return next(((error.code, error.reason) for error in errors if isinstance(error, CloseSocket)), (1000, ""))
 
     def _count_refusal(self, refused: Refused) -> tuple[int, str]:
-        """Return code and reason to close with for a refusal that ends the connection, and count it."""
         self.service.metrics.refused.labels(refused.reason).inc()
         return 1013 if refused.status == 503 else 1007, str(refused)
 

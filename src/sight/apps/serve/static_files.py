@@ -1,14 +1,16 @@
-"""The web pages and their files, read from the package at start and served from memory."""
+"""The web pages, the files they load, and the headers of every response."""
 
 from __future__ import annotations
 
 import gzip
-import hashlib
 import mimetypes
-from dataclasses import dataclass
 from pathlib import Path
 
-from fastapi import APIRouter, Request, Response
+from fastapi import FastAPI, Request
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 STATIC = Path(__file__).parent / "static"
 PAGES = {"/": "index.html", "/device": "device.html"}
@@ -38,57 +40,37 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True)
-class StaticFile:
-    """A file of the package as it is sent."""
+class PackageFiles(StaticFiles):
+    """Files of this package, revalidated at each use; NAME is served from NAME.gz if only that exists."""
 
-    content: bytes
-    content_type: str
-    gzipped: bool
-    etag: str
+    def __init__(self) -> None:
+        super().__init__(directory=STATIC)
+        self._packed = {file.relative_to(STATIC).with_suffix("") for file in STATIC.rglob("*.gz")}
 
-    @classmethod
-    def read(cls, path: Path) -> StaticFile:
-        """Read a file; one that ends with .gz is sent compressed."""
-        content, gzipped = path.read_bytes(), path.suffix == ".gz"
-        name = Path(path.stem) if gzipped else path
-        content_type = TYPES.get(name.suffix) or mimetypes.guess_type(name.name)[0] or "application/octet-stream"
-        content_type += "; charset=utf-8" if content_type.startswith("text/") else ""
-        return cls(content, content_type, gzipped, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
-
-    def response(self, request: Request) -> Response:
-        """Return the file, or 304 if the browser has it already."""
-        headers = {"etag": self.etag, "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == self.etag:
-            return Response(status_code=304, headers=headers)
-        content = self.content
-        if self.gzipped:
-            headers["vary"] = "accept-encoding"
-            if "gzip" in request.headers.get("accept-encoding", ""):
-                headers["content-encoding"] = "gzip"
-            else:
-                content = gzip.decompress(content)
-        return Response(content, media_type=self.content_type, headers=headers)
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        packed = Path(path) in self._packed
+        response = await super().get_response(f"{path}.gz" if packed else path, scope)
+        response.headers["cache-control"] = "no-cache"
+        if packed:
+            if "gzip" not in Headers(scope=scope).get("accept-encoding", ""):
+                content = gzip.decompress((STATIC / f"{path}.gz").read_bytes())
+                return Response(content, media_type=response.media_type, headers={"cache-control": "no-cache"})
+            response.headers.update({"content-encoding": "gzip", "vary": "accept-encoding"})
+        return response
 
 
-def read_files(folder: Path = STATIC) -> dict[str, StaticFile]:
-    """Return all files below a folder by their relative path, without the ending .gz."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return {path.relative_to(folder).as_posix().removesuffix(".gz"): StaticFile.read(path) for path in files}
+def add_pages(app: FastAPI) -> None:
+    """Serve the pages, and the files they load below ``/static``."""
+    for suffix, content_type in TYPES.items():
+        mimetypes.add_type(content_type, suffix)
+    files = PackageFiles()
 
+    def add_page(path: str, name: str) -> None:
+        async def send(request: Request) -> Response:
+            return await files.get_response(name, request.scope)
 
-def make_router(files: dict[str, StaticFile]) -> APIRouter:
-    """Return the routes of the pages and of the files they load."""
-    router = APIRouter(include_in_schema=False)
-
-    def add(path: str, file: StaticFile) -> None:
-        def send(request: Request) -> Response:
-            return file.response(request)
-
-        router.add_api_route(path, send, methods=["GET", "HEAD"])
+        app.add_api_route(path, send, methods=["GET", "HEAD"], include_in_schema=False)
 
     for path, name in PAGES.items():
-        add(path, files[name])
-    for name, file in files.items():
-        add(f"/static/{name}", file)
-    return router
+        add_page(path, name)
+    app.mount("/static", files)

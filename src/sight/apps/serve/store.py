@@ -1,6 +1,6 @@
 """The contract of a durable store: configurations, snapshots, a log of samples, and events, all as bytes.
 
-`sight.apps.serve.serialization` encodes the bytes and detects damage. A store keeps them, writes a batch completely or
+`sight.apps.serve.serialisation` encodes the bytes and detects damage. A store keeps them, writes a batch completely or
 not at all, and removes them.
 """
 
@@ -9,52 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from sight import registry
 from sight.apps.serve.errors import StoreFailed
 
 
 @dataclass(frozen=True)
 class StoredChunk:
-    """One chunk of one wearer as it is written.
-
-    Parameters
-    ----------
-    wearer, seq
-        Name of the wearer and number of the chunk.
-    inputs
-        The samples; kept until a snapshot includes them.
-    last_window
-        Number of the last window that the chunk completed, -1 if none.
-    events
-        Predictions of the windows it completed; None if there are none.
-    """
+    """One chunk of one wearer as it is written."""
 
     wearer: str
     seq: int
-    inputs: bytes
-    last_window: int = -1
-    events: bytes | None = None
+    inputs: bytes  # the samples; kept until a snapshot includes them
+    last_window: int = -1  # number of the last window that the chunk completed
+    events: bytes | None = None  # predictions of the windows it completed
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State of a wearer's session after a chunk.
-
-    Parameters
-    ----------
-    wearer, seq
-        Name of the wearer and last chunk that the state includes; inputs up to it are removed.
-    state
-        State that the session resumes from.
-    oldest_window
-        Events whose last window has a lower number are removed.
-    """
+    """State of a wearer's session after a chunk."""
 
     wearer: str
-    seq: int
+    seq: int  # of the last chunk that the state includes; inputs up to it are removed
     state: bytes
-    oldest_window: int = 0
+    oldest_window: int = 0  # events whose last window has a lower number are removed
 
 
 @dataclass(frozen=True)
@@ -68,7 +47,13 @@ class StoredWearer:
 
 
 class Store(Protocol):
-    """Durable storage; each method that writes returns once the data would survive a SIGKILL of this process."""
+    """Durable storage; each method that writes returns once the data would survive a SIGKILL of this process.
+
+    A class is registered under the scheme of its addresses as ``sight.stores`` (`sight.registry`) and is called with
+    the address and `fsync`, whether a write must survive a loss of power. It raises ValueError if it cannot be opened.
+    """
+
+    name: ClassVar[str]
 
     @property
     def info(self) -> dict[str, str]:
@@ -117,15 +102,8 @@ def store_errors(name: str, *errors: type[Exception]) -> Iterator[None]:
         raise StoreFailed(f"The store {name} failed ({error}); send the chunk again, and check the store.") from error
 
 
-def open_store(address: str, *, fsync: bool = False, reserve_bytes: int = 0) -> Store:
-    """Open the store at a path (SQLite) or at an address redis://, rediss:// or unix:// (Redis).
-
-    `reserve_bytes` is space that a SQLite store holds back for deletions on a full disk.
-    """
-    if "://" in address:
-        from sight.apps.serve.redis_store import RedisStore
-
-        return RedisStore(address, fsync=fsync)
-    from sight.apps.serve.sqlite_store import SqliteStore
-
-    return SqliteStore(address, fsync=fsync, reserve_bytes=reserve_bytes)
+def open_store(address: str, *, fsync: bool = False) -> Store:
+    """Open the store at an address SCHEME://..., whose scheme is registered as a store; a path is a SQLite file."""
+    scheme = address.partition("://")[0] if "://" in address else "sqlite"
+    store: Store = registry.get("stores", scheme)(address, fsync=fsync)
+    return store

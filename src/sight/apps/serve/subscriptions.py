@@ -28,10 +28,7 @@ class Subscriber(Protocol):
 class Subscriptions:
     """Subscribers of all wearers.
 
-    Parameters
-    ----------
-    request_adaptation
-        Called with a wearer whose adaptation summary is due; it sends one with `send`.
+    `request_adaptation` is called with a wearer whose adaptation summary is due; it sends one with `send`.
     """
 
     def __init__(self, request_adaptation: Callable[[str], None]) -> None:
@@ -39,11 +36,9 @@ class Subscriptions:
         self._request_adaptation = request_adaptation
 
     def add(self, wearer: str, subscriber: Subscriber) -> None:
-        """Subscribe to a wearer."""
         self._channels.setdefault(wearer, _Channel()).subscribers.add(subscriber)
 
     def remove(self, wearer: str, subscriber: Subscriber) -> None:
-        """Unsubscribe from a wearer."""
         channel = self._channels.get(wearer)
         if channel is not None:
             channel.subscribers.discard(subscriber)
@@ -56,7 +51,6 @@ class Subscriptions:
         self._channels.pop(wearer, None)
 
     def send(self, wearer: str, content: dict[str, Any], window: int | None = None) -> None:
-        """Send a message to all subscribers of a wearer."""
         if wearer in self._channels:
             text = dumps({"type": content["type"], "wearer": wearer, **content})
             for subscriber in self._channels[wearer].subscribers:

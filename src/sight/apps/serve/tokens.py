@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import json
 import math
-import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -16,50 +15,36 @@ from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from filelock import FileLock
+
 from sight._util.atomic import make_folder, staged_file
 from sight._util.text import choices
-from sight.apps.serve import locks
+from sight.apps.serve.private_files import create_private
 
 SCOPES = ("ingest", "read", "admin")
 PREFIX = "sight_"
-#: Raised by one whenever an older `sight` could not read the file; format 1 had no `expires` and `max_wearers`.
+#: Raised by one whenever an older `sight` could not read the file.
 FORMAT = 2
-#: Seconds of the units of a duration.
-UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+#: Seconds to wait for another process that edits the file.
+LOCK_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """A stored token and what it permits.
+    """A stored token and what it permits."""
 
-    Parameters
-    ----------
-    id
-        Public identifier, for listing and removing.
-    digest
-        SHA-256 of the secret text. The text has 256 random bits, so a slow hash would add nothing.
-    scopes
-        Any of "ingest" (create wearers, send samples), "read" and "admin" (reset, move, export, delete; with "ingest",
-        create wearers with any method).
-    wearers
-        Patterns with ``*`` and ``?``; one must match the wearer.
-    created, expires
-        Times of creation and of expiry, ISO 8601; a token with an empty `expires` does not expire.
-    max_wearers
-        The token creates no wearer if so many exist that match `wearers`; None for no such limit.
-    """
-
-    id: str
-    digest: str
+    id: str  # public, for listing and removing
+    digest: str  # SHA-256 of the secret text, which has 256 random bits: a slow hash would add nothing
+    # "ingest" (create wearers, send samples), "read", "admin" (reset, move, export, delete; with "ingest", create
+    # wearers with any method).
     scopes: tuple[str, ...]
-    wearers: tuple[str, ...] = ("*",)
-    created: str = ""
-    expires: str = ""
-    max_wearers: int | None = None
+    wearers: tuple[str, ...] = ("*",)  # patterns with * and ?; one must match the wearer
+    created: str = ""  # ISO 8601
+    expires: str = ""  # ISO 8601; empty if the token does not expire
+    max_wearers: int | None = None  # no wearer is created if so many exist that match `wearers`
 
     @property
     def expired(self) -> bool:
-        """Whether the token has expired by the clock of this machine."""
         return bool(self.expires) and datetime.fromisoformat(self.expires) <= datetime.now(UTC)
 
     def permits(self, scope: str | None, wearer: str | None = None) -> bool:
@@ -87,14 +72,7 @@ LOCAL = Token(id="local", digest="", scopes=SCOPES)
 
 
 class TokenFile:
-    """Tokens of a JSON file; changes of the file take effect within `check_every_s`.
-
-    Parameters
-    ----------
-    path
-        The file; it need not exist.
-    check_every_s
-        Seconds between two checks of the file.
+    """Tokens of a JSON file, which need not exist; changes of the file take effect within `check_every_s`.
 
     Examples
     --------
@@ -173,7 +151,6 @@ class TokenFile:
         return text, token
 
     def remove(self, token_id: str) -> bool:
-        """Remove a token; return whether there was one."""
         with self._editing() as tokens:
             return tokens.pop(token_id, None) is not None
 
@@ -181,7 +158,7 @@ class TokenFile:
     def _editing(self) -> Iterator[dict[str, Token]]:
         """Yield all tokens and write them if they changed, while no other process edits the file."""
         make_folder(self.path.parent, 0o700)
-        with locks.locked(self.path.with_name(f"{self.path.name}.lock")):
+        with FileLock(self.path.with_name(f"{self.path.name}.lock"), timeout=LOCK_S, mode=0o600):
             self._checked = -math.inf
             tokens = {token.id: token for token in self.tokens()}
             yield tokens
@@ -189,7 +166,7 @@ class TokenFile:
                 return
             content = {"format": FORMAT, "tokens": [asdict(token) for token in tokens.values()]}
             with staged_file(self.path) as draft:
-                locks.create_private(draft)
+                create_private(draft)
                 draft.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
             self._checked = -math.inf
 
@@ -212,22 +189,7 @@ class TokenFile:
             raise ValueError(self._error)
 
 
-def parse_duration(text: str) -> timedelta:
-    """Return the duration that a number and a unit name.
-
-    Examples
-    --------
-    >>> parse_duration("90d").days, parse_duration("12h").seconds, parse_duration("0m").seconds
-    (90, 43200, 0)
-    """
-    match = re.fullmatch(rf"(\d{{1,6}})([{''.join(UNITS)}])", text.strip())
-    if match is None:
-        raise ValueError(f"Expected a duration such as 90d, 12h or 30m, got {text!r}; units are {', '.join(UNITS)}.")
-    return timedelta(seconds=int(match[1]) * UNITS[match[2]])
-
-
 def _new_token(like: Token, lifetime: timedelta | None) -> tuple[str, Token]:
-    """Return a new secret text, and a token of it that permits the same as another."""
     text, now = PREFIX + secrets.token_urlsafe(32), datetime.now(UTC)
     expires = "" if lifetime is None else _time(now + lifetime)
     return text, replace(like, id=secrets.token_hex(4), digest=_digest(text), created=_time(now), expires=expires)

@@ -25,27 +25,12 @@ class Transfer:
     client, wearer
         The service, and the name of the wearer.
     recordings
-        Consecutive recordings on one clock, in the channels and units of the wearer's model.
+        Consecutive recordings on one clock, in the channels and units of the wearer's model. Times are sent in seconds
+        since 1970 if they have a date, else as they are.
     model
         Name of the wearer's model; None for the default one.
     speed
         Speed relative to real time; 0 sends as fast as the service acknowledges.
-
-    Attributes
-    ----------
-    resumed_s
-        Time of the latest sample that the service had at the start, in seconds; None if it had none.
-    total, present, without_value, sent
-        Samples in all; those that the service had at the start, those that are left out because a channel has no
-        value, and those acknowledged.
-    chunks, dropped
-        Chunks acknowledged, and samples of them that the service dropped because their time does not increase.
-    windows, changed
-        Windows predicted, and those whose refined class differs from the raw one.
-
-    Notes
-    -----
-    Times are sent in seconds since 1970 if the recording has a date, else as they are.
     """
 
     def __init__(
@@ -69,9 +54,14 @@ class Transfer:
         offset_s = 0.0 if start is None else (start if start.tzinfo else start.replace(tzinfo=UTC)).timestamp()
         self._recordings = [replace(recording, time_s=recording.time_s + offset_s) for recording in recordings]
         self._seq: int = info["seq"]
-        self.resumed_s: float | None = info["time_s"]
+        self.resumed_s: float | None = info["time_s"]  # of the latest sample that the service had at the start
         self.total = sum(len(recording.values) for recording in recordings)
-        self.present = self.without_value = self.sent = self.chunks = self.dropped = self.windows = self.changed = 0
+        # Samples that the service had at the start, that have no value in a channel, and that were acknowledged.
+        self.present = self.without_value = self.sent = 0
+        # Chunks acknowledged, and samples of them that the service dropped because their time does not increase.
+        self.chunks = self.dropped = 0
+        # Windows predicted, and those whose refined class differs from the raw one.
+        self.windows = self.changed = 0
 
     def run(self) -> Iterator[int]:
         """Send all samples; yields the number of samples that are done after each acknowledgement."""

@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 import safetensors.numpy
 
 from sight._util import tensorfile
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.stream.event_json import as_json
 from sight.types import Array, Event
 
@@ -24,43 +24,25 @@ events.jsonl        the predictions that are still stored, one window a line
 
 @dataclass(frozen=True)
 class StoredSession:
-    """A wearer at one moment, without its events.
+    """A wearer at one moment, without its events."""
 
-    Parameters
-    ----------
-    info
-        Description of the wearer, with the adaptation.
-    header, arrays
-        What the state belongs to, and the state.
-    inputs, offset
-        Logged chunks as the store keeps them, and what is subtracted from their numbers.
-    """
-
-    info: Mapping[str, Any]
-    header: Mapping[str, Any]
-    arrays: Mapping[str, Array]
-    inputs: Sequence[tuple[int, bytes]]
-    offset: int
+    info: Mapping[str, Any]  # description of the wearer, with the adaptation
+    header: Mapping[str, Any]  # what the state belongs to
+    arrays: Mapping[str, Array]  # the state
+    inputs: Sequence[tuple[int, bytes]]  # logged chunks as the store keeps them
+    offset: int  # is subtracted from their numbers
 
     @property
     def wearer(self) -> str:
-        """Name of the wearer."""
         return str(self.info["wearer"])
 
     @property
     def count(self) -> int:
-        """Number of windows predicted."""
         return int(self.info["count"])
 
 
 class ArchiveWriter:
-    """Zip archive of a wearer; each method returns the bytes that are ready.
-
-    Parameters
-    ----------
-    session
-        The wearer.
-    """
+    """Zip archive of a wearer; each method returns the bytes that are ready."""
 
     def __init__(self, session: StoredSession) -> None:
         self.session = session
@@ -73,7 +55,7 @@ class ArchiveWriter:
         files = {
             "README.txt": README.encode(),
             "wearer.json": json.dumps(session.info, indent=2).encode(),
-            "state.safetensors": tensorfile.pack(session.arrays, serialization.STATE_KEY, session.header),
+            "state.safetensors": tensorfile.pack(session.arrays, serialisation.STATE_KEY, session.header),
             "inputs.safetensors": bytes(safetensors.numpy.save(self._inputs())),
         }
         for name, content in files.items():
@@ -82,13 +64,11 @@ class ArchiveWriter:
         return self._parts.take()
 
     def add(self, events: Sequence[Event]) -> bytes:
-        """Write further events."""
         classes = self.session.info["classes"]
         self._events.write("".join(json.dumps(as_json(event, classes)) + "\n" for event in events).encode())
         return self._parts.take()
 
     def finish(self) -> bytes:
-        """Write the end."""
         self._events.close()
         self._archive.close()
         return self._parts.take()
@@ -96,7 +76,7 @@ class ArchiveWriter:
     def _inputs(self) -> dict[str, Array]:
         inputs: dict[str, Array] = {}
         for seq, sealed in self.session.inputs:
-            values, time_s = serialization.unpack_inputs(self.session.wearer, seq, sealed)
+            values, time_s = serialisation.unpack_inputs(self.session.wearer, seq, sealed)
             number = seq - self.session.offset
             inputs[f"{number}.values"] = values
             if time_s is not None:

@@ -9,10 +9,9 @@ from typing import Any
 
 from sight import registry
 from sight.apps.serve.errors import Conflict, Refused
-from sight.apps.serve.model_catalog import Model, ModelCatalog
+from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.serve.wearer_session import WearerSession
 from sight.base import Adapter
-from sight.params import parse
 
 #: Accepted rates of a sensor, as multiples of the model's rate.
 MIN_RATE, MAX_RATE = 0.1, 100.0
@@ -20,38 +19,19 @@ MIN_RATE, MAX_RATE = 0.1, 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class WearerOptions:
-    """What can be chosen when a wearer is created; None selects the default.
+    """What can be chosen when a wearer is created; None selects the default."""
 
-    Parameters
-    ----------
-    model
-        name@version, or a name for its newest version; by default the newest version of the default model.
-    method, params
-        Registry name and hyper-parameters; by default the recommended method with its defaults.
-    rate_hz
-        Nominal rate of the samples that will be sent; by default the model's rate.
-    """
-
-    model: str | None = None
+    model: str | None = None  # name@version, or a name for its newest version
     method: str | None = None
     params: Mapping[str, Any] | None = None
-    rate_hz: float | None = None
+    rate_hz: float | None = None  # nominal rate of the samples that will be sent; the model's by default
 
     @property
     def is_default_method(self) -> bool:
-        """Whether the wearer gets the recommended method with its default hyper-parameters."""
         return not self.params and (self.method or registry.RECOMMENDED).lower() == registry.RECOMMENDED
 
-    def config(self, models: ModelCatalog, state_bytes: int) -> dict[str, Any]:
-        """Return the configuration of a new wearer; raise `Refused` or `UnknownModel`.
-
-        Parameters
-        ----------
-        models
-            Models to choose from.
-        state_bytes
-            Most bytes that the method may hold.
-        """
+    def config(self, models: ModelCatalogue, state_bytes: int) -> dict[str, Any]:
+        """Return the configuration of a new wearer; raise `Refused` if its state may exceed `state_bytes`."""
         model, method = models.get(self.model), (self.method or registry.RECOMMENDED).lower()
         adapter = _make_adapter(method, self.params or {})
         _check_state_size(adapter, model, state_bytes)
@@ -63,7 +43,7 @@ class WearerOptions:
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 
-    def check_agreement(self, info: Mapping[str, Any], models: ModelCatalog) -> None:
+    def check_agreement(self, info: Mapping[str, Any], models: ModelCatalogue) -> None:
         """Raise `Conflict` if the options contradict an existing wearer; None agrees with anything."""
         requested: dict[str, Any] = {}
         if self.model is not None:
@@ -85,7 +65,7 @@ class WearerOptions:
             raise Conflict(f"{info['wearer']} exists: {'; '.join(differing)}; delete it first, or use another name.")
 
 
-def new_session(wearer: str, config: Mapping[str, Any], models: ModelCatalog) -> WearerSession:
+def new_session(wearer: str, config: Mapping[str, Any], models: ModelCatalogue) -> WearerSession:
     """Return the session of a wearer that has not sent anything; raise `Refused` if the method does not fit."""
     model = models.get(config["model"])
     try:
@@ -95,10 +75,11 @@ def new_session(wearer: str, config: Mapping[str, Any], models: ModelCatalog) ->
 
 
 def _make_adapter(method: str, params: Mapping[str, Any]) -> Adapter:
-    """Return an adapter without a source; hyper-parameters not given have their present defaults."""
+    """Return an adapter without a source; a hyper-parameter that is text is read as on the command line."""
+    texts = [f"{key}={value}" for key, value in params.items() if isinstance(value, str)]
+    fields = {key: value for key, value in params.items() if not isinstance(value, str)}
     try:
-        cls = registry.get("methods", method)
-        adapter: Adapter = cls(**parse(cls, [f"{key}={value}" for key, value in params.items()]))
+        adapter: Adapter = registry.method(method, assignments=texts, **fields)
     except (ValueError, TypeError, ModuleNotFoundError) as error:
         raise Refused("request", f"method {method!r}: {error}") from None
     if not adapter.served:
@@ -108,7 +89,6 @@ def _make_adapter(method: str, params: Mapping[str, Any]) -> Adapter:
 
 
 def _check_state_size(adapter: Adapter, model: Model, limit: int) -> None:
-    """Raise `Refused` if the state would be larger than the limit, before it is allocated."""
     try:
         size = adapter.max_state_bytes(model.source)
     except TypeError as error:  # the method does not fit the model

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.errors import UnknownModel
-from sight.apps.serve.model_catalog import ModelCatalog
+from sight.apps.serve.model_catalogue import ModelCatalogue
 from sight.apps.serve.store import Store
 from sight.types import Event
 
@@ -20,15 +20,10 @@ _LISTED = ("model", "method", "rate_hz", "created")
 class WearerIndex:
     """All wearers by name.
 
-    Parameters
-    ----------
-    store
-        Read the first time a wearer is listed, and again after its configuration changed.
-    models
-        Source of the class names.
+    The store is read the first time a wearer is listed, and again after its configuration changed.
     """
 
-    def __init__(self, store: Store, models: ModelCatalog) -> None:
+    def __init__(self, store: Store, models: ModelCatalogue) -> None:
         self._store, self._models = store, models
         self._names = set(store.wearers())
         self._rows: dict[str, dict[str, Any]] = {}
@@ -42,7 +37,6 @@ class WearerIndex:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of all wearers."""
         return frozenset(self._names)
 
     def add(self, wearer: str) -> None:
@@ -51,13 +45,11 @@ class WearerIndex:
         self._rows.pop(wearer, None)
 
     def remove(self, wearer: str) -> None:
-        """Remove a wearer."""
         self._names.discard(wearer)
         self._rows.pop(wearer, None)
         self._received_s.pop(wearer, None)
 
     def update(self, wearer: str, events: Sequence[Event]) -> None:
-        """Record that a chunk of the wearer was stored, with its events."""
         self._received_s[wearer] = time.monotonic()
         row = self._rows.get(wearer)
         if row is not None and events:
@@ -80,11 +72,11 @@ class WearerIndex:
         """Return the row of a wearer; one with damaged data has the key `error`."""
         row: dict[str, Any] = {"wearer": wearer, "model": "", "method": "", "count": None, "label": None}
         try:
-            values = serialization.unpack_config(wearer, config)
+            values = serialisation.unpack_config(wearer, config)
             row |= {key: values[key] for key in _LISTED}
             if latest is None:
                 return row | {"count": 0}
-            return row | self._latest(serialization.unpack_events(wearer, *latest)[-1], values["model"])
+            return row | self._latest(serialisation.unpack_events(wearer, *latest)[-1], values["model"])
         except (ValueError, KeyError, TypeError, IndexError, struct.error) as error:
             return row | {"error": str(error)}
 

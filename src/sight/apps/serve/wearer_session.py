@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.errors import Conflict, Damaged, Refused, ReusedNumber, ServiceError
-from sight.apps.serve.model_catalog import Model, ModelCatalog
+from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.serve.store import Snapshot, StoredWearer
 from sight.apps.stream.session import Session
 from sight.methods.ops import cosine
@@ -24,8 +24,6 @@ DAY_S = 86_400.0
 MAX_WINDOWS = 1000
 #: Chunks whose digests are kept, to tell a chunk that is sent again from another one under the same number.
 REMEMBERED = 1024
-#: Digest of a chunk whose content is not known, so that no chunk equals it.
-UNKNOWN = 1
 #: Values near the limits of float32 may overflow inside the model; the method rejects the non-finite results.
 ignore_overflow = np.errstate(over="ignore", invalid="ignore")
 _PREFIX = "session."
@@ -34,24 +32,7 @@ _PREFIX = "session."
 class WearerSession:
     """Session of one wearer.
 
-    Parameters
-    ----------
-    wearer
-        Name of the wearer.
-    config
-        What was chosen when the wearer was created: model, method, params, rate.
-    model
-        The model named in `config`.
-
-    Attributes
-    ----------
-    seq, offset
-        Number of the last chunk applied, counted since the wearer was created or reset, and of the last chunk before
-        the present sequence. Clients see ``seq - offset``.
-    digests
-        Digests of the last chunks; 0 for those applied by version 0.1, which are taken as the same.
-    saved, logged
-        Windows predicted at the last snapshot, and chunks in the log since.
+    `config` is what was chosen when the wearer was created: model, method, params, rate.
     """
 
     def __init__(self, wearer: str, config: Mapping[str, Any], model: Model) -> None:
@@ -60,15 +41,14 @@ class WearerSession:
         self.wearer, self.config, self.model = wearer, {**config, "params": adapter.params()}, model
         self.rate_hz: float = config["rate_hz"]
         self.session = Session(model.source, adapter, rate_in_hz=self.rate_hz)
-        self.seq = self.offset = self.saved = self.logged = 0
-        self.digests = np.zeros(REMEMBERED, np.uint64)
+        self.seq = 0  # of the last chunk applied, counted since the wearer was created; clients see seq - offset
+        self.offset = 0  # of the last chunk before the present sequence
+        self.saved = self.logged = 0  # windows predicted at the last snapshot, and chunks in the log since
+        self.digests = np.zeros(REMEMBERED, np.uint64)  # of the last chunks; 0 if not known, which no chunk equals
         self.day = -np.inf
         self.time_use_s = np.zeros(len(model.card.classes))
 
-    # --- samples --------------------------------------------------------------------------------------------------
-
     def check_channels(self, chunk: Chunk) -> None:
-        """Raise `Refused` if the chunk has another number of channels than the model."""
         expected, got = len(self.model.card.channels), chunk.values.shape[1]
         if got != expected:
             text = f"expected samples of {expected} channels, got {got}; one row per sample, one column per channel."
@@ -84,21 +64,15 @@ class WearerSession:
     def check_repeat(self, chunk: Chunk, seq: int, expected: int, known: int | None = None) -> None:
         """Raise `ReusedNumber` unless the chunk is the one that was applied under its number.
 
-        Parameters
-        ----------
-        chunk, seq, expected
-            The chunk, its number, and the number of the next chunk.
-        known
-            Digest of the chunk that was applied, if it is not stored yet.
+        `expected` is the number of the next chunk, `known` the digest of the applied chunk if it is not stored.
         """
         known = int(self.digests[seq % REMEMBERED]) if known is None else known
         is_recent = self.seq - REMEMBERED < seq
-        if not is_recent or known not in (0, serialization.digest_of(self.seal(self.place(chunk, seq), seq))):
+        if not is_recent or known != serialisation.digest_of(self.seal(self.place(chunk, seq), seq)):
             raise ReusedNumber(self.wearer, seq - self.offset, expected - self.offset)
 
     def seal(self, chunk: Chunk, seq: int) -> bytes:
-        """Return the samples of a placed chunk as the store keeps them."""
-        return serialization.pack_inputs(self.wearer, seq, chunk.values, chunk.time_s)
+        return serialisation.pack_inputs(self.wearer, seq, chunk.values, chunk.time_s)
 
     @property
     def dropped(self) -> int:
@@ -120,17 +94,7 @@ class WearerSession:
         return windows
 
     def predict(self, windows: Windows, encoded: tuple[Array, Array] | None, digest: int) -> list[Event]:
-        """Return the predictions for the windows of the next chunk, and count the chunk as applied.
-
-        Parameters
-        ----------
-        windows
-            Windows of `cut`.
-        encoded
-            Their features and probabilities; None if there are no windows.
-        digest
-            Digest of the sealed chunk.
-        """
+        """Count a chunk as applied and return the predictions for its windows, `encoded` unless there are none."""
         events = [] if encoded is None else self.session.predict(windows, *encoded)
         self.seq += 1
         self.digests[self.seq % REMEMBERED] = digest
@@ -144,7 +108,6 @@ class WearerSession:
         return events
 
     def info(self, *, adaptation: bool = False) -> dict[str, Any]:
-        """Return configuration and progress, what a client needs to send samples, and if asked the adaptation."""
         card, last_s = self.model.card, float(self.session.windower.last_s)
         lists = {key: list(getattr(card, key)) for key in ("classes", "channels", "units")}
         spans = {"window_s": card.window_s, "stride_s": card.stride_s}
@@ -160,7 +123,6 @@ class WearerSession:
         return {"wearer": self.wearer, **self.config, **progress, **lists, **spans, **learned}
 
     def adaptation(self) -> dict[str, Any]:
-        """Return what the method has learned, the time use of the day, and the size of the state."""
         adapter, source = self.session.adapter, self.model.source
         frequencies, prototypes = adapter.class_frequencies(), adapter.class_prototypes()
         weights = self.time_use_s if frequencies is None else frequencies
@@ -177,10 +139,7 @@ class WearerSession:
             "state_bytes": sum(adapter.state_bytes().values()),
         }
 
-    # --- save and resume ------------------------------------------------------------------------------------------
-
     def header(self) -> dict[str, Any]:
-        """Return what a saved state belongs to."""
         method = {key: self.config[key] for key in ("method", "params", "rate_hz")}
         return {"wearer": self.wearer, "model": self.model.id, "model_sha256": self.model.digest, **method}
 
@@ -192,11 +151,10 @@ class WearerSession:
 
     def snapshot(self, keep: int) -> Snapshot:
         """Return a snapshot of the state; events older than the last `keep` windows may be removed."""
-        state = serialization.pack_state(self.wearer, self.seq, self.arrays(), self.header())
+        state = serialisation.pack_state(self.wearer, self.seq, self.arrays(), self.header())
         return Snapshot(self.wearer, self.seq, state, oldest_window=max(self.session.count - keep, 0))
 
     def mark_saved(self) -> None:
-        """Record that the store holds a snapshot of the present state."""
         self.saved, self.logged = self.session.count, 0
 
     def restore(self, arrays: Mapping[str, Array], seq: int) -> Self:
@@ -205,8 +163,7 @@ class WearerSession:
         self.session.restore(own)
         self.day, self.time_use_s = float(arrays["use.day"]), np.array(arrays["use.seconds"])
         self.seq, self.saved = seq, self.session.count
-        if "chunks.offset" in arrays:  # absent in states of version 0.1
-            self.digests, self.offset = np.array(arrays["chunks.digests"]), int(arrays["chunks.offset"])
+        self.digests, self.offset = np.array(arrays["chunks.digests"]), int(arrays["chunks.offset"])
         return self
 
     def continue_numbers(self, previous: WearerSession) -> None:
@@ -218,14 +175,14 @@ class WearerSession:
         for seq, sealed in inputs:
             if seq != self.seq + 1:
                 raise Damaged(f"{self.wearer}: chunk {self.seq + 1} is missing in the log; reset or delete the wearer.")
-            windows = self.session.cut(*serialization.unpack_inputs(self.wearer, seq, sealed))
+            windows = self.session.cut(*serialisation.unpack_inputs(self.wearer, seq, sealed))
             encoded = self.model.encode(windows.x) if len(windows) else None
-            self.predict(windows, encoded, serialization.digest_of(sealed))
+            self.predict(windows, encoded, serialisation.digest_of(sealed))
         return self
 
 
 @ignore_overflow
-def resume(wearer: str, stored: StoredWearer, models: ModelCatalog) -> WearerSession:
+def resume(wearer: str, stored: StoredWearer, models: ModelCatalogue) -> WearerSession:
     """Return the session of a stored wearer: its last snapshot, then the chunks since.
 
     Raises
@@ -236,9 +193,9 @@ def resume(wearer: str, stored: StoredWearer, models: ModelCatalog) -> WearerSes
         If the model is not loaded, or is not the one the state was saved with.
     """
     try:
-        config = serialization.unpack_config(wearer, stored.config)
+        config = serialisation.unpack_config(wearer, stored.config)
         model = models.get(config["model"])
-        header, arrays = serialization.unpack_state(wearer, stored.seq, stored.state)
+        header, arrays = serialisation.unpack_state(wearer, stored.seq, stored.state)
         # The state also has hyper-parameters that the method got after the wearer was created.
         params = {**header.get("params", {}), **config["params"]}
         session = WearerSession(wearer, {**config, "params": params}, model)

@@ -21,17 +21,10 @@ def run_loop(
     save: Callable[[], object] | None = None,
     save_every: int = 60,
 ) -> None:
-    """Push chunks into a session until they end.
+    """Push chunks into a session until they end; `on_event` gets each event and its milliseconds since arrival.
 
-    Parameters
-    ----------
-    session, chunks
-        A session, continued from its current state, and samples in the order of arrival.
-    on_event
-        Called with each event and the milliseconds since the arrival of its chunk.
-    save, save_every
-        Saves the session; called between chunks after so many windows, and at the end. A saved session can be resumed,
-        so its last incomplete windows wait; without `save` they are flushed at the end.
+    `save` is called between chunks after `save_every` windows, and at the end. A saved session can be resumed, so its
+    last incomplete windows wait; without `save` they are flushed at the end.
     """
     saved = session.count
 

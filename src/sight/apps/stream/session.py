@@ -71,8 +71,6 @@ class Session(Stateful):
     [(3, 3.0)]
     """
 
-    added = ("early",)
-
     def __init__(
         self,
         source: Source,
@@ -105,7 +103,6 @@ class Session(Stateful):
 
     @property
     def count(self) -> int:
-        """Number of windows predicted so far."""
         return self.count_
 
     @property
@@ -132,14 +129,9 @@ class Session(Stateful):
         return self._encode_and_predict(self._fill(self.windower.flush()))
 
     def cut(self, values: Array, time_s: Array | None = None) -> Windows:
-        """Add samples and return the windows that are now complete, for callers that encode them together.
+        """Add samples (n, C) and return the windows that are now complete, for callers that encode them together.
 
-        Parameters
-        ----------
-        values
-            Samples, (n, C).
-        time_s
-            Times, (n,); None continues from the latest sample at the nominal rate.
+        Without times (n,), the samples continue from the latest one at the nominal rate.
         """
         values = self._mapping.apply(values)
         if time_s is not None:

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sight import __version__
 from sight._util import tensorfile
 from sight._util.atomic import write_atomic
+from sight._util.hashing import arrays_sha256
 from sight.apps.stream.session import Session
 from sight.base import Source
 from sight.types import Array
 
-#: Increased whenever an older `sight` could not read the file. Format 1 (sight 0.1) differs in names only.
+#: Increased whenever an older `sight` could not read the file.
 FORMAT = 2
 KEY = "sight.session"
 
 
 def pack(session: Session) -> bytes:
-    """Return the state of a session as bytes, with its method, model and digest in the header."""
     state = session.state()
     header = {"format": FORMAT, "sight_version": __version__, "digest": _digest(state), **identity(session)}
     return tensorfile.pack(state, KEY, header)
@@ -39,8 +36,6 @@ def unpack(data: bytes, session: Session) -> Session:
         )
     if header["digest"] != _digest(state):
         raise ValueError("The saved session does not match its digest, so it is damaged; use an older copy.")
-    if header["format"] == 1:
-        header["sensor_rate_hz"] = header.pop("rate of the sensor", None)
     for name, own in identity(session).items():
         if (saved := header.get(name)) != own:
             if name == "sensor_rate_hz" and isinstance(saved, float):
@@ -52,12 +47,10 @@ def unpack(data: bytes, session: Session) -> Session:
 
 
 def save(path: str | Path, session: Session) -> Path:
-    """Write the state of a session to a file atomically."""
     return write_atomic(path, pack(session))
 
 
 def load(path: str | Path, session: Session) -> Session:
-    """Restore a session from a file of `save`."""
     try:
         return unpack(Path(path).read_bytes(), session)
     except ValueError as error:
@@ -75,7 +68,6 @@ def sensor_rate(path: str | Path) -> float | None:
 
 
 def identity(session: Session) -> dict[str, Any]:
-    """Return what a state depends on: method, model, sensor rate and window."""
     windower = session.windower
     return {
         "method": session.adapter.name,
@@ -86,9 +78,7 @@ def identity(session: Session) -> dict[str, Any]:
 
 
 def model_digest(source: Source) -> str:
-    """Return a short digest of a model's classes and head."""
-    head = {"weight": np.asarray(source.weight), "bias": np.asarray(source.bias)}
-    return hashlib.sha256((json.dumps(source.classes) + _digest(head)).encode()).hexdigest()[:16]
+    return arrays_sha256([source.weight, source.bias], header=json.dumps(source.classes))[:16]
 
 
 def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -103,9 +93,5 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _digest(arrays: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+    names = sorted(arrays)
+    return arrays_sha256((arrays[name] for name in names), header=json.dumps(names))

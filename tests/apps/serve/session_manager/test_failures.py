@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sight._util import tensorfile
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.chunks import Ack, Chunk
 from sight.apps.serve.errors import Conflict, Damaged, Refused, StoreFailed, UnknownWearer, WrongSequence
-from sight.apps.serve.model_catalog import Model, ModelCatalog
+from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from tests.helpers.sessions import (
@@ -49,7 +49,7 @@ def test_a_window_with_non_finite_features_affects_no_other_wearer(tmp_path):
     """Values near the limit of float32 overflow inside the network, after the chunk was admitted."""
     model, values = toy_model("toy", "1"), make_stream(1, 30)
     model.source.projection = 100 * model.source.projection.astype(np.float32)  # infinity minus infinity is NaN
-    manager = SessionManager(ModelCatalog([model]), SqliteStore(tmp_path / "store.db"))
+    manager = SessionManager(ModelCatalogue([model]), SqliteStore(tmp_path / "store.db"))
     create(manager, ["anna", "ben"])
     first = send(manager, "anna", values[:100]).events
     overflow = np.full((60, 3), 3e38, np.float32)
@@ -207,28 +207,28 @@ def test_a_missing_chunk_in_the_log_is_detected(manager, tmp_path):
 def test_a_missing_or_replaced_model_is_a_conflict(manager, models, tmp_path):
     create(manager, ["anna"])
     again = after_kill(manager, tmp_path / "one")
-    again.models = ModelCatalog([models.get("four")])
+    again.models = ModelCatalogue([models.get("four")])
     with pytest.raises(Conflict, match="no model 'toy@1'"):
         again.info("anna")
     other = models.get("toy@2")
-    again.models = ModelCatalog([Model("toy", "1", other.digest, other.source, other.card)])
+    again.models = ModelCatalogue([Model("toy", "1", other.digest, other.source, other.card)])
     with pytest.raises(Conflict, match=r"saved with model toy@1"):
         again.info("anna")
     again.close()
 
 
 def test_every_flipped_bit_of_a_record_is_detected():
-    sealed = serialization.seal(b"content", "anna", "inputs", 3)
+    sealed = serialisation.seal(b"content", "anna", "inputs", 3)
     for bit in range(8 * len(sealed)):
         changed = bytearray(sealed)
         changed[bit // 8] ^= 1 << bit % 8
         with pytest.raises(Damaged):
-            serialization.unseal(bytes(changed), "anna", "inputs", 3)
+            serialisation.unseal(bytes(changed), "anna", "inputs", 3)
     for length in range(len(sealed)):
         with pytest.raises(Damaged):
-            serialization.unseal(sealed[:length], "anna", "inputs", 3)
+            serialisation.unseal(sealed[:length], "anna", "inputs", 3)
     with pytest.raises(Damaged):
-        serialization.unseal(sealed, "anna", "inputs", 4)
+        serialisation.unseal(sealed, "anna", "inputs", 4)
 
 
 def test_an_intact_record_with_invalid_content_is_refused(manager):
@@ -236,10 +236,10 @@ def test_an_intact_record_with_invalid_content_is_refused(manager):
     for content in (
         b"",
         b"nonsense" * 4,
-        tensorfile.pack({}, serialization.STATE_KEY, {}),
-        tensorfile.pack({}, serialization.STATE_KEY, {"wearer": "anna"}),
+        tensorfile.pack({}, serialisation.STATE_KEY, {}),
+        tensorfile.pack({}, serialisation.STATE_KEY, {"wearer": "anna"}),
     ):
-        sealed = serialization.seal(content, "anna", "state", 0)
+        sealed = serialisation.seal(content, "anna", "state", 0)
         manager.store._db.execute("UPDATE state_1 SET state = ?", (sealed,))
         manager._sessions.clear()
         with pytest.raises(Conflict, match="anna"):

@@ -8,7 +8,7 @@ import pytest
 from sight.apps.serve import session_manager, wearer_session
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.errors import ReusedNumber, WrongSequence
-from sight.apps.serve.model_catalog import ModelCatalog
+from sight.apps.serve.model_catalogue import ModelCatalogue
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.store import open_store
@@ -33,7 +33,7 @@ from tests.helpers.sessions import (
 
 @pytest.mark.parametrize("name", METHODS)
 def test_predictions_equal_those_of_evaluate(exported, tmp_path, name):
-    models, values = ModelCatalog.load([exported]), make_stream(3, 60)
+    models, values = ModelCatalogue.load([exported]), make_stream(3, 60)
     manager = SessionManager(models, SqliteStore(tmp_path / "store.db"), snapshot_every=7)
     manager.create("anna", method=name)
     recording = Recording(
@@ -210,20 +210,6 @@ def test_a_new_sequence_counts_from_one_and_keeps_everything_else(manager, model
         send(again, "anna", values[:100], seq=1)
     assert again.start_sequence("anna")["seq"] == 0
     again.close()
-
-
-def test_a_state_of_an_older_version_is_resumed(manager, model):
-    values = make_stream(3, 20)
-    create(manager, ["anna"])
-    send(manager, "anna", values[:100])
-    session = manager._find("anna")
-    arrays = {name: array for name, array in session.arrays().items() if not name.startswith("chunks.")}
-    del arrays["session.windower.clock.earlier"]
-    older = wearer_session.WearerSession("anna", session.config, session.model).restore(arrays, 1)
-    assert (older.seq, older.offset) == (1, 0)
-    manager._sessions["anna"] = older
-    assert send(manager, "anna", values[:100], seq=1).duplicate
-    assert same_events(send(manager, "anna", values[100:]).events, uninterrupted(model, values, "sight")[9:])
 
 
 # --- times that do not increase --------------------------------------------------------------------------------------

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from sight.apps.serve import model_catalog
+from sight.apps.serve import model_catalogue
 from sight.apps.serve.errors import Conflict, Refused, UnknownModel, UnknownWearer
 from sight.apps.serve.limits import Limits
-from sight.apps.serve.model_catalog import Model, ModelCatalog
+from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.wearer_archive import ArchiveWriter
@@ -108,7 +108,7 @@ def test_keel_norm_runs_on_files_that_take_statistics(tmp_path):
     (tmp_path / "models").mkdir()
     export_onnx(toy_network(), tmp_path / "models" / "moving@1.onnx", norms=True)
     export_onnx(toy_network(), tmp_path / "models" / "plain@1.onnx")
-    models = ModelCatalog.load([tmp_path / "models"])
+    models = ModelCatalogue.load([tmp_path / "models"])
     manager = SessionManager(models, SqliteStore(tmp_path / "store.db"))
     with pytest.raises(Refused, match="sight export --norms"):
         manager.create("anna", model="plain@1", method="keel-norm")
@@ -270,19 +270,19 @@ def test_models_are_named_by_file_and_content(exported, tmp_path):
     for name in ("my model", "step@10", "step@9", "walk@b", "walk@a"):
         shutil.copyfile(exported, tmp_path / f"{name}.onnx")
     os.utime(tmp_path / "walk@b.onnx", (1, 1))
-    models = ModelCatalog.load([tmp_path])
+    models = ModelCatalogue.load([tmp_path])
     digest = sha256(exported.read_bytes()).hexdigest()
     expected = [f"my-model@h{digest[:8]}", "step@9", "step@10", "walk@b", "walk@a"]
     assert [model.id for model in models] == expected
     assert {model.digest for model in models} == {digest}
     assert [models.get(name).id for name in ("step", "walk", "step@9")] == ["step@10", "walk@a", "step@9"]
     assert models.get().id == expected[0]
-    assert ModelCatalog.load([tmp_path / "step@9.onnx", tmp_path]).get().id == "step@10"
+    assert ModelCatalogue.load([tmp_path / "step@9.onnx", tmp_path]).get().id == "step@10"
 
 
 def test_a_version_in_a_card_is_cleaned(tmp_path):
     write_onnx(tmp_path / "walk.onnx", version="2 \x1b[31m<script>/../" + "x" * 100)
-    (model,) = ModelCatalog.load([tmp_path])
+    (model,) = ModelCatalogue.load([tmp_path])
     assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}", model.version)
     assert model.version.startswith("2-31m-script-..-x")
 
@@ -291,13 +291,13 @@ def test_unknown_and_missing_models_are_refused(models, tmp_path):
     with pytest.raises(UnknownModel, match="toy@1"):
         models.get("toy@9")
     with pytest.raises(ValueError, match="no model in"):
-        ModelCatalog.load([tmp_path])
+        ModelCatalogue.load([tmp_path])
     with pytest.raises(ValueError, match="at least one model"):
-        ModelCatalog.load([])
+        ModelCatalogue.load([])
 
 
 def test_methods_with_many_params_share_a_bounded_number_of_templates(model, monkeypatch):
-    monkeypatch.setattr(model_catalog, "MAX_TEMPLATES", 2)
+    monkeypatch.setattr(model_catalogue, "MAX_TEMPLATES", 2)
     rates = (0.1, 0.2, 0.3, 0.1)
     assert [model.adapter("sight", {"tau": tau}).tau for tau in rates] == list(rates)
     assert len(model._templates) <= 2

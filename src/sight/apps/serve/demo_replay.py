@@ -58,14 +58,12 @@ async def _replay(service: Service, wearer: str, recording: Recording, model: st
 
 
 def _activity_starts(recording: Recording, classes: Sequence[str]) -> list[tuple[float, str | None]]:
-    """Return time and class of the start of each activity; the class is None for unlabelled samples."""
     labels = np.asarray(recording.labels)
     first = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist()]
     return [(float(recording.time_s[i]), classes[labels[i]] if labels[i] >= 0 else None) for i in first]
 
 
 def _slices(recording: Recording) -> Sequence[slice]:
-    """Return slices of a recording of at most `CHUNK_S` seconds each."""
     number = (recording.time_s // CHUNK_S).astype(np.int64)
     edges = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(number)]
     return [slice(first, last) for first, last in itertools.pairwise(edges)]

@@ -43,10 +43,7 @@ def from_serial(port: str, baud: int) -> Iterator[bytes]:
 def from_mqtt(url: str) -> Iterator[bytes]:
     """Yield the messages of a topic, each as whole lines; reconnect if the connection is lost.
 
-    Parameters
-    ----------
-    url
-        ``mqtt://user:password@host:1883/topic``, or ``mqtts://`` with TLS; the topic may contain wildcards.
+    The address is ``mqtt://user:password@host:1883/topic``, or ``mqtts://`` with TLS; the topic may contain wildcards.
     """
     from paho.mqtt.enums import MQTTErrorCode
 

@@ -1,14 +1,14 @@
-"""Plan of a fleet: a model file, a method and the kind of rows, small enough to be sent to every worker."""
+"""Options and model of a fleet: a model file, a method and the kind of rows, sent to every worker."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from sight import params, registry
+from sight import registry
+from sight._util.hashing import file_sha256
 from sight.apps.stream.session import make_windower
 from sight.models.card import ModelCard, require_card
 from sight.models.onnx import OnnxSource
@@ -21,7 +21,7 @@ Carry = Literal["all", "habits"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class FleetOptions:
     """Model, method and options of a fleet."""
 
     path: str  # of the .onnx file
@@ -46,7 +46,7 @@ class Plan:
 class FleetModel:
     """A loaded model with its bound method."""
 
-    plan: Plan
+    options: FleetOptions
     source: OnnxSource
     card: ModelCard
     adapter: Any
@@ -54,47 +54,37 @@ class FleetModel:
     @property
     def name(self) -> str:
         """Name in every output row: file name and first digits of the digest."""
-        return f"{Path(self.plan.path).stem}@{self.plan.digest[:12]}"
+        return f"{Path(self.options.path).stem}@{self.options.digest[:12]}"
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the K classes."""
         return self.source.classes
 
     @property
     def rate_in_hz(self) -> float:
-        """Sampling rate of packets."""
-        return self.plan.rate_in_hz or self.card.rate_hz
+        return self.options.rate_in_hz or self.card.rate_hz
 
     def windower(self) -> Any:
-        """Return a windower for one wearer's samples."""
-        return make_windower(self.card, self.rate_in_hz, max_gap_s=self.plan.max_gap_s)
+        return make_windower(self.card, self.rate_in_hz, max_gap_s=self.options.max_gap_s)
 
     def adapters(self, count: int) -> Any:
         """Return the method for `count` new wearers, updated together."""
         return self.adapter.many(count)
 
 
-def file_digest(path: str | Path) -> str:
-    """Return the SHA-256 of a model file."""
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no model file {path}; check the path.")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 @lru_cache(maxsize=2)
-def load_plan(plan: Plan) -> FleetModel:
-    """Load the model and method of a plan, once per process; raise ValueError if they cannot run a fleet."""
-    if not plan.path.endswith(".onnx"):
-        raise ValueError(f"A fleet runs exported models (.onnx), got {plan.path}; export it with sight export.")
-    if file_digest(plan.path) != plan.digest:
-        raise ValueError(f"{plan.path} has changed since the job was started; give a new model a new name and restart.")
-    source = OnnxSource(plan.path)
-    card = require_card(source, plan.path)
-    cls = registry.get("methods", plan.method)
+def load_fleet_model(options: FleetOptions) -> FleetModel:
+    """Load the model and method of a fleet, once per process; raise ValueError if they cannot run a fleet."""
+    if not options.path.endswith(".onnx"):
+        raise ValueError(f"A fleet runs exported models (.onnx), got {options.path}; export it with sight export.")
+    if file_sha256(options.path) != options.digest:
+        raise ValueError(
+            f"{options.path} has changed since the job was started; give a new model a new name and restart."
+        )
+    source = OnnxSource(options.path)
+    card = require_card(source, options.path)
+    cls = registry.get("methods", options.method)
     if not hasattr(cls, "many"):
         able = ", ".join(registry.supporting("many"))
-        raise ValueError(f"A fleet updates many wearers in one call, which {plan.method} cannot; use {able}.")
-    adapter = cls(**params.parse(cls, plan.params)).bind(source)
-    return FleetModel(plan, source, card, adapter)
+        raise ValueError(f"A fleet updates many wearers in one call, which {options.method} cannot; use {able}.")
+    return FleetModel(options, source, card, registry.method(options.method, assignments=options.params).bind(source))

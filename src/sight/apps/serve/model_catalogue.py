@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from sight._util.hashing import file_sha256
 from sight._util.text import choices
 from sight.apps.serve.errors import UnknownModel
 from sight.base import Adapter, Source
@@ -31,33 +31,21 @@ MAX_TEMPLATES = 64
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A trained model from one file.
-
-    Parameters
-    ----------
-    name, version
-        Together the identity, written name@version.
-    digest
-        SHA-256 of the file; states contain it too, so that a file replaced under the same name is noticed.
-    source, card
-        The classifier and its model card.
-    """
+    """A trained model from one file."""
 
     name: str
     version: str
-    digest: str
+    digest: str  # SHA-256 of the file; states contain it, so that a file replaced under the same name is noticed
     source: Source
     card: ModelCard
     _templates: dict[str, Adapter] = field(default_factory=dict, repr=False)
 
     @property
     def id(self) -> str:
-        """The identity, name@version."""
         return f"{self.name}@{self.version}"
 
     @property
     def info(self) -> dict[str, Any]:
-        """Identity and what a client needs to send samples and read predictions."""
         card = self.card
         lists = {key: list(getattr(card, key)) for key in ("classes", "channels", "units")}
         values = {key: getattr(card, key) for key in ("rate_hz", "window_s", "stride_s", "encoder", "dataset")}
@@ -96,13 +84,10 @@ class Model:
         return differing + ([] if same_shape else ["number of features"])
 
 
-class ModelCatalog:
+class ModelCatalogue:
     """Models by name@version.
 
-    Parameters
-    ----------
-    models
-        The name of the first is the default; of several versions of a name, later ones are newer.
+    The name of the first is the default; of several versions of a name, later ones are newer.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
@@ -152,7 +137,6 @@ def _files(model: str | Path) -> list[Path]:
 
 
 def _name(file: Path) -> tuple[str, str]:
-    """Return name and version; the version is empty if the file name has none."""
     name, _, version = file.stem.partition("@")
     return _clean(name) or "model", _clean(version)
 
@@ -165,7 +149,7 @@ def _clean(text: str) -> str:
 def _read(file: Path) -> Model:
     source = load(file)
     card = require_card(source, file)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    digest = file_sha256(file)
     name, version = _name(file)
     version = version or _clean(str(card.training.get("version", ""))) or f"h{digest[:8]}"
     return Model(name, version, digest, source, card)

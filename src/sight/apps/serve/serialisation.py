@@ -85,7 +85,6 @@ def pack_inputs(wearer: str, seq: int, values: Array, time_s: Array | None) -> b
 
 
 def unpack_inputs(wearer: str, seq: int, sealed: bytes) -> tuple[Array, Array | None]:
-    """Return samples and times of `pack_inputs`."""
     content = unseal(sealed, wearer, "inputs", seq)
     samples, channels, timed = _INPUTS.unpack_from(content)
     values = np.frombuffer(content, "<f4", samples * channels, _INPUTS.size).reshape(samples, channels)
@@ -109,7 +108,6 @@ def pack_events(wearer: str, seq: int, events: Sequence[Event]) -> bytes:
 
 
 def unpack_events(wearer: str, seq: int, sealed: bytes) -> list[Event]:
-    """Return the events of `pack_events`."""
     content = unseal(sealed, wearer, "events", seq)
     count, classes, length, size = _EVENTS.unpack_from(content)
     offset = _EVENTS.size + length
@@ -134,7 +132,6 @@ def pack_state(wearer: str, seq: int, arrays: Mapping[str, Array], header: Mappi
 
 
 def unpack_state(wearer: str, seq: int, sealed: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return header and arrays of `pack_state`."""
     return tensorfile.unpack(unseal(sealed, wearer, "state", seq), STATE_KEY)
 
 
@@ -144,6 +141,5 @@ def pack_config(wearer: str, config: Mapping[str, Any]) -> bytes:
 
 
 def unpack_config(wearer: str, sealed: bytes) -> dict[str, Any]:
-    """Return the configuration of `pack_config`."""
     config: dict[str, Any] = json.loads(unseal(sealed, wearer, "config"))
     return config

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from sight.apps.serve import serialization
+from sight.apps.serve import serialisation
 from sight.apps.serve.ingest_queue import IngestQueue
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.wearer_archive import ArchiveWriter, StoredSession
@@ -21,14 +21,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Reader:
+class EventReader:
     """Second path to the store, beside the queue of chunks.
 
-    Parameters
-    ----------
-    manager, queue
-        Session manager, and the queue in whose thread it runs. It is asked for one page at a time, so that chunks are
-        processed in between.
+    The session manager returns one page at a time, so that chunks are processed in between.
     """
 
     def __init__(self, manager: SessionManager, queue: IngestQueue) -> None:
@@ -40,11 +36,9 @@ class Reader:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
     async def events(self, wearer: str, after: int, limit: int) -> list[Event]:
-        """Return at most `limit` stored events of windows numbered above `after`, oldest first."""
         return [event async for page in self.event_pages(wearer, after, limit) for event in page]
 
     async def event_pages(self, wearer: str, after: int, limit: int) -> AsyncIterator[list[Event]]:
-        """Yield the events of `events` in pages."""
         rows_wanted = FIRST_ROWS
         while limit > 0:
             rows = await self.queue.call(self.manager.event_rows, wearer, after, min(rows_wanted, limit))
@@ -57,7 +51,6 @@ class Reader:
             rows_wanted = max(1, min(int(PAGE_BYTES / size), PAGE_EVENTS * len(rows) // len(page) + 1))
 
     async def archive(self, session: StoredSession) -> AsyncIterator[bytes]:
-        """Yield the zip archive of a wearer in parts."""
         writer = ArchiveWriter(session)
         yield await self.call(writer.start)
         async for page in self.event_pages(session.wearer, -1, session.count):
@@ -65,15 +58,13 @@ class Reader:
         yield await self.call(writer.finish)
 
     def close(self) -> None:
-        """End the thread."""
         self._thread.shutdown(wait=True)
 
 
 def _decode(wearer: str, rows: Sequence[tuple[int, bytes]], after: int, limit: int) -> list[Event]:
-    """Return the first `limit` events above `after` of the rows of a store."""
     events: list[Event] = []
     for seq, sealed in rows:
-        events += [event for event in serialization.unpack_events(wearer, seq, sealed) if event.window > after]
+        events += [event for event in serialisation.unpack_events(wearer, seq, sealed) if event.window > after]
         if len(events) >= limit:
             break
     return events[:limit]

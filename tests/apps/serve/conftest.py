@@ -1,0 +1,13 @@
+"""Fixtures of the tests of the service."""
+
+from __future__ import annotations
+
+import pytest
+
+from sight.apps.serve import sqlite_file
+
+
+@pytest.fixture(autouse=True)
+def no_reserve(monkeypatch):
+    """Hold back no space on the disk for each of the many stores."""
+    monkeypatch.setattr(sqlite_file, "RESERVE_BYTES", 0)
