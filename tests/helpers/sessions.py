@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -14,7 +13,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-import pytest
 import redis
 
 from sight.apps.serve.chunks import Ack, Chunk
@@ -26,6 +24,7 @@ from sight.models.card import ModelCard
 from sight.registry import method
 from sight.testing import ToySource
 from sight.types import Event
+from tests.helpers.requirements import program
 
 #: Rate of the toy model.
 RATE_HZ = 10
@@ -126,12 +125,7 @@ class RedisServer:
     """A Redis server on a free port, with its files in a temporary folder."""
 
     def __init__(self, appendfsync: str = "everysec") -> None:
-        self.program = shutil.which("redis-server")
-        if self.program is None:
-            message = "redis-server is not installed; Debian: apt-get install redis-server"
-            if os.environ.get("CI") == "true":
-                pytest.fail(message)
-            pytest.skip(message)
+        self.program = program("redis-server", package="redis-server")
         self.folder = Path(tempfile.mkdtemp(prefix="sight-redis-"))
         self.port, self.appendfsync = free_port(), appendfsync
         self.url = f"redis://127.0.0.1:{self.port}/0"

@@ -130,7 +130,14 @@ def test_a_replayed_subject_gives_the_predictions_of_adapt(tmp_path):
     ("name", "file", "subject"), [("hapt", "hapt.zip", "5"), ("hugadb", "hugadb_right_thigh.zip", "1")]
 )
 def test_a_real_recording_in_any_chunks_gives_the_predictions_of_offline(real, tmp_path, name, file, subject):
-    dataset = get("datasets", name)(real(file))
+    check_chunks(get("datasets", name)(real(file)), subject, tmp_path)
+
+
+def test_a_recording_of_a_dataset_in_any_chunks_gives_the_predictions_of_offline(hapt_files, tmp_path):
+    check_chunks(get("datasets", "hapt")(hapt_files), "2", tmp_path)
+
+
+def check_chunks(dataset, subject, tmp_path):
     source = load(export_untrained(dataset, tmp_path))
     whole = next(dataset.recordings(subject))
     windows = prepare(whole, rate_hz=dataset.rate_hz, window_s=dataset.window_s, stride_s=dataset.stride_s)
