@@ -20,10 +20,10 @@ from sight.apps.serve.model_catalog import Model, ModelCatalog
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.stream.session import Session
-from sight.models.card import ModelCard
 from sight.registry import method
 from sight.testing import ToySource
 from sight.types import Event
+from tests.helpers.cards import toy_card
 from tests.helpers.requirements import program
 
 #: Rate of the toy model.
@@ -32,27 +32,10 @@ RATE_HZ = 10
 METHODS = ("sight", "keel")
 
 
-def make_card(classes: tuple[str, ...], channels: tuple[str, ...], units: tuple[str, ...], rate_hz: float) -> ModelCard:
-    """Return the card of a toy model with windows of 2 s every second."""
-    return ModelCard(
-        encoder="toy",
-        encoder_args={},
-        classes=classes,
-        channels=channels,
-        units=units,
-        rate_hz=rate_hz,
-        window_s=2.0,
-        stride_s=1.0,
-        mean=(0.0,) * len(channels),
-        std=(1.0,) * len(channels),
-    )
-
-
 def toy_model(name: str, version: str, classes: int = 5, seed: int = 0) -> Model:
     """Return a model of three channels at 10 Hz; numpy only."""
     source = ToySource(classes=classes, dims=4 * classes, seed=seed)
-    card = make_card(source.classes, ("x", "y", "z"), ("g",) * 3, float(RATE_HZ))
-    source.card = card
+    source.card = card = toy_card(classes=source.classes, rate_hz=float(RATE_HZ))
     return Model(name, version, sha256(source.projection.tobytes()).hexdigest(), source, card)
 
 
