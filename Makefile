@@ -1,5 +1,5 @@
 # Every target creates the environment it needs first. Missing Debian packages are installed if that is possible (root);
-# otherwise a message names them, and the tests that need them are skipped by name (with CI=true they fail).
+# otherwise a message names them, and the tests that need them are skipped by name; with SIGHT_REQUIRE_ALL=1 they fail.
 PYTHON ?= python3
 BIN := .venv/bin
 BARE := .venv-bare/bin
@@ -10,7 +10,7 @@ export SIGHT_DATA ?= $(abspath ../shared/data)
 # Tests start Python more than a hundred times; without stored bytecode, each start compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test pytest test-long mutants lint bench docs site licences clean browser servers java fleet-env
+.PHONY: demo test pytest coverage test-long mutants lint bench docs site licences clean browser servers java fleet-env
 
 demo: .venv/.ready ## adapt a bundled model to an unseen synthetic wearer, write a report
 	$(BIN)/sight demo
@@ -19,10 +19,13 @@ test: .venv/.ready .venv-bare/.ready browser servers ## run all tests but the lo
 	$(MAKE) --no-print-directory -j2 lint pytest
 
 pytest: .venv/.ready
-	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile -rs
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile -rs --no-fold-skipped
+
+coverage: .venv/.ready .venv-bare/.ready browser servers ## the same tests, with the lines they run: build/coverage.xml
+	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile -rs --no-fold-skipped --cov --cov-report=xml --cov-report=term:skip-covered
 
 test-long: .venv/.ready .venv-spark/.ready browser servers java ## run the long tests: engines, kills, soaks
-	$(BIN)/python -m pytest -m long tests -rs
+	$(BIN)/python -m pytest -m long tests -rs --no-fold-skipped
 
 mutants: .venv/.ready servers ## mutation tests of a sample: which changes of the code would no test notice? (an hour)
 	$(BIN)/python -m tools.mutants

@@ -1,4 +1,4 @@
-"""Shared fixtures: real data, a browser, a cache of its own for each test. With CI=true nothing is skipped."""
+"""Shared fixtures: real data, device files, a browser, a cache of its own for each test."""
 
 from __future__ import annotations
 
@@ -14,37 +14,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.helpers.layouts import harth_table
+from tests.helpers.device_files import write_all
+from tests.helpers.layouts import harth_table, write_hapt
+from tests.helpers.requirements import all_required, data_folder, program, require
 
 # Small networks on few cores: a second thread is slower, and results should not depend on the machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared"
-os.environ.setdefault("SIGHT_DATA", str(SHARED / "data"))
+DATA = ROOT / "tests" / "data"
+os.environ.setdefault("SIGHT_DATA", str(ROOT.parent / "shared" / "data"))
 
 
 def pytest_configure():
-    """With CI=true, exit if a package that tests need is missing."""
-    required = ("torch", "onnx", "numba", "scipy", "pandas", "pyarrow", "actfast", "distributed", "playwright")
-    required += ("paho", "serial", "fastapi", "uvicorn", "websockets", "redis", "schemathesis")
-    missing = [name for name in required if importlib.util.find_spec(name) is None]
-    if missing and os.environ.get("CI") == "true":
-        pytest.exit(f"packages that tests need are missing: {', '.join(missing)}; `make test` installs them", 3)
-
-
-def data_folder() -> Path:
-    return Path(os.environ["SIGHT_DATA"])
-
-
-def require(path: Path) -> Path:
-    """Return the path; skip the test if it is missing, or fail with CI=true."""
-    if not path.exists():
-        message = f"real data: {path} is missing; set SIGHT_DATA to its folder"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
-    return path
+    """Exit if everything is required and a package that tests need is missing."""
+    packages = ("torch", "onnx", "numba", "scipy", "pandas", "pyarrow", "actfast", "distributed", "playwright")
+    packages += ("paho", "serial", "fastapi", "uvicorn", "websockets", "redis", "schemathesis")
+    absent = [name for name in packages if importlib.util.find_spec(name) is None]
+    if absent and all_required():
+        pytest.exit(f"packages that tests need are missing: {', '.join(absent)}; `make test` installs them", 3)
 
 
 @pytest.fixture
@@ -55,8 +43,21 @@ def real():
 
 @pytest.fixture
 def golden():
-    """Return a function from the name of a golden file to its path."""
-    return lambda name: require(Path(os.environ.get("SIGHT_GOLDEN", SHARED / "golden")) / name)
+    """Return a function from the name of a golden file of SIGHT's authors to its path."""
+    return lambda name: DATA / "golden" / name
+
+
+@pytest.fixture(scope="session")
+def device_files(tmp_path_factory):
+    """Return a folder of synthetic device files: those of `device_files.FILES`."""
+    return write_all(tmp_path_factory.mktemp("device"))
+
+
+@pytest.fixture(scope="session")
+def hapt_files(tmp_path_factory):
+    """Return the zip of HAPT, or a folder of synthetic wearers in its layout if SIGHT_DATA lacks it."""
+    official = data_folder() / "hapt.zip"
+    return official if official.exists() else write_hapt(tmp_path_factory.mktemp("data") / "hapt")
 
 
 @pytest.fixture(autouse=True)
@@ -122,15 +123,12 @@ def edit(tmp_path, monkeypatch):
 @pytest.fixture(scope="module")
 def browser():
     """Chromium without background requests."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        message = "no browser to open pages with; run: apt-get install chromium"
-        pytest.fail(message) if os.environ.get("CI") == "true" else pytest.skip(message)
+    chromium = program("chromium", "chromium-browser", "google-chrome", package="chromium")
     from playwright.sync_api import sync_playwright
 
     quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
     with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=[*quiet, "--disable-sync", "--no-first-run"])
+        started = driver.chromium.launch(executable_path=chromium, args=[*quiet, "--disable-sync", "--no-first-run"])
         yield started
         started.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -10,6 +9,7 @@ import textwrap
 import pytest
 
 from tests.conftest import ROOT
+from tests.helpers.requirements import missing
 
 BARE = ROOT / ".venv-bare" / "bin" / "python"
 
@@ -34,10 +34,7 @@ def run(python, code, *arguments):
 @pytest.fixture
 def bare():
     if not BARE.exists():
-        message = "the base environment is not here; `make test` makes it"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
+        missing("the base environment is not here; `make test` makes it")
     return BARE
 
 

@@ -83,9 +83,9 @@ def test_a_damaged_file_is_read_or_refused(files, tmp_path, name):
                 reader(path)
 
 
-@pytest.mark.parametrize("name", ["ax6_sample.cwa", "ex.gt3x", "ex.bin"])
-def test_a_damaged_device_file_is_read_or_refused(real, tmp_path, name):
-    data = real(f"device/{name}").read_bytes()
+@pytest.mark.parametrize("name", ["ax3.cwa", "ax6.cwa", "actigraph.gt3x", "geneactiv.bin"])
+def test_a_damaged_device_file_is_read_or_refused(device_files, tmp_path, name):
+    data = (device_files / name).read_bytes()
     for seed in range(8):
         (tmp_path / name).write_bytes(damaged(data, seed))
         with suppress(ValueError, OSError):

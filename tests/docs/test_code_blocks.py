@@ -20,8 +20,9 @@ import typer.main
 import sight
 from sight.apps.cli import app
 from sight.apps.serve.limits import Limits
-from tests.conftest import ROOT, data_folder, require
+from tests.conftest import ROOT
 from tests.helpers.commands import run_sight
+from tests.helpers.requirements import data_folder, require
 from tests.helpers.services import listening, write_onnx
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -98,7 +99,7 @@ def run_in(module: ModuleType, code: str) -> None:
 
 
 @pytest.fixture
-def example_files(tmp_path, monkeypatch):
+def example_files(device_files, tmp_path, monkeypatch):
     """Make the files that pages use in the current folder: models, a day, labelled recordings."""
     import pyarrow as pa
     import pyarrow.csv
@@ -115,9 +116,7 @@ def example_files(tmp_path, monkeypatch):
     for name in ("day.csv", "walk.csv"):
         pyarrow.csv.write_csv(pa.table(columns), name)
     Path("diary.csv").write_text("start,end,label\n0,60,strolling\n60,90,sitting\n")
-    device_file = data_folder() / "device" / "ax3_sample.cwa"
-    if device_file.exists():
-        shutil.copyfile(device_file, "week.cwa")
+    shutil.copyfile(device_files / "ax3.cwa", "week.cwa")
     Path("recordings").mkdir()
     for name in ("anna", "bert"):
         pyarrow.csv.write_csv(pa.table(columns | {"activity": recording.labels}), f"recordings/{name}.csv")

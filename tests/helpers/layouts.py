@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from sight.datasets.synthetic import Synthetic
 
 RNG = np.random.default_rng(7)
 
@@ -67,6 +70,28 @@ def capture_hours(folder, hours):
             note = b"" if index // 60 == 1 else b"7030 sleeping;MET 0.95" if index < 480 else b"sitting;MET 1.5"
             text = minute.replace(b"HH:MM", b"%02d:%02d" % divmod(index, 60)).replace(b"NOTE", note)
             out.write(gzip.compress(text, 1))
+
+
+def write_hapt(root):
+    """Write three synthetic wearers of a thigh sensor as users 1 to 3 of HAPT, one experiment of 12 minutes each.
+
+    With this seed each of them does all six activities; running stands for walking downstairs.
+    """
+    codes = {"walking": 1, "stairs": 2, "running": 3, "sitting": 4, "standing": 5, "lying": 6}  # cycling is unlabelled
+    dataset, labels = Synthetic(wearers=3, hours=0.2, gaps_per_hour=0, shift=0.3, seed=88), []
+    (root / "RawData").mkdir(parents=True)
+    for user, wearer in enumerate(dataset.subjects(), start=1):
+        recording = next(dataset.recordings(wearer))
+        name = f"exp{user:02}_user{user:02}.txt"
+        np.savetxt(root / "RawData" / f"acc_{name}", recording.values[:, :3], fmt="%.9g")
+        np.savetxt(root / "RawData" / f"gyro_{name}", np.deg2rad(recording.values[:, 3:]), fmt="%.9g")
+        edges = [0, *(np.flatnonzero(np.diff(recording.labels)) + 1).tolist(), len(recording.labels)]
+        for first, end in pairwise(edges):
+            code = codes.get(dataset.classes[recording.labels[first]])
+            if code:
+                labels.append(f"{user} {user} {code} {first + 1} {end}\n")
+    (root / "RawData" / "labels.txt").write_text("".join(labels))
+    return root
 
 
 def ucihar(root, parts):

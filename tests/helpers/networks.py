@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from sight import registry
-from sight.models.card import ModelCard
 from sight.models.torch import TorchSource
 from sight.testing import ToySource
 from sight.types import Array
+from tests.helpers.cards import toy_card
 
 
 def windows(classes: int = 5, channels: int = 3, length: int = 24, n: int = 96, seed: int = 1) -> tuple[Array, Array]:
@@ -55,17 +55,14 @@ def source(
         weight = (centred.T @ torch.linalg.solve(gram, target)).T * sharpness
         network.head.weight.copy_(weight)
         network.head.bias.copy_(-weight @ z.mean(dim=0))
-    card = ModelCard(
+    names = tuple(f"channel {c}" for c in range(channels))
+    card = toy_card(
+        names,
         encoder=encoder,
         encoder_args=network.encoder_args,
         classes=toy.classes,
-        channels=tuple(f"channel {c}" for c in range(channels)),
-        units=("g",) * channels,
         rate_hz=1.0,
         window_s=float(length),
-        stride_s=1.0,
-        mean=(0.0,) * channels,
-        std=(1.0,) * channels,
     )
     return TorchSource(network, classes=toy.classes, card=card)
 

@@ -12,15 +12,14 @@ from sight.models.card import ModelCard
 from sight.models.checkpoint import pack_stats
 from sight.models.onnx import CARD, CLASSES, TENSORS
 from sight.types import SourceStats
+from tests.helpers.cards import toy_card
 
 NAMES = ("sit", "walk")
 WEIGHT, BIAS = np.array([[1, 0, 0.5], [0, 1, -0.5]], np.float32), np.array([0.1, -0.1], np.float32)
 
 
-def small_card(**fields) -> ModelCard:
-    values = {"encoder": "mean", "encoder_args": {}, "classes": NAMES, "channels": ("x", "y", "z"), "units": ("g",) * 3}
-    values |= {"rate_hz": 10.0, "window_s": 2.0, "stride_s": 1.0, "mean": (0.0,) * 3, "std": (1.0,) * 3}
-    return ModelCard(**(values | fields))
+def small_card(**changes) -> ModelCard:
+    return toy_card(**{"classes": NAMES} | changes)
 
 
 def small_stats() -> SourceStats:

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -30,7 +29,8 @@ from sight.apps.serve.tokens import TokenFile
 from sight.apps.serve.web_server import server_config
 from sight.models.onnx import CARD, CLASSES, TENSORS
 from sight.types import Event
-from tests.helpers.sessions import make_card, toy_models
+from tests.helpers.cards import toy_card
+from tests.helpers.sessions import toy_models
 
 BINARY = {"content-type": "application/octet-stream"}
 
@@ -137,8 +137,8 @@ def write_onnx(
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    card = make_card(tuple(f"activity-{k}" for k in range(classes)), tuple(channels), tuple(units), rate_hz)
-    card = replace(card, training={} if version is None else {"version": version})
+    names, training = tuple(f"activity-{k}" for k in range(classes)), {} if version is None else {"version": version}
+    card = toy_card(tuple(channels), units=tuple(units), classes=names, rate_hz=rate_hz, training=training)
     rng, dims = np.random.default_rng(0), 16
     weights = {"hidden": rng.normal(size=(2 * len(channels), dims)), "head": rng.normal(size=(dims, classes))}
     weights = {name: value.astype(np.float32) for name, value in weights.items()} | {"axes": np.array([2])}

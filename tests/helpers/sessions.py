@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -14,7 +13,6 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
-import pytest
 import redis
 
 from sight.apps.serve.chunks import Ack, Chunk
@@ -22,10 +20,11 @@ from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.stream.session import Session
-from sight.models.card import ModelCard
 from sight.registry import method
 from sight.testing import ToySource
 from sight.types import Event
+from tests.helpers.cards import toy_card
+from tests.helpers.requirements import program
 
 #: Rate of the toy model.
 RATE_HZ = 10
@@ -33,27 +32,10 @@ RATE_HZ = 10
 METHODS = ("sight", "keel")
 
 
-def make_card(classes: tuple[str, ...], channels: tuple[str, ...], units: tuple[str, ...], rate_hz: float) -> ModelCard:
-    """Return the card of a toy model with windows of 2 s every second."""
-    return ModelCard(
-        encoder="toy",
-        encoder_args={},
-        classes=classes,
-        channels=channels,
-        units=units,
-        rate_hz=rate_hz,
-        window_s=2.0,
-        stride_s=1.0,
-        mean=(0.0,) * len(channels),
-        std=(1.0,) * len(channels),
-    )
-
-
 def toy_model(name: str, version: str, classes: int = 5, seed: int = 0) -> Model:
     """Return a model of three channels at 10 Hz; numpy only."""
     source = ToySource(classes=classes, dims=4 * classes, seed=seed)
-    card = make_card(source.classes, ("x", "y", "z"), ("g",) * 3, float(RATE_HZ))
-    source.card = card
+    source.card = card = toy_card(classes=source.classes, rate_hz=float(RATE_HZ))
     return Model(name, version, sha256(source.projection.tobytes()).hexdigest(), source, card)
 
 
@@ -126,12 +108,7 @@ class RedisServer:
     """A Redis server on a free port, with its files in a temporary folder."""
 
     def __init__(self, appendfsync: str = "everysec") -> None:
-        self.program = shutil.which("redis-server")
-        if self.program is None:
-            message = "redis-server is not installed; Debian: apt-get install redis-server"
-            if os.environ.get("CI") == "true":
-                pytest.fail(message)
-            pytest.skip(message)
+        self.program = program("redis-server", package="redis-server")
         self.folder = Path(tempfile.mkdtemp(prefix="sight-redis-"))
         self.port, self.appendfsync = free_port(), appendfsync
         self.url = f"redis://127.0.0.1:{self.port}/0"

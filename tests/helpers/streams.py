@@ -6,33 +6,18 @@ from functools import cache
 
 import numpy as np
 
-from sight.models.card import ModelCard
 from sight.recordings.signal import prepare
 from sight.testing import ToySource
 from sight.types import Recording
+from tests.helpers.cards import toy_card
 
 CHANNELS = ("x", "y", "z")
-
-
-def card_of(source, rate_hz=10.0, window_s=2.0, stride_s=1.0, **fields):
-    """Return a card for a toy source."""
-    channels = source.shape[0]
-    defaults = {
-        "encoder": "toy",
-        "encoder_args": {},
-        "classes": source.classes,
-        "channels": CHANNELS[:channels],
-        "units": ("g",) * channels,
-        "mean": (0.0,) * channels,
-        "std": (1.0,) * channels,
-    }
-    return ModelCard(rate_hz=rate_hz, window_s=window_s, stride_s=stride_s, **(defaults | fields))
 
 
 def toy_source(rate_hz=10.0, stride_s=1.0, **fields):
     """Return a toy source with a card."""
     source = ToySource()
-    source.card = card_of(source, rate_hz, source.shape[1] / rate_hz, stride_s, **fields)
+    source.card = toy_card(rate_hz=rate_hz, window_s=source.shape[1] / rate_hz, stride_s=stride_s, **fields)
     return source
 
 

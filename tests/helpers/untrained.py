@@ -6,9 +6,9 @@ import numpy as np
 import torch
 
 from sight import registry
-from sight.models.card import ModelCard
 from sight.models.torch import TorchSource
 from sight.types import SourceStats
+from tests.helpers.cards import toy_card
 
 NAMES = list(registry.TABLES["encoders"])
 CLASSES = ("lie", "sit", "walk", "run")
@@ -20,15 +20,12 @@ def make(name: str, *, stats: bool = True, fill: bool = False) -> TorchSource:
     network = registry.get("encoders", name)(channels=3, classes=4)
     network(torch.randn(16, 3, 1 if name == "mlp" else 40))  # moves running statistics
     mean, std = np.float32([0.1, -0.2, 9.81]), np.float32([0.5, 1.5, 3.0])
-    card = ModelCard(
+    card = toy_card(
         encoder=name,
         encoder_args=network.encoder_args,
         classes=CLASSES,
-        channels=("x", "y", "z"),
-        units=("g",) * 3,
         rate_hz=20.0,
         window_s=0.05 if name == "mlp" else 2.0,
-        stride_s=1.0,
         mean=tuple(mean.tolist()),
         std=tuple(std.tolist()),
         fill=(0.5, 0.25, 9.0) if fill else None,

@@ -1,11 +1,10 @@
-"""Every method on windows of a real subject."""
+"""Every method on windows of a subject of HAPT, or of a synthetic one in its layout."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from sight import registry
 from sight.datasets import load, windows_of
@@ -13,9 +12,8 @@ from sight.models.train import train
 from sight.results.prediction_loop import run
 
 
-@pytest.mark.real
-def test_every_method_runs_on_a_real_stream(real, monkeypatch):
-    monkeypatch.setenv("SIGHT_DATA", str(real("hapt.zip").parent))
+def test_every_method_runs_on_a_recorded_stream(hapt_files, monkeypatch):
+    monkeypatch.setenv("SIGHT_DATA", str(hapt_files.parent))
     dataset = load("hapt", protocol="ucihar")
     source = train(windows_of(dataset, "1"), dataset.classes, epochs=2, fisher=True, dataset="hapt")
     windows, n = windows_of(dataset, "2"), 96

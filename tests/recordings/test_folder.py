@@ -11,6 +11,7 @@ import pytest
 
 from sight.recordings.folder import READING, Folder
 from sight.recordings.read import ReadOptions, open_dataset
+from tests.helpers.device_files import wrist, write_gt3x
 
 MAP = """
 unit = "m/s^2"
@@ -208,14 +209,13 @@ def test_bad_diaries_are_reported_before_any_recording_is_read(diaries, monkeypa
         Folder(root, labels=labels)
 
 
-@pytest.mark.real
-def test_a_device_file_with_a_diary(real, tmp_path):
-    (tmp_path / "anna.gt3x").write_bytes(real("device/ggir.gt3x").read_bytes())
+def test_a_device_file_with_a_diary(tmp_path):
+    write_gt3x(tmp_path / "anna.gt3x", wrist(30, 12_000), 30)
     (tmp_path / "MAP.toml").write_text('[labels]\nsitting = "sitting"\nwalking = "walking"\n')
     with pytest.raises(ValueError, match="a device file contains no labels"):
         Folder(tmp_path)
     (tmp_path / "MAP.toml").write_text('diary = "{recording}.csv"\n')
-    (tmp_path / "anna.csv").write_text("time,label\n2020-08-26 10:10:00,sitting\n2020-08-26 10:15:00,walking\n")
+    (tmp_path / "anna.csv").write_text("time,label\n2024-03-05 09:31:00,sitting\n2024-03-05 09:36:00,walking\n")
     dataset = Folder(tmp_path)
     (recording,) = dataset.recordings("anna")
     assert (dataset.rate_hz, dataset.channels) == (30, ("x", "y", "z"))

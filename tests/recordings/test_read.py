@@ -13,7 +13,8 @@ import sight
 from sight.recordings.read import ReadOptions, find_recording, find_recordings, find_subject, on_one_clock, read_samples
 from sight.testing import ToySource
 from sight.types import Recording
-from tests.helpers.streams import CHANNELS, card_of, toy_source
+from tests.helpers.cards import toy_card
+from tests.helpers.streams import CHANNELS, toy_source
 
 ROWS = "".join(f"{t / 10},0,0,1\n" for t in range(100))
 
@@ -55,7 +56,7 @@ SIX = ("acc_x", "acc_y", "acc_z", "gyr_x", "gyr_y", "gyr_z")
 def six_channel_card(rotation):
     units = ("g",) * 3 + (rotation,) * 3
     std = (1.0,) * 3 + ((1.0,) if rotation == "rad/s" else (57.3,)) * 3
-    return card_of(ToySource(channels=6), 10.0, 2.0, channels=SIX, units=units, mean=(0.0,) * 6, std=std)
+    return toy_card(SIX, units=units, std=std)
 
 
 @pytest.mark.parametrize(("rotation", "other"), [("rad/s", "deg/s"), ("deg/s", "rad/s")])

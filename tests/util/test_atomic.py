@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 from datetime import UTC, datetime
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from sight._util.atomic import require_space, staged_file, staged_files, write_atomic, write_json
 
 
+@pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
 def test_new_files_have_the_permissions_of_the_umask(tmp_path):
     previous = os.umask(0o027)
     try:
@@ -105,6 +105,7 @@ def test_json_of_arrays_dates_and_non_finite_numbers(tmp_path):
 
 
 def test_space_for_a_file_is_checked_without_changing_anything(tmp_path):
+    resource = pytest.importorskip("resource", reason="limits of POSIX")
     path = write_atomic(tmp_path / "a.bin", b"old")
     require_space(path, 1 << 20)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

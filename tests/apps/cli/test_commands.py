@@ -15,8 +15,10 @@ import pytest
 
 from sight import registry
 from sight.models.load import load
-from tests.conftest import ROOT, data_folder, require
+from tests.conftest import ROOT
+from tests.helpers.cards import toy_card
 from tests.helpers.commands import COLUMNS, TINY, output_of, run_sight
+from tests.helpers.requirements import data_folder, require
 
 
 def test_a_trained_model_describes_itself(model):
@@ -138,20 +140,15 @@ def test_usual_axis_names_and_a_wrong_unit_are_recognised(onnx, table, tmp_path)
     assert any("m/s^2" in warning for warning in warnings)
 
 
-@pytest.mark.real
-def test_a_device_may_have_more_channels_than_the_model(real, tmp_path):
-    from sight.models.card import ModelCard
+def test_a_device_may_have_more_channels_than_the_model(device_files, tmp_path):
     from sight.models.encoders.resnet import ResNet
     from sight.models.torch import TorchSource
 
     network = ResNet(channels=3, classes=2)
-    card = ModelCard(
-        encoder="resnet", encoder_args=network.encoder_args, classes=("rest", "move"), channels=("x", "y", "z"),
-        units=("g",) * 3, rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,) * 3, std=(1.0,) * 3,
-    )  # fmt: skip
+    card = toy_card(encoder="resnet", encoder_args=network.encoder_args, classes=("rest", "move"), rate_hz=50.0)
     TorchSource(network, classes=card.classes, card=card).save(tmp_path / "m.safetensors")
-    for name in ("ax6_sample.cwa", "ax3_sample.cwa", "ex.gt3x", "ex.bin"):
-        run_sight("adapt", real("device") / name, "-m", tmp_path / "m.safetensors", "-o", tmp_path / name)
+    for name in ("ax6.cwa", "ax3.cwa", "actigraph.gt3x", "geneactiv.bin"):
+        run_sight("adapt", device_files / name, "-m", tmp_path / "m.safetensors", "-o", tmp_path / name)
         assert (tmp_path / name / "report.html").is_file()
 
 

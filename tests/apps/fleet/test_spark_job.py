@@ -22,6 +22,7 @@ from sight.methods.sight import SIGHT  # noqa: E402
 from sight.testing import toy_stream  # noqa: E402
 from tests.conftest import ROOT  # noqa: E402
 from tests.helpers.fleets import export_models, load_model  # noqa: E402
+from tests.helpers.requirements import missing  # noqa: E402
 
 SPARK = ROOT / ".venv-spark" / "bin" / "python"
 pytestmark = pytest.mark.long
@@ -63,10 +64,7 @@ def write_rows(folder, models, wearers=30, windows=40, per_file=2):
 def fleet():
     """Start ``sight fleet`` in Spark's environment, in a new session so that all its processes can be killed."""
     if not SPARK.exists():
-        message = "Spark's environment is missing; run `make fleet-env`"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message)
-        pytest.skip(message)
+        missing("Spark's environment is missing; run `make fleet-env`")
     started = []
 
     def start(folder, model, out, *more):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.helpers.requirements import program
 
 SCRIPT = ROOT / "benchmarks" / "live" / "kills.py"
 
@@ -44,8 +43,8 @@ def test_lost_duplicated_and_changed_windows_are_detected():
 @pytest.mark.timeout(290)
 @pytest.mark.parametrize("store", ["sqlite", "redis"])
 def test_five_kills_lose_nothing(store, tmp_path):
-    if store == "redis" and shutil.which("redis-server") is None and os.environ.get("CI") != "true":
-        pytest.skip("redis-server is not installed; Debian: apt-get install redis-server")
+    if store == "redis":
+        program("redis-server", package="redis-server")
     out = tmp_path / "report.json"
     command = [sys.executable, str(SCRIPT), "--kills", "5", "--store", store, "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)

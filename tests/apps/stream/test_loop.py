@@ -15,12 +15,12 @@ from sight.apps.stream import Session
 from sight.apps.stream.interrupts import StopOnSignal
 from sight.apps.stream.loop import run_loop
 from sight.apps.stream.replay import replay
-from sight.models.card import ModelCard
 from sight.models.load import load
 from sight.recordings.signal import prepare
 from sight.registry import get, method
 from sight.results.prediction_loop import run
 from sight.types import Recording
+from tests.helpers.cards import toy_card
 from tests.helpers.commands import run_sight
 from tests.helpers.streams import CHANNELS, assert_same_predictions, make_recording, push_all, random_chunks, toy_source
 
@@ -35,14 +35,8 @@ def export_untrained(dataset, folder):
     with torch.random.fork_rng():
         torch.manual_seed(3)
         network = get("encoders", "resnet")(channels=len(dataset.channels), classes=len(dataset.classes))
-    fields = ("classes", "channels", "units", "rate_hz", "window_s", "stride_s")
-    card = ModelCard(
-        encoder="resnet",
-        encoder_args=network.encoder_args,
-        mean=(0.0,) * len(dataset.channels),
-        std=(1.0,) * len(dataset.channels),
-        **{name: getattr(dataset, name) for name in fields},
-    )
+    fields = {name: getattr(dataset, name) for name in ("classes", "units", "rate_hz", "window_s", "stride_s")}
+    card = toy_card(dataset.channels, encoder="resnet", encoder_args=network.encoder_args, **fields)
     return export_onnx(TorchSource(network.eval(), classes=dataset.classes, card=card), folder / "model.onnx")
 
 
@@ -130,7 +124,14 @@ def test_a_replayed_subject_gives_the_predictions_of_adapt(tmp_path):
     ("name", "file", "subject"), [("hapt", "hapt.zip", "5"), ("hugadb", "hugadb_right_thigh.zip", "1")]
 )
 def test_a_real_recording_in_any_chunks_gives_the_predictions_of_offline(real, tmp_path, name, file, subject):
-    dataset = get("datasets", name)(real(file))
+    check_chunks(get("datasets", name)(real(file)), subject, tmp_path)
+
+
+def test_a_recording_of_a_dataset_in_any_chunks_gives_the_predictions_of_offline(hapt_files, tmp_path):
+    check_chunks(get("datasets", "hapt")(hapt_files), "2", tmp_path)
+
+
+def check_chunks(dataset, subject, tmp_path):
     source = load(export_untrained(dataset, tmp_path))
     whole = next(dataset.recordings(subject))
     windows = prepare(whole, rate_hz=dataset.rate_hz, window_s=dataset.window_s, stride_s=dataset.stride_s)

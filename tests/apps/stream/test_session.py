@@ -19,10 +19,10 @@ from sight.registry import method
 from sight.results.prediction_loop import run
 from sight.testing import ToySource
 from sight.types import Recording
+from tests.helpers.cards import toy_card
 from tests.helpers.streams import (
     CHANNELS,
     assert_same_predictions,
-    card_of,
     exported_model,
     make_recording,
     offline_windows,
@@ -95,7 +95,7 @@ def test_channels_units_and_calibration_match_offline():
 
 def test_feature_vectors_are_passed_unchanged_and_nan_is_filled():
     source = ToySource(length=1)
-    source.card = card_of(source, rate_hz=1 / 60, window_s=60.0, stride_s=60.0, fill=(1.0, 2.0, 3.0))
+    source.card = toy_card(rate_hz=1 / 60, window_s=60.0, stride_s=60.0, fill=(1.0, 2.0, 3.0))
     rng = np.random.default_rng(0)
     time_s = np.delete(np.arange(200.0) * 60, np.r_[50:90]) + rng.uniform(-9, 9, 160)
     time_s[30] = time_s[29]
@@ -249,7 +249,7 @@ def test_a_windower_can_be_saved_and_restored():
 def test_a_thousand_sessions_in_one_process_run_in_real_time(name):
     source = ToySource(classes=8, channels=6, length=100, dims=2048)
     channels = tuple("abcdef")
-    source.card = card_of(source, 50.0, 2.0, 1.0, channels=channels)
+    source.card = toy_card(channels, classes=source.classes, rate_hz=50.0)
     sessions = [Session(source, method(name)) for _ in range(1000)]
     for session in sessions:
         session.push(np.zeros((50, 6)))

@@ -1,4 +1,4 @@
-"""A real stream: all implementations agree, online equals offline, and the quantised network keeps its accuracy."""
+"""A stream of HAPT: all implementations agree, online equals offline, the quantised network keeps its accuracy."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ from tests.models.fused.fused_helpers import run  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def hapt(tmp_path_factory):
-    """Return a source trained on one subject of HAPT, and 1,000 windows of others in time order."""
+def hapt(hapt_files, tmp_path_factory):
+    """Return a source trained on one subject of HAPT, and up to 1,000 windows of others in time order."""
     from sight.datasets.hapt import HAPT
-    from tests.conftest import data_folder, require
 
-    dataset = HAPT(root=require(data_folder() / "hapt.zip"))
+    dataset = HAPT(root=hapt_files)
     trained = train(dataset.windows("1", cache=False), dataset.classes, epochs=3)
     stream = [dataset.windows(subject, cache=False) for subject in ("2", "3")]
     x = np.concatenate([windows.x for windows in stream])[:1000]
@@ -38,7 +37,6 @@ def hapt(tmp_path_factory):
     return trained, path, x, label
 
 
-@pytest.mark.real
 @pytest.mark.parametrize("method", [SIGHT(variant="authors"), Keel()], ids=["authors", "keel"])
 def test_four_implementations_agree_on_a_real_stream(tmp_path, hapt, monkeypatch, method):
     trained, path, x, _ = hapt
@@ -66,7 +64,6 @@ def torch_step(source, method, x):
     return np.array(rows)
 
 
-@pytest.mark.real
 def test_online_and_offline_are_equal_bit_for_bit(hapt):
     _, path, x, _ = hapt
     adapter = SIGHT().bind(OnnxSource(path))
@@ -75,7 +72,6 @@ def test_online_and_offline_are_equal_bit_for_bit(hapt):
     np.testing.assert_array_equal(whole, single)
 
 
-@pytest.mark.real
 def test_quantisation_keeps_accuracy_on_real_data(tmp_path, hapt):
     trained, path, x, label = hapt
     small = OnnxSource(quantise(path, tmp_path / "int8.onnx", x[::5]))

@@ -12,6 +12,7 @@ from sight.models.card import ModelCard
 from sight.models.domain import Domain, describe, window_statistics
 from sight.recordings.signal.quality import AT_REST, window_warnings
 from sight.types import Windows
+from tests.helpers.cards import toy_card
 
 RATE = 20.0
 
@@ -28,19 +29,8 @@ def subject(seed, n=200):
 
 
 def card_of(subjects, mounts="fixed", units=("g",) * 3):
-    return ModelCard(
-        encoder="cnn",
-        encoder_args={},
-        classes=("a", "b"),
-        channels=("x", "y", "z"),
-        units=units,
-        rate_hz=RATE,
-        window_s=5.0,
-        stride_s=2.5,
-        mean=(0.0,) * 3,
-        std=(1.0,) * 3,
-        domain=describe(subjects, units, RATE, mounts),
-    )
+    domain = describe(subjects, units, RATE, mounts)
+    return toy_card(classes=("a", "b"), units=units, rate_hz=RATE, window_s=5.0, stride_s=2.5, domain=domain)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +18,7 @@ from sight.apps.stream import Session
 from sight.models.load import load
 from sight.registry import method
 from tests.apps.cli.stream.stream_helpers import TIMEOUT_S, as_csv, as_json, assert_same, lines_of, start, stop, stream
+from tests.helpers.requirements import program
 from tests.helpers.sessions import free_port
 from tests.helpers.streams import CHANNELS, make_recording
 
@@ -74,12 +74,10 @@ def test_a_replay_resumes_where_the_state_file_ends(path, rows, tmp_path):
 
 
 def mosquitto(port, folder, anonymous="true"):
-    program = shutil.which("mosquitto", path=os.pathsep.join((os.environ["PATH"], "/usr/sbin")))
-    if program is None:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("mosquitto is not installed")
+    command = program("mosquitto", package="mosquitto")
     config = folder / "mosquitto.conf"
     config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous {anonymous}\n")
-    broker = subprocess.Popen([program, "-c", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    broker = subprocess.Popen([command, "-c", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         try:
