@@ -116,7 +116,7 @@ def test_the_glossary_explains_every_output_field_and_metric():
 def test_extras():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     uses = {"train", "fast", "data", "live", "serve", "cohort", "bench", "dask", "spark"}
-    assert set(extras) == uses | {"stream", "all", "docs", "dev"}
+    assert set(extras) == uses | {"all", "docs", "dev"}
     assert set(EXTRAS.values()) <= uses
 
 
