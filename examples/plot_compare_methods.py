@@ -6,7 +6,7 @@ Which method suits a model and its wearers? Run each method on wearers whom the 
 labels, and look at the difference for each wearer. Labels are used for scores only, never by a method.
 
 The wearers here are synthetic, so that the example needs no files. For your own recordings replace ``Synthetic`` by
-``load("folder", root="recordings/")``; :doc:`../own-data` describes the folder. Take six wearers or more: with fewer,
+``load("folder", root="recordings/")``; :doc:`../training` describes the folder. Take six wearers or more: with fewer,
 an interval says little.
 """
 

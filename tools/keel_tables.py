@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sight.apps.bench.report.table_format import interval, number
+from sight.apps.bench.report.table_format import number
 from tools.findings_tables import markdown
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "keel"
@@ -25,22 +25,8 @@ SETTINGS = {
     "wisdm_P": "WISDM P",
     "wisdm_S": "WISDM S",
 }
-METHODS = ("ema", "sticky", "sticky-learned", "oatta", "lame", "t3a", "sight", "sight-authors", "composite A", "keel")
-#: Names of Keel's variants in the files, and in the table.
-PARTS = {
-    "keel": "Keel",
-    "keel-without-prototypes": "without `prototypes` (class-mean evidence)",
-    "keel-without-align": "without `align`",
-    "keel-without-debias": "without `debias`",
-    "keel-without-guard": "without `guard` (coverage guard)",
-    "keel-without-doubt": "without `doubt` (confidence guard)",
-    "keel-without-surprise": "without `surprise`",
-    "keel-without-temper": "without `temper`",
-    "keel-without-learned-hazard": "hazard not learned",
-    "keel-filter-only": "filter only",
-    "keel-without-filter": "without the filter",
-    "keel-without-stats": "without `SourceStats`",
-}
+#: Rows of normalisation.csv in the table; the others are variants that were looked at.
+NORMALISATION = ("keel", "sticky", "anchor 100", "tolerance 0.25", "tolerance 0.5")
 #: Scores for unknown classes in the file, and in the table.
 SCORES = {
     "max p": "highest probability of the source model",
@@ -63,61 +49,8 @@ def _by_setting(rows: Iterable[Sequence[str]], *more: str) -> str:
     return markdown(["", *SETTINGS.values(), *more], rows)
 
 
-def _figures(method: str, half: str = "all", column: str = "gain", harmed: str = "harmed") -> list[str]:
-    """Return a figure of a method on each setting, its mean, and the share of harmed runs."""
-    own = {row["setting"]: row for row in read("summary") if row["method"] == method and row["half"] == half}
-    values = [float(own[setting][column]) for setting in SETTINGS]
-    runs = [sum(int(own[setting][name]) for setting in SETTINGS) for name in (harmed, "runs")]
-    cells = [number(value, sign=column != "macro_f1") for value in (*values, float(np.mean(values)))]
-    return [*cells, "" if column == "macro_f1" else f"{100 * runs[0] / runs[1]:.1f} %"]
-
-
-def gains() -> str:
-    """Return the gain of each method over source-only, and Keel's intervals."""
-    rows = [["source-only, points", *_figures("none", column="macro_f1")]]
-    rows += [[method, *_figures(method)] for method in METHODS]
-    own = {row["setting"]: row for row in read("summary") if row["method"] == "keel" and row["half"] == "all"}
-    ends = [[float(own[setting][name]) for name in ("gain_low", "gain_high")] for setting in SETTINGS]
-    rows.append(["keel, 95 % interval", *(interval(low, high) for low, high in ends), "", ""])
-    return _by_setting(rows, "mean", "harmed")
-
-
-def halves() -> str:
-    """Return the gains on development and held-out subjects."""
-    rows = []
-    for half in ("development", "held out"):
-        rows.append([f"source-only, {half}", *_figures("none", half, "macro_f1")])
-        rows += [
-            [f"{method}, {half}", *_figures(method, half)] for method in ("sticky", "sight", "composite A", "keel")
-        ]
-    return _by_setting(rows, "mean", "harmed")
-
-
-def accuracy() -> str:
-    """Return the gains in accuracy."""
-    methods = ("sticky", "sight", "keel")
-    rows = [[method, *_figures(method, column="accuracy_gain", harmed="harmed_accuracy")] for method in methods]
-    return _by_setting(rows, "mean", "harmed")
-
-
-def changes() -> str:
-    """Return the figures of activity changes."""
-    names = {
-        "fragmentation": ("predicted changes per true change", 1),
-        "delay": ("windows to the new class", 1),
-        "missed": ("share missed", 2),
-    }
-    own = {(row["setting"], row["method"]): row for row in read("changes")}
-    rows = [
-        [f"{method}, {text}", *(f"{float(own[setting, method][name]):.{digits}f}" for setting in SETTINGS)]
-        for name, (text, digits) in names.items()
-        for method in ("none", "sticky", "sight", "keel")
-    ]
-    return _by_setting(rows)
-
-
 def days(sources: str = "all") -> str:
-    """Return the gains on recordings, and on days that one class fills, of the versions of Keel."""
+    """Return the gains on recordings, and on days that one class fills, of variants of Keel."""
 
     def gain(row: dict[str, str], name: str) -> str:
         return number(float(row[name]), sign=True)
@@ -135,14 +68,14 @@ def days(sources: str = "all") -> str:
             with_harm(row, "sitting", "sitting_"),
         ]
         for row in read("days")
-        if row["sources"] == sources
+        if row["sources"] == sources and row["method"] != "Keel 0.1"
     ]
     return markdown(["", "recordings", "60 %", "80 %", "94 %", "all days", "worst 1 %, worst", "sitting"], rows)
 
 
 def normalisation() -> str:
     """Return gains of `keel-norm` and its options on recordings and days, for two trainings of the source models."""
-    found = read("normalisation")
+    found = [row for row in read("normalisation") if row["method"] in NORMALISATION]
     rows = []
     for training, method in dict.fromkeys((row["training"], row["method"]) for row in found):
         own = [row for row in found if (row["training"], row["method"]) == (training, method)]
@@ -224,20 +157,6 @@ def sensitivity() -> str:
     return markdown(["", "recordings, macro-F1", "harmed, %", "days, accuracy", "harmed, %"], rows)
 
 
-def parts() -> str:
-    """Return the gains of Keel without each part."""
-    return _by_setting([[name, *_figures(method)] for method, name in PARTS.items()], "mean", "harmed")
-
-
-def stress() -> str:
-    """Return the gains on shuffled streams and on streams of one class."""
-    methods = ("sticky", "sight", "keel")
-    rows = [[f"{method}, shuffled, macro-F1", *_figures(f"{method}@shuffled")] for method in methods]
-    figures = {"column": "accuracy_gain", "harmed": "harmed_accuracy"}
-    rows += [[f"{method}, one class, accuracy", *_figures(f"{method}@alone", **figures)] for method in methods]
-    return _by_setting(rows, "mean", "harmed")
-
-
 def fixed_lag() -> str:
     """Return the gains of predictions that wait for later windows."""
     texts = {"0": "no delay", "1": "1 window", "all": "whole recording"}
@@ -265,18 +184,12 @@ def unknown_classes() -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "keel-gains": gains,
-    "keel-halves": halves,
-    "keel-accuracy": accuracy,
-    "keel-changes": changes,
-    "keel-parts": parts,
     "keel-days": days,
     "keel-days-pooled": functools.partial(days, "pooled"),
     "keel-normalisation": normalisation,
     "keel-moved-sensor": moved_sensor,
     "keel-few-subjects": few_subjects,
     "keel-sensitivity": sensitivity,
-    "keel-stress": stress,
     "keel-fixed-lag": fixed_lag,
     "keel-unknown-classes": unknown_classes,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator
 
 import typer.main
@@ -36,7 +37,7 @@ def commands() -> str:
     parts = []
     for words in _command_paths(typer.main.get_command(app)):
         shown = CliRunner().invoke(
-            app, [*words, "--help"], prog_name="sight", env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}
+            app, [*words, "--help"], prog_name="sight", env={"COLUMNS": "130", "TERM": "dumb", "NO_COLOR": "1"}
         )
         text = "\n".join(line.rstrip() for line in shown.output.strip().splitlines())
         parts.append(f"## sight {' '.join(words)}\n\n```text\n{text}\n```")
@@ -78,13 +79,48 @@ def method_presets() -> str:
 
 
 def method_reference() -> str:
-    """Return fields and docstring of each method."""
-    parts = []
-    for name in registry.names("methods"):
-        cls = registry.get("methods", name)
-        fields = ", ".join(f"{field.name}={field.default!r}" for field in dataclasses.fields(cls)) or "none"
-        parts.append(f"## {name}\n\nFields: `{fields}`\n\n```text\n{inspect.getdoc(cls) or ''}\n```")
-    return "\n\n".join(parts)
+    """Return summary, fields, notes and references of each method; examples of docstrings are left out."""
+    return "\n\n".join(_method(name, registry.get("methods", name)) for name in registry.names("methods"))
+
+
+def _method(name: str, cls: type) -> str:
+    sections = _docstring_sections(inspect.getdoc(cls) or "")
+    defaults = {field.name: f"`{field.default!r}`" for field in dataclasses.fields(cls)}
+    rows = []
+    for entry in _entries(sections.pop("Parameters", "")):
+        fields, meaning = entry.split("\n", 1)
+        names = fields.split(", ")
+        rows.append(
+            [
+                f"`{'`, `'.join(names)}`",
+                ", ".join(defaults.pop(each) for each in names),
+                _prose(meaning).replace("|", r"\|"),
+            ]
+        )
+    rows += [[f"`{field}`", default, ""] for field, default in defaults.items()]
+    parts = [f"## {name}", _prose(sections.pop(""))]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    parts += [f"| field | default | meaning |\n|---|---|---|\n{table}"] if rows else []
+    parts += [_prose(sections["Notes"])] if "Notes" in sections else []
+    parts += [f"*Reference:* {_prose(sections['References'])}"] if "References" in sections else []
+    return "\n\n".join(part for part in parts if part)
+
+
+def _docstring_sections(text: str) -> dict[str, str]:
+    """Return the sections of a numpydoc docstring by heading; what is before the first one has the heading ""."""
+    first, *rest = re.split(r"^(\w[\w ]*)\n-{3,}\n", text, flags=re.MULTILINE)
+    return {"": first.strip()} | {heading: body.strip() for heading, body in zip(rest[::2], rest[1::2], strict=True)}
+
+
+def _entries(text: str) -> list[str]:
+    """Return the entries of a section, each a line followed by indented ones."""
+    return re.findall(r"^\S.*\n(?:[ \n].*\n?)*", text, flags=re.MULTILINE)
+
+
+def _prose(text: str) -> str:
+    """Return paragraphs of a docstring as Markdown, one line each; lists stay lists."""
+    paragraphs = re.split(r"\n\s*\n", text.strip().replace("``", "`"))
+    return "\n\n".join(re.sub(r"\n(?!\s*[-*] |\s*\d+\. )\s*", " ", each) for each in paragraphs)
 
 
 def memory() -> str:

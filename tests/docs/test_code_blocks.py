@@ -1,4 +1,4 @@
-"""Code blocks of README and docs: Python is run, commands are parsed, tutorials are run from top to bottom.
+"""Code blocks of README and docs: Python is run, commands are parsed, the tutorial is run from top to bottom.
 
 A Python block that cannot be run is preceded by ``<!-- not run: REASON -->``; one that needs a real dataset by
 ``<!-- needs FILE -->``, the name of a file in the folder of SIGHT_DATA.
@@ -26,7 +26,7 @@ from tests.helpers.requirements import data_folder, require
 from tests.helpers.services import listening, write_onnx
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-TUTORIALS = ("first-adaptation", "own-data", "first-stream", "first-device")
+TUTORIAL = ROOT / "docs" / "tutorial.md"
 #: Pages whose blocks start worker processes.
 LONG = ("cohort",)
 #: Pages with a test of their own.
@@ -154,15 +154,14 @@ def test_python_blocks_run(page, module, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_tutorials_run_from_top_to_bottom(module, tmp_path, monkeypatch):
+def test_the_tutorial_runs_from_top_to_bottom(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in TUTORIALS:
-        for _, _, lang, code in BLOCK.findall((ROOT / "docs" / f"{name}.md").read_text("utf-8")):
-            if lang == "python":
-                run_in(module, code)
-            for line in code.splitlines() if lang == "sh" else ():
-                if line.startswith("sight "):
-                    run_sight(*shlex.split(line)[1:])
+    for _, _, lang, code in BLOCK.findall(TUTORIAL.read_text("utf-8")):
+        if lang == "python":
+            run_in(module, code)
+        for line in code.splitlines() if lang == "sh" else ():
+            if line.startswith("sight "):
+                run_sight(*shlex.split(line)[1:])
     assert {"results/day/report.html", "results/new/report.html", "wearer.state", "watch.onnx"} <= {
         path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")
     }

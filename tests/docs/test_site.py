@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
-INDEX_PAGES = ("index", "tutorials", "guides", "reference", "explanation")
+INDEX_PAGES = ("index", "guides", "reference", "explanation")
 
 
 def listed(page: str) -> list[str]:

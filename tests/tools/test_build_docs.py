@@ -48,6 +48,19 @@ def test_blocks_are_filled_by_name(monkeypatch):
         build_docs.fill(text.replace("one", "two"))
 
 
+def test_every_field_of_a_method_is_in_its_table():
+    from dataclasses import fields
+
+    from sight import registry
+
+    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    sections = dict(re.findall(r"^## ([\w-]+)\n(.*?)(?=^## |^<!--)", page, re.DOTALL | re.MULTILINE))
+    for name in registry.names("methods"):
+        rows = re.findall(r"^\| (`.*?`) \| ", sections[name], re.MULTILINE)
+        listed = [field for row in rows for field in re.findall(r"`(\w+)`", row)]
+        assert sorted(listed) == sorted(field.name for field in fields(registry.get("methods", name))), name
+
+
 def test_verdicts_of_the_load_table(tmp_path):
     load = {"machine": "x86_64", "cores": 2, "date": "2030-01-01", "wearers": 1000, "seconds": 300, "p50_ms": 20.0}
     load |= {"p99_ms": 480.0, "p100_ms": 700.0, "windows_expected": 299_000, "rss_mb": {"end": 200.0, "most": 210.0}}
@@ -116,7 +129,7 @@ def test_the_glossary_explains_every_output_field_and_metric():
 def test_extras():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     uses = {"train", "fast", "data", "live", "serve", "cohort", "bench", "dask", "spark"}
-    assert set(extras) == uses | {"stream", "all", "docs", "dev"}
+    assert set(extras) == uses | {"all", "docs", "dev"}
     assert set(EXTRAS.values()) <= uses
 
 
