@@ -50,7 +50,12 @@ class Warning:
     text
         What was found, in one or two sentences.
     remedy
-        What to do; empty if nothing can be done.
+        What to do; empty if nothing can be done. In lower case, it continues the sentence of `text`.
+
+    Examples
+    --------
+    >>> str(Warning(kind="rate", severity="warning", text="The rate is 10 Hz.", remedy="set rate (--rate)."))
+    'The rate is 10 Hz; set rate (--rate).'
     """
 
     kind: str
@@ -59,6 +64,8 @@ class Warning:
     remedy: str = ""
 
     def __str__(self) -> str:
+        if self.remedy[:1].islower():
+            return f"{self.text.removesuffix('.')}; {self.remedy}"
         return f"{self.text} {self.remedy}".rstrip()
 
 

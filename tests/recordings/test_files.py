@@ -114,10 +114,10 @@ def test_a_gyroscope_has_its_own_unit(tmp_path):
 def test_a_unit_that_contradicts_the_names_of_columns_gives_one_warning(tmp_path):
     lines = "".join(f"{t / 50},0,0,9.81\n" for t in range(100))
     path = write(tmp_path / "p.csv", "time,x [m/s\N{SUPERSCRIPT TWO}],y [m/s2],z [m/s2]\n" + lines)
-    (warning,) = read_table(path, unit="mg").facts["warnings"]
+    (warning,) = map(str, read_table(path, unit="mg").warnings)
     assert "m/s^2 but are read as mg" in warning
-    assert "warnings" not in read_table(path, unit="m/s2").facts
-    assert "warnings" not in read_table(path).facts
+    assert read_table(path, unit="m/s2").warnings == ()
+    assert read_table(path).warnings == ()
 
 
 def test_the_unit_of_rotation_is_given_stated_or_expected(tmp_path):
@@ -246,8 +246,8 @@ def test_the_zone_of_a_parquet_column_decides_the_day(tmp_path, zone, offset_h):
 def test_an_offset_that_changes_is_warned_about(tmp_path):
     text = HEADER + "2024-03-31T01:59:59+01:00,0,0,1\n2024-03-31T03:00:00+02:00,0,0,1\n"
     path = write(tmp_path / "p.csv", text)
-    assert "changes from UTC+01:00 to UTC+02:00" in read_table(path).facts["warnings"][0]
-    assert "warnings" not in read_table(path, tz="Europe/Berlin").facts
+    assert "changes from UTC+01:00 to UTC+02:00" in read_table(path).warnings[0].text
+    assert read_table(path, tz="Europe/Berlin").warnings == ()
 
 
 @pytest.mark.parametrize("night", ["2023-10-28T22:30:00", "2024-03-30T22:30:00"])
@@ -269,7 +269,7 @@ def test_times_are_regular_if_the_clock_is_not_changed_with_summer_time(tmp_path
     recording = read_table(write(tmp_path / "p.csv", HEADER + lines), tz=tz)
     np.testing.assert_array_equal(recording.time_s, 30.0 * np.arange(600))
     assert recording.start.timestamp() == truth[0].timestamp() + (0 if tz else offset.total_seconds())
-    assert any("clock was not changed" in warning for warning in recording.facts.get("warnings", [])) == bool(tz)
+    assert any("clock was not changed" in warning.text for warning in recording.warnings) == bool(tz)
 
 
 # --- labels -------------------------------------------------------------------------------------------------------

@@ -23,12 +23,12 @@ from sight.recordings.time_units import check_plausible_rate, check_plausible_sp
 from sight.recordings.timestamps import (
     TimeFormat,
     number_format,
-    offset_warning,
+    offset_warnings,
     text_format,
     to_nanoseconds,
     to_seconds,
 )
-from sight.types import Array, Recording
+from sight.types import Array, Recording, Warning
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".xlsx")
 DEVICES = (".cwa", ".gt3x", ".bin", ".cwa.gz", ".gt3x.gz", ".bin.gz")
@@ -122,11 +122,12 @@ def read_table(
         )
     content = _read_content(table, list(mapping.values()), time_column, form, label_column)
     values, labels = content.values, content.labels
-    time_s, start, facts = (
-        to_seconds(content.moments, form, tz) if form else (np.arange(len(values)) / (rate_hz or 1), None, {})
+    time_s, start, zone, warnings = (
+        to_seconds(content.moments, form, tz) if form else (np.arange(len(values)) / (rate_hz or 1), None, None, [])
     )
+    facts: dict[str, Any] = {} if zone is None else {"time_zone": zone}
     if form is not None and tz is None:
-        facts |= offset_warning(form, content.last_time)
+        warnings += offset_warnings(form, content.last_time)
     if form is not None and form.kind == "number":
         facts["time_unit"] = form.unit
     check_plausible_span(time_s, str(table.path))
@@ -136,9 +137,6 @@ def read_table(
         rate_hz = _rate(table.path, time_s)
         check_plausible_rate(rate_hz, expected_hz, str(table.path))
     units = channel_units(mapping, unit, gyro_unit, expected_gyro_unit)
-    contradictions = unit_warnings(mapping, units)
-    if contradictions:
-        facts["warnings"] = [*facts.get("warnings", ()), *contradictions]
     return Recording(
         values=values,
         time_s=time_s,
@@ -148,6 +146,7 @@ def read_table(
         rate_hz=rate_hz,
         start=start,
         subject=subject or table.path.name.split(".")[0],
+        warnings=(*warnings, *unit_warnings(mapping, units)),
         facts={"file": table.path.name, **facts},
     )
 
@@ -210,12 +209,12 @@ def channel_units(
     )
 
 
-def unit_warnings(columns: Mapping[str, str], units: Sequence[str]) -> list[str]:
+def unit_warnings(columns: Mapping[str, str], units: Sequence[str]) -> list[Warning]:
     """Return warnings about columns that state another unit than the one that is used for their channel.
 
     Examples
     --------
-    >>> unit_warnings({"x": "ax [m/s2]", "y": "ay [m/s2]"}, ("mg", "mg"))[0][:58]
+    >>> unit_warnings({"x": "ax [m/s2]", "y": "ay [m/s2]"}, ("mg", "mg"))[0].text[:58]
     'Columns ax [m/s2], ay [m/s2] state m/s^2 but are read as m'
     """
     found: dict[tuple[str, str, str], list[str]] = {}
@@ -225,8 +224,12 @@ def unit_warnings(columns: Mapping[str, str], units: Sequence[str]) -> list[str]
             option = "gyro_unit (--gyro-unit)" if is_rotation(channel) else "unit (--unit)"
             found.setdefault((stated, unit, option), []).append(column)
     return [
-        f"Columns {', '.join(names)} state {stated} but are read as {unit}, as set with {option}; leave it out if the "
-        f"names are right."
+        Warning(
+            kind="unit",
+            severity="warning",
+            text=f"Columns {', '.join(names)} state {stated} but are read as {unit}, as set with {option}.",
+            remedy="leave it out if the names are right.",
+        )
         for (stated, unit, option), names in found.items()
     ]
 

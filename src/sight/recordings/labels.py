@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from sight.recordings.diaries import Annotation, read_diary
-from sight.types import UNLABELLED, Array, Recording, Windows
+from sight.types import UNLABELLED, Array, Recording, Warning, Windows
 
 
 def label_windows(
@@ -158,13 +158,17 @@ def with_classes_of_model(
     to_model = np.array([*(index.get(name.casefold(), UNLABELLED) for name in own), UNLABELLED])
     used = set(np.unique(windows.label).tolist()) - {UNLABELLED}
     unknown = [name for k, name in enumerate(own) if k in used and name.casefold() not in index]
-    warnings = list(windows.facts.get("warnings", ()))
+    warnings = windows.warnings
     if unknown:
-        warnings.append(
-            f"Labels {', '.join(unknown)} are no classes of the model ({', '.join(classes)}); they count as unlabelled."
-            f" Map them with names (--names)."
+        warning = Warning(
+            kind="labels",
+            severity="warning",
+            text=f"Labels {', '.join(unknown)} are no classes of the model ({', '.join(classes)}); "
+            f"they count as unlabelled.",
+            remedy="Map them with names (--names).",
         )
-    return replace(windows, label=to_model[windows.label], facts={**windows.facts, "warnings": warnings})
+        warnings = (*warnings, warning)
+    return replace(windows, label=to_model[windows.label], warnings=warnings)
 
 
 def _class_indices(

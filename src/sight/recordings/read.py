@@ -25,7 +25,7 @@ from sight.recordings.references import (
 from sight.recordings.signal.clock import MAX_GAP_S
 from sight.recordings.signal.intensity import intensity
 from sight.recordings.signal.windows import UNKNOWN_GAP_S
-from sight.types import UNLABELLED, Recording, Windows
+from sight.types import UNLABELLED, Recording, Warning, Windows
 
 __all__ = [
     "ReadOptions",
@@ -124,8 +124,8 @@ def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | 
     Returns
     -------
     Windows
-        ``facts["warnings"]`` lists what looks wrong with the recording, such as an unlikely unit or a missing time
-        zone; it is empty if nothing does.
+        `warnings` lists what looks wrong with the recording, such as an unlikely unit or a missing time zone; it is
+        empty if nothing does.
 
     Examples
     --------
@@ -134,8 +134,8 @@ def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | 
     >>> file = Path(tempfile.mkdtemp()) / "walk.csv"
     >>> _ = file.write_text("time,x,y,z\n" + "".join(f"{t / 10},0,0,1\n" for t in range(100)))
     >>> windows = read(file, toy_network(), tz="UTC")
-    >>> windows.x.shape, windows.facts["warnings"]
-    ((9, 3, 20), [])
+    >>> windows.x.shape, windows.warnings
+    ((9, 3, 20), ())
     """
     if isinstance(model, str | Path):
         from sight.models.load import load
@@ -169,15 +169,11 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
         )
     moved = intensity(windows.x, card.units)
     windows = replace(windows, x=filled(windows.x, card.fill), intensity=moved)
-    warnings = [*windows.facts.get("warnings", ()), *window_warnings(windows, card)]
-    return replace(windows, facts={**windows.facts, "warnings": warnings})
+    return replace(windows, warnings=(*windows.warnings, *window_warnings(windows, card)))
 
 
 def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Iterator[Recording]:
-    """Yield the recordings behind a reference in time order, with the channels and units of the model.
-
-    ``facts["warnings"]`` of a recording lists warnings, if there are any.
-    """
+    """Yield the recordings behind a reference in time order, with the channels and units of the model."""
     if not ref.dataset:
         parts = [_file_samples(path, card, options) for path in ref.files]
         yield from on_one_clock(_in_time_order(ref, parts))
@@ -255,19 +251,23 @@ def _joined(ref: RecordingRef, parts: list[Windows]) -> Windows:
     """Join the windows of several files, with the pauses between them as gaps and the warnings of all."""
     from sight.recordings.signal import join
 
-    warnings: dict[str, list[str]] = {}
+    files_of: dict[Warning, list[str]] = {}
     for part in parts:
-        for warning in part.facts.get("warnings", ()):
-            warnings.setdefault(warning, []).append(str(part.facts.get("file", "")))
-    texts = [text if len(of) == len(parts) else f"{', '.join(of)}: {text}" for text, of in warnings.items()]
+        for warning in part.warnings:
+            files_of.setdefault(warning, []).append(str(part.facts.get("file", "")))
+    warnings = [
+        warning if len(files) == len(parts) else replace(warning, text=f"{', '.join(files)}: {warning.text}")
+        for warning, files in files_of.items()
+    ]
     if any(part.start is None for part in parts):
-        texts.append(
+        text = (
             f"The files have no dates: {ref.file_names} are joined in this order, with an assumed pause of "
             f"{UNKNOWN_GAP_S / 3600:g} h between them."
         )
+        warnings.append(Warning(kind="file-order", severity="warning", text=text))
     windows = join(parts)
-    facts = {**windows.facts, "files": [str(part.facts.get("file", "")) for part in parts], "warnings": texts}
-    return replace(windows, facts=facts)
+    facts = {**windows.facts, "files": [str(part.facts.get("file", "")) for part in parts]}
+    return replace(windows, facts=facts, warnings=tuple(warnings))
 
 
 def _npz_windows(path: Path, card: ModelCard) -> Windows:
@@ -291,7 +291,7 @@ def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
 
     recording = _file_samples(path, card, options)
     training = {"rate_hz": card.rate_hz, "channels": card.channels, "unit": card.units, **card.training_scale}
-    warnings = [*recording.facts.get("warnings", ()), *warnings_for(recording, training)]
+    warnings = [*recording.warnings, *warnings_for(recording, training)]
     windows = prepare(
         recording,
         rate_hz=card.rate_hz,
@@ -307,10 +307,11 @@ def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
             f"fits; record longer, or allow longer pauses with max_gap (--max-gap)."
         )
     if options.calibrate and not windows.facts.get("calibrated"):
-        warnings.append(f"Calibration was not applied: {windows.facts.get('calibration_note', 'no rest')}.")
+        text = f"Calibration was not applied: {windows.facts.get('calibration_note', 'no rest')}."
+        warnings.append(Warning(kind="calibration", severity="note", text=text))
     if windows.facts.get("time_zone") in ZONE_WARNINGS:
         warnings.append(ZONE_WARNINGS[windows.facts["time_zone"]])
-    return replace(windows, facts={**windows.facts, "warnings": warnings})
+    return replace(windows, warnings=tuple(warnings))
 
 
 def _file_samples(path: Path, card: ModelCard, options: ReadOptions) -> Recording:
@@ -375,6 +376,6 @@ def _with_channels(recording: Recording, channels: tuple[str, ...]) -> Recording
         return replace(select(recording, found), channels=channels)
     if len(recording.channels) != len(channels):
         return select(recording, channels)  # raises and names the missing channels
-    warning = f"Columns {', '.join(recording.channels)} are taken as {', '.join(channels)}, in this order."
-    warnings = [*recording.facts.get("warnings", ()), warning]
-    return replace(recording, channels=channels, facts={**recording.facts, "warnings": warnings})
+    text = f"Columns {', '.join(recording.channels)} are taken as {', '.join(channels)}, in this order."
+    warning = Warning(kind="channels", severity="warning", text=text)
+    return replace(recording, channels=channels, warnings=(*recording.warnings, warning))

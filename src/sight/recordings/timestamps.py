@@ -17,7 +17,12 @@ import numpy as np
 from sight.recordings.file_store import first_words
 from sight.recordings.signal.clock import blocks
 from sight.recordings.time_units import UNITS, detect_unit
-from sight.types import Array
+from sight.types import Array, Warning
+
+
+def _zone_warning(text: str, remedy: str) -> Warning:
+    return Warning(kind="time-zone", severity="warning", text=text, remedy=remedy)
+
 
 #: A larger number of seconds is a date (after 1973), a smaller one a duration.
 EPOCH_S = 1e8
@@ -29,8 +34,10 @@ UNKNOWN_ZONE = "unknown, UTC assumed"
 UTC_MOMENTS = "UTC, from the file"
 #: Warning for each of them.
 ZONE_WARNINGS = {
-    UNKNOWN_ZONE: "Timestamps have no time zone and are taken as UTC; set it with tz (--tz).",
-    UTC_MOMENTS: "Timestamps are in UTC, so days begin at midnight UTC; set the wearer's time zone with tz (--tz).",
+    UNKNOWN_ZONE: _zone_warning("Timestamps have no time zone and are taken as UTC.", "set it with tz (--tz)."),
+    UTC_MOMENTS: _zone_warning(
+        "Timestamps are in UTC, so days begin at midnight UTC.", "set the wearer's time zone with tz (--tz)."
+    ),
 }
 OFFSET = re.compile(r"(?:(Z)|([+-])(\d{2}):?(\d{2}))$")
 
@@ -131,35 +138,37 @@ def to_nanoseconds(values: Any, form: TimeFormat, where: str) -> Array:
     return np.asarray(moments.to_numpy(zero_copy_only=False)).astype("M8[ns]", copy=False).view(np.int64)
 
 
-def to_seconds(moments: Array, form: TimeFormat, tz: str | None) -> tuple[Array, datetime | None, dict[str, Any]]:
-    """Convert nanoseconds, in place, to seconds since the first timestamp; return them, that timestamp, and facts."""
+def to_seconds(
+    moments: Array, form: TimeFormat, tz: str | None
+) -> tuple[Array, datetime | None, str | None, list[Warning]]:
+    """Convert nanoseconds, in place, to seconds since the first timestamp.
+
+    Returns these seconds, the first timestamp, the fact `time_zone` and warnings.
+    """
     some = len(moments) > 0 and moments.min() == MISSING  # MISSING is the smallest number
     missing = moments == MISSING if some else np.zeros(1, bool)
     if not form.dated:
-        return _seconds_since(moments, 0, missing), None, {}
+        return _seconds_since(moments, 0, missing), None, None, []
     zone = time_zone(tz) if tz is not None else form.zone or UTC
-    facts: dict[str, Any] = {}
+    warnings: list[Warning] = []
     if form.zone is None:
-        moments, facts = _continued(moments) if tz is None else _unswitched(moments, local_to_utc(moments, tz))
+        moments, warnings = _continued(moments) if tz is None else _unswitched(moments, local_to_utc(moments, tz))
     if missing.all():
-        return np.full(len(moments), np.nan), None, {}
+        return np.full(len(moments), np.nan), None, None, []
     first = int(moments[np.argmin(missing)])
     start = datetime.fromtimestamp(first // 10**9, UTC) + timedelta(microseconds=first % 10**9 // 1000)
     start = start.astimezone(zone)
     fact = tz if tz is not None else UNKNOWN_ZONE if form.zone is None else _zone_fact(start)
-    return _seconds_since(moments, first - first % 1000, missing), start, {"time_zone": fact, **facts}
+    return _seconds_since(moments, first - first % 1000, missing), start, fact, warnings
 
 
-def offset_warning(form: TimeFormat, last: Any) -> dict[str, list[str]]:
-    """Return the fact `warnings` if the offset in the text changes, as it does with summer time; else nothing."""
+def offset_warnings(form: TimeFormat, last: Any) -> list[Warning]:
+    """Return a warning if the offset in the text changes, as it does with summer time."""
     end = None if form.kind != "iso" or form.zone is None else text_offset(str(last))
     if end is None or end == form.zone:
-        return {}
-    warning = (
-        f"The offset from UTC changes from {form.zone} to {end} in the file, and days follow the first; set the time "
-        f"zone with tz (--tz)."
-    )
-    return {"warnings": [warning]}
+        return []
+    text = f"The offset from UTC changes from {form.zone} to {end} in the file, and days follow the first."
+    return [_zone_warning(text, "set the time zone with tz (--tz).")]
 
 
 def repeated_hours(moments: Array) -> Array:
@@ -176,25 +185,25 @@ def repeated_hours(moments: Array) -> Array:
     return np.asarray(np.flatnonzero(an_hour & (past[:-1] >= HOUR_NS - MINUTE_NS) & (past[1:] < MINUTE_NS)) + 1)
 
 
-def _continued(moments: Array) -> tuple[Array, dict[str, Any]]:
+def _continued(moments: Array) -> tuple[Array, list[Warning]]:
     """Return local times of an unknown zone without the hour that repeats when summer time ends, and warnings."""
     known = np.flatnonzero(moments != MISSING)
     back = repeated_hours(moments[known])
     if not len(back):
-        return moments, {}
+        return moments, []
     moments = moments.copy()
     for index in known[back].tolist():
         later = moments[index:]
         later[later != MISSING] += HOUR_NS
     at = str(moments[known[back[0]]].astype("M8[ns]").astype("M8[m]")).replace("T", " ")
-    warning = (
+    text = (
         f"Local times go back by an hour at {at}, as at the end of summer time; later times are an hour ahead of local "
-        f"ones. Set the time zone with tz (--tz)."
+        f"ones."
     )
-    return moments, {"warnings": [warning]}
+    return moments, [_zone_warning(text, "Set the time zone with tz (--tz).")]
 
 
-def _unswitched(local: Array, moments: Array) -> tuple[Array, dict[str, Any]]:
+def _unswitched(local: Array, moments: Array) -> tuple[Array, list[Warning]]:
     """Return local times converted to UTC for a clock that may not have switched to or from summer time, and warnings.
 
     Such a clock goes on without a step where the offset from UTC changes; the offset before it is then kept.
@@ -203,13 +212,13 @@ def _unswitched(local: Array, moments: Array) -> tuple[Array, dict[str, Any]]:
     offset, step = local[known] - moments[known], np.diff(local[known])
     changes = np.flatnonzero((np.diff(offset) != 0) & (np.abs(step) < MINUTE_NS))
     if not len(changes):
-        return moments, {}
+        return moments, []
     later = known[changes[0] + 1 :]
     moments = moments.copy()
     moments[later] = local[later] - offset[changes[0]]
     at = str(local[later[0]].astype("M8[ns]").astype("M8[m]")).replace("T", " ")
-    warning = f"The clock was not changed at {at}, when summer time began or ended; its offset from UTC is kept."
-    return moments, {"warnings": [warning]}
+    text = f"The clock was not changed at {at}, when summer time began or ended; its offset from UTC is kept."
+    return moments, [Warning(kind="clock", severity="note", text=text)]
 
 
 def time_zone(tz: str) -> tzinfo:

@@ -13,6 +13,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime
 from functools import cache
 from hashlib import blake2b
@@ -25,7 +26,7 @@ from sight import __version__
 from sight._util.atomic import write_atomic
 from sight._util.code_fingerprint import hash_files
 from sight.recordings.user_folders import user_folder
-from sight.types import Array, Windows
+from sight.types import Array, Warning, Windows
 
 LIMIT_BYTES = 10 << 30
 ARRAYS = ("x", "time_s", "label", "gap_before_s", "wear")
@@ -111,6 +112,7 @@ def _load(entry: Path) -> Windows | None:
             return None
         header = json.loads(text)
         header["start"] = header["start"] and datetime.fromisoformat(header["start"])
+        header["warnings"] = tuple(Warning(**warning) for warning in header["warnings"])
         windows = Windows(**arrays, **header)
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
         return None
@@ -124,6 +126,7 @@ def _save(windows: Windows, entry: Path) -> None:
         "window_s": windows.window_s,
         "stride_s": windows.stride_s,
         "start": windows.start and windows.start.isoformat(),
+        "warnings": [asdict(warning) for warning in windows.warnings],
         "facts": dict(windows.facts),
     }
     text = json.dumps(header, default=_jsonable)

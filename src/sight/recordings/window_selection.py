@@ -25,6 +25,7 @@ def windows_at(recording: Recording, starts: Array, labels: Array, windowing: Ma
         window_s=windowing["window_s"],
         stride_s=windowing["stride_s"],
         start=recording.start,
+        warnings=recording.warnings,
         facts=dict(recording.facts),
     )
 

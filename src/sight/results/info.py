@@ -51,6 +51,7 @@ def info_facts(summary: ResultSummary, info: Mapping[str, Any]) -> dict[str, Any
             "changed_windows": int(summary.changed.sum()),
             "facts": w.facts,
         },
+        "warnings": [asdict(warning) for warning in w.warnings],
         "versions": {
             "sight": __version__,
             "python": platform.python_version(),

@@ -66,7 +66,7 @@ def adapt(
             failed += 1
             errors.print(f"[yellow]{escape(ref.name)} was skipped:[/] {escape(error_message(error))}", highlight=False)
             continue
-        print_warnings(ref.name, {"warnings": week.warnings})
+        print_warnings(ref.name, week.warnings)
         console.print(
             f"[bold]{escape(ref.name)}[/]: {escape(week.headline)}. Report: {escape(str(written['report.html']))}",
             soft_wrap=True,

@@ -132,7 +132,7 @@ def _labelled_windows(
                 raise
             errors.print(f"[yellow]{escape(ref.name)} was skipped:[/] {escape(error_message(error))}", highlight=False)
             continue
-        print_warnings(ref.name, windows.facts)
+        print_warnings(ref.name, windows.warnings)
         yield ref, windows
 
 
@@ -150,7 +150,7 @@ def _write_recording(
         recording=info.get("input", {}).get("name") or info["subject"],
         subject=info["subject"],
         in_training=in_training,
-        warnings=result.windows.facts.get("warnings", ()),
+        warnings=result.windows.warnings,
         scores={"none": scored[result.name]["raw"]} | {name: scores["refined"] for name, scores in scored.items()},
     )
 

@@ -121,7 +121,7 @@ def _export_int8(source: Any, out: Path, target: str, option: list[str] | None) 
 
     ref = find_recordings(target)[0]
     windows = read_windows(ref, require_card(source), opt.read_options(option=option))
-    print_warnings(ref.name, windows.facts)
+    print_warnings(ref.name, windows.warnings)
     with tempfile.TemporaryDirectory() as folder:
         float32 = export_onnx(source, Path(folder) / "float32.onnx")
         quantise(float32, out, windows.x[:: max(1, len(windows) // 512)])

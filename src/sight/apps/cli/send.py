@@ -54,7 +54,7 @@ def send(
     ref, began = find_recording(target), time.monotonic()
     with Client(to, token, retry_s=retry_for, on_wait=_print_reason) as client:
         recordings = list(read_samples(ref, client.card(model), reading))
-        print_warnings(ref.name, recordings[0].facts)
+        print_warnings(ref.name, recordings[0].warnings)
         transfer = Transfer(client, wearer, recordings, model=model, speed=speed)
         if transfer.resumed_s is not None:
             console.print(f"{wearer}: continues after the latest sample that the service has.", highlight=False)

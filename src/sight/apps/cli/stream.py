@@ -143,7 +143,7 @@ class EventPrinter:
             console.print(self._line(event), highlight=False)
         if self.session is not None and event.window + 1 >= EXAMINED:
             for warning in self.session.warnings:
-                _print_message(warning)
+                _print_message(str(warning))
             self.session = None
 
     def summary(self) -> str:
@@ -201,7 +201,7 @@ def _open_recording(target: str, card: Any, options: Any) -> tuple[float, Iterat
     ref = find_recording(target)
     recordings = read_samples(ref, card, options)
     first = next(recordings)
-    print_warnings(ref.name, first.facts)
+    print_warnings(ref.name, first.warnings)
     return first.rate_hz, chain([first], recordings)
 
 

@@ -90,7 +90,13 @@ def prepare(
             f"fits; record longer, or choose a shorter window_s or a larger max_gap_s."
         )
     worn = is_worn(nonwear, windows.time_s + windows.window_s / 2)
-    return replace(windows, start=recording.start, wear=worn, facts=facts | resampling_facts | dict(windows.facts))
+    return replace(
+        windows,
+        start=recording.start,
+        wear=worn,
+        warnings=recording.warnings,
+        facts=facts | resampling_facts | dict(windows.facts),
+    )
 
 
 def _calibrated(

@@ -79,6 +79,7 @@ def feature_windows(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> Wi
         window_s=span,
         stride_s=span,
         start=recording.start,
+        warnings=recording.warnings,
         facts={**recording.facts, **facts},
     )
 
@@ -114,6 +115,7 @@ def join(parts: Sequence[Windows], *, unknown_gap_s: float = UNKNOWN_GAP_S, one_
         label=np.concatenate([part.label for part in parts]),
         gap_before_s=np.concatenate(gaps),
         wear=np.concatenate([np.asarray(part.wear) for part in parts]),
+        warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
         facts={"recordings": len(parts), **merge_facts([part.facts for part in parts])},
     )
 

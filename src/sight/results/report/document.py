@@ -75,7 +75,7 @@ def _warnings(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Ite
     """Yield a banner with the warnings about the recording, if there are any."""
     warnings = warnings_of(summary, daily)
     if warnings:
-        items = tag("ul", *(tag("li", warning) for warning in warnings))
+        items = tag("ul", *(tag("li", str(warning)) for warning in warnings))
         yield tag("aside", tag("strong", "Check the recording"), items, class_="warnings", role="note")
 
 
