@@ -7,10 +7,10 @@ features.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -20,17 +20,15 @@ __all__ = [
     "UNLABELLED",
     "Array",
     "Event",
-    "Facts",
     "NormLayers",
     "Recording",
+    "RecordingFacts",
     "Result",
     "Severity",
     "SourceStats",
     "Warning",
     "Windows",
 ]
-
-Facts: TypeAlias = Mapping[str, Any]
 
 UNLABELLED = -1
 #: error: numbers cannot be used; warning: look before you use them; note: good to know.
@@ -69,6 +67,103 @@ class Warning:
         return f"{self.text} {self.remedy}".rstrip()
 
 
+def _total() -> Any:
+    """Return a field that is added up where recordings are joined."""
+    return field(default=None, metadata={"merge": "sum"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingFacts:
+    """Figures about a recording and its windows; None was not determined. Names carry units.
+
+    Counts and totals are added up where recordings are joined; other facts are kept if all recordings agree.
+    `details` are figures of a single dataset, by name.
+
+    Examples
+    --------
+    >>> parts = [RecordingFacts(gaps=1, rate_hz=50.0), RecordingFacts(gaps=2, rate_hz=50.0, details={"blocks": 3})]
+    >>> RecordingFacts.merged(parts).as_dict()
+    {'recordings': 2, 'blocks': 3, 'gaps': 3, 'rate_hz': 50.0}
+    """
+
+    recordings: int | None = _total()
+    file: str | None = None
+    files: Sequence[str] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    device: str | None = None
+    time_zone: str | None = None
+    reader_warnings: Sequence[str] | None = None
+    time_unit: str | None = None
+    classes: Sequence[str] | None = None
+    samples: int | None = _total()
+    duplicate_samples: int | None = _total()
+    backward_samples: int | None = _total()
+    nan_samples: int | None = _total()
+    nan_share: float | None = None
+    gaps: int | None = _total()
+    gap_total_s: float | None = _total()
+    gap_longest_s: float | None = None
+    burst_samples: int | None = _total()
+    bridged_holes: int | None = _total()
+    jitter_ms: float | None = None
+    rate_nominal_hz: float | None = None
+    rate_measured_hz: float | None = None
+    saturated_share: float | None = None
+    calibrated: bool | None = None
+    calibration_epochs: int | None = _total()
+    calibration_note: str | None = None
+    calibration_error_before_mg: float | None = None
+    calibration_error_after_mg: float | None = None
+    calibration_scale: Sequence[float] | None = None
+    calibration_offset_g: Sequence[float] | None = None
+    nonwear_total_s: float | None = _total()
+    nonwear_periods: int | None = _total()
+    stretches: int | None = _total()
+    rate_hz: float | None = None
+    resample_delay_s: float | None = None
+    windows: int | None = _total()
+    windows_unlabelled: int | None = _total()
+    label_rule: str | None = None
+    unlabelled_windows_left_out: int | None = _total()
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        """Return the facts of a mapping as `as_dict` returns it; names that are no fields are details."""
+        names = {each.name for each in fields(cls)}
+        details = {name: value for name, value in facts.items() if name not in names}
+        return cls(details=details, **{name: value for name, value in facts.items() if name in names})
+
+    @classmethod
+    def merged(cls, parts: Sequence[Self]) -> Self:
+        """Return the facts of recordings that are joined."""
+        merged: dict[str, Any] = {"recordings": len(parts)}
+        for each in fields(cls):
+            values = [value for part in parts if (value := getattr(part, each.name)) is not None]
+            if values and each.metadata.get("merge") == "sum":
+                merged[each.name] = sum(values)
+            elif values and all(value == values[0] for value in values):
+                merged[each.name] = values[0]
+        details: dict[str, Any] = {}
+        for name in dict.fromkeys(name for part in parts for name in part.details):
+            values = [part.details[name] for part in parts if name in part.details]
+            if all(type(value) is int for value in values):
+                details[name] = sum(values)
+            elif all(value == values[0] for value in values):
+                details[name] = values[0]
+        return cls(**merged | {"details": details})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts that were determined by name, details among them."""
+        facts: dict[str, Any] = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name == "details":
+                facts |= value
+            elif value is not None:
+                facts[each.name] = value
+        return facts
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
     """Samples of one person's sensor, as read from one file.
@@ -93,7 +188,7 @@ class Recording:
     warnings
         What looks wrong with it.
     facts
-        Figures that the reader reports; names carry units.
+        Figures that the reader reports.
     """
 
     values: Array
@@ -105,7 +200,7 @@ class Recording:
     start: datetime | None = None
     subject: str = ""
     warnings: tuple[Warning, ...] = ()
-    facts: Facts = field(default_factory=dict)
+    facts: RecordingFacts = RecordingFacts()
 
     def __post_init__(self) -> None:
         units = (self.unit,) * len(self.channels) if isinstance(self.unit, str) else tuple(self.unit)
@@ -162,7 +257,7 @@ class Windows:
     start: datetime | None = None
     intensity: Mapping[str, Array] = field(default_factory=dict)
     warnings: tuple[Warning, ...] = ()
-    facts: Facts = field(default_factory=dict)
+    facts: RecordingFacts = RecordingFacts()
 
     def __post_init__(self) -> None:
         n = len(self.x)
@@ -292,8 +387,12 @@ class Result:
         Diagnostics for each window, name to (N,).
     lag
         Number of later windows that a prediction uses: 0 for live predictions, infinity for the whole recording.
-    facts
-        Version, streaming rule, state bytes, notes.
+    rule, notes, state_bytes
+        Streaming rule, remarks and size of the state of the method.
+    parts_are_ours
+        Whether parts of the method that its paper leaves open are ours.
+    sight_version
+        Version of the package that made the predictions.
     """
 
     method: str
@@ -304,14 +403,18 @@ class Result:
     windows: Windows
     trace: Mapping[str, Array] = field(default_factory=dict)
     lag: float = 0.0
-    facts: Facts = field(default_factory=dict)
+    rule: str = ""
+    notes: Sequence[str] = ()
+    state_bytes: Mapping[str, int] = field(default_factory=dict)
+    parts_are_ours: bool = False
+    sight_version: str = ""
 
     @property
     def name(self) -> str:
         """Name of the method, with the lag of its predictions if there is one."""
-        return f"{self.method}, {self.facts['rule']}" if self.lag else self.method
+        return f"{self.method}, {self.rule}" if self.lag else self.method
 
     @property
     def label(self) -> str:
         """Name for tables; a star marks a method whose authors did not publish their code."""
-        return f"{self.name} *" if self.facts.get("parts_are_ours") else self.name
+        return f"{self.name} *" if self.parts_are_ours else self.name

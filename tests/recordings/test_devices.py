@@ -44,7 +44,7 @@ def test_rate_unit_and_start(real, name):
 @pytest.mark.parametrize("name", ["ax3_sample.cwa", "ax6_sample.cwa", "ex.bin"])
 def test_small_jumps_between_blocks_are_not_gaps(real, name):
     windows = prepare(read(real(f"device/{name}")), rate_hz=50, window_s=2, stride_s=1)
-    assert windows.facts["gaps"] == 0
+    assert windows.facts.gaps == 0
     assert not windows.gap_before_s.any()
     assert np.isfinite(windows.x).all()
 
@@ -54,8 +54,8 @@ def test_actigraph_idle_sleep_mode_leaves_gaps(real):
     recording = read(real("device/ggir.gt3x"))
     windows = prepare(recording, rate_hz=30, window_s=5, stride_s=5)
     intervals = np.diff(recording.time_s)
-    assert windows.facts["gaps"] == (intervals > 0.5).sum() > 5
-    assert windows.facts["gap_longest_s"] == pytest.approx(261.03, abs=0.01)
+    assert windows.facts.gaps == (intervals > 0.5).sum() > 5
+    assert windows.facts.gap_longest_s == pytest.approx(261.03, abs=0.01)
     assert windows.gap_before_s.max() >= 261
 
 
@@ -77,10 +77,10 @@ def test_a_good_recording_has_no_warnings(real):
 def test_calibration_reduces_the_error_or_gives_a_reason(real):
     windows = prepare(read(real("device/tiny-sample.cwa.gz")), rate_hz=50, window_s=10, stride_s=10, calibration="auto")
     facts = windows.facts
-    if facts["calibrated"]:
-        assert facts["calibration_error_after_mg"] < min(10, facts["calibration_error_before_mg"])
+    if facts.calibrated:
+        assert facts.calibration_error_after_mg < min(10, facts.calibration_error_before_mg)
     else:
-        assert facts["calibration_note"]
+        assert facts.calibration_note
 
 
 @pytest.mark.real

@@ -64,7 +64,7 @@ def test_csv_and_parquet_give_identical_windows(frame, tmp_path, kind):
             np.testing.assert_array_equal(getattr(cut, name), getattr(windows[0], name))
     assert len(windows[0]) == 29
     assert set(windows[0].label.tolist()) == {-1, 0, 1}
-    assert recordings[0].facts["classes"] == ["sit", "walk"]
+    assert recordings[0].facts.classes == ["sit", "walk"]
     if kind != "seconds":
         assert recordings[0].start == datetime(2024, 3, 1, 10, tzinfo=UTC)
 
@@ -183,7 +183,7 @@ def test_the_unit_of_times_is_the_one_with_a_plausible_rate(tmp_path, origin_s, 
     times = [origin_s * scale + i * scale / 50 for i in range(20)]
     lines = "".join(f"{t:.2f},0,0,1\n" if unit == "s" else f"{t:.0f},0,0,1\n" for t in times)
     recording = read_table(write(tmp_path / "p.csv", HEADER + lines), expected_hz=expected_hz)
-    assert recording.facts["time_unit"] == unit
+    assert recording.facts.time_unit == unit
     assert recording.rate_hz == pytest.approx(50, rel=1e-3)
     assert (recording.start is not None) == (origin_s > 1e8)
 
@@ -209,7 +209,7 @@ def test_time_format(tmp_path):
 def test_time_zone_of_local_times(tmp_path):
     path = write(tmp_path / "p.csv", HEADER + "2024-07-01 12:00:00,0,0,1\n2024-07-01 12:00:01,0,0,1\n")
     assert read_table(path, tz="Europe/Berlin").start == datetime(2024, 7, 1, 10, tzinfo=UTC)
-    assert "unknown" in read_table(path).facts["time_zone"]
+    assert "unknown" in read_table(path).facts.time_zone
     with pytest.raises(ValueError, match="no time zone 'Mars/Base'"):
         read_table(path, tz="Mars/Base")
 
@@ -227,10 +227,10 @@ def test_an_offset_in_the_text_decides_the_day(tmp_path, first, second, fact):
     recording = read_table(path)
     assert recording.start.strftime("%Y-%m-%d %H:%M") == "2024-03-12 00:30"
     assert recording.start == datetime.fromisoformat(first)
-    assert recording.facts["time_zone"] == fact
+    assert recording.facts.time_zone == fact
     abroad = read_table(path, tz="Asia/Tokyo")
     assert abroad.start == recording.start
-    assert (abroad.start.utcoffset(), abroad.facts["time_zone"]) == (timedelta(hours=9), "Asia/Tokyo")
+    assert (abroad.start.utcoffset(), abroad.facts.time_zone) == (timedelta(hours=9), "Asia/Tokyo")
 
 
 @pytest.mark.parametrize(("zone", "offset_h"), [("Europe/Vienna", 2), ("+05:30", 5.5), ("UTC", 0)])
@@ -240,7 +240,7 @@ def test_the_zone_of_a_parquet_column_decides_the_day(tmp_path, zone, offset_h):
     recording = read_table(tmp_path / "p.parquet")
     assert recording.start.strftime("%Y-%m-%d %H:%M") == "2024-07-01 00:30"
     assert recording.start.utcoffset() == timedelta(hours=offset_h)
-    assert "from the file" in recording.facts["time_zone"]
+    assert "from the file" in recording.facts.time_zone
 
 
 def test_an_offset_that_changes_is_warned_about(tmp_path):
@@ -283,7 +283,7 @@ def labelled(tmp_path):
 def test_labels_by_map(tmp_path):
     recording = read_table(labelled(tmp_path), label_column="label", classes={"1": "walk", "7": "sit", "8": ""})
     assert recording.labels.tolist() == [1, 0, -1, -1, 0]
-    assert recording.facts["classes"] == ["walk", "sit"]
+    assert recording.facts.classes == ["walk", "sit"]
 
 
 def test_numeric_labels_in_parquet(tmp_path):

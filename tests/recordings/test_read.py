@@ -80,7 +80,7 @@ def test_rotation_without_a_unit_is_taken_in_the_unit_of_the_model(tmp_path, rot
 def test_milliseconds_since_the_start_are_recognised_by_the_rate_of_the_model(tmp_path):
     rows = "".join(f"{t * 100},0,0,1\n" for t in range(100))
     windows = sight.read(write_csv(tmp_path / "walk.csv", rows=rows), toy_source())
-    assert (len(windows), windows.facts["rate_measured_hz"]) == (9, pytest.approx(10))
+    assert (len(windows), windows.facts.rate_measured_hz) == (9, pytest.approx(10))
     with pytest.raises(ValueError, match="--time-unit"):
         sight.read(tmp_path / "walk.csv", toy_source(), time_unit="s")
 
@@ -203,7 +203,7 @@ def test_files_of_a_subject_are_joined_by_time_with_a_gap_between(tmp_path):
     assert windows.time_s.tolist() == [*range(9), *range(3600, 3609)]
     assert np.flatnonzero(windows.gap_before_s).tolist() == [9]
     assert windows.gap_before_s[9] == pytest.approx(3590)
-    assert (windows.facts["files"], windows.warnings) == (["b.csv", "a.csv"], ())
+    assert (windows.facts.files, windows.warnings) == (["b.csv", "a.csv"], ())
     parts = list(read_samples(find_recording([later, first]), toy_source().card, ReadOptions()))
     assert [part.time_s[0] for part in parts] == [0, 3600]
 

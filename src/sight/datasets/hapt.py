@@ -139,7 +139,7 @@ class HAPT(Dataset):
         """Cut windows inside each labelled stretch of the six activities, from its first sample on."""
         length, step = (round(windowing[key] * self.rate_hz) for key in ("window_s", "stride_s"))
         starts, labels = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for label, first, end in self._labelled_stretches(recording.facts["file"]):
+        for label, first, end in self._labelled_stretches(str(recording.facts.file)):
             if 0 <= label < len(ACTIVITIES):
                 starts.append(np.arange(first, min(end, len(recording.values)) - length + 1, step))
                 labels.append(np.full(len(starts[-1]), label))

@@ -14,7 +14,7 @@ from sight.datasets.hapt import ACTIVITIES, BASIC
 from sight.recordings.dataset import Dataset, Download
 from sight.recordings.file_store import read_columns
 from sight.recordings.window_selection import continuous_runs, unroll
-from sight.types import Array, Recording, Windows
+from sight.types import Array, Recording, RecordingFacts, Windows
 
 LENGTH, STRIDE = 128, 64
 
@@ -125,7 +125,7 @@ class UCIHAR(Dataset):
             gap_before_s=gap_before_s,
             window_s=self.window_s,
             stride_s=self.stride_s,
-            facts={"gap_seconds_known": False},
+            facts=RecordingFacts(details={"gap_seconds_known": False}),
         )
 
 

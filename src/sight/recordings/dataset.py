@@ -19,7 +19,7 @@ import numpy as np
 from sight._util.text import choices
 from sight.recordings.file_store import FileStore, data_folder, natural
 from sight.recordings.window_selection import drop_unlabelled
-from sight.types import UNLABELLED, Array, Recording, Windows
+from sight.types import UNLABELLED, Array, Recording, RecordingFacts, Windows
 
 WINDOWING = ("rate_hz", "window_s", "stride_s", "max_gap_s", "label_rule", "unlabelled")
 
@@ -98,7 +98,7 @@ class Dataset:
             if len(recording.values) == 0:
                 raise ValueError(
                     f"{self.name}: a recording of subject {subject} has no samples "
-                    f"({recording.facts.get('file', 'unknown file')}); remove the file or download it again."
+                    f"({recording.facts.file or 'unknown file'}); remove the file or download it again."
                 )
             yield recording
 
@@ -191,7 +191,7 @@ class Dataset:
     def _recording(self, subject: str, file: str, values: Array, **fields: Any) -> Recording:
         """Return a recording with the dataset's channels, units and rate, and regular times if `time_s` is missing."""
         fields.setdefault("time_s", np.arange(len(values)) / self.rate_hz)
-        fields["facts"] = {"file": file, **fields.get("facts", {})}
+        fields["facts"] = RecordingFacts.from_dict({"file": file, **fields.get("facts", {})})
         return Recording(
             values=values, channels=self.channels, unit=self.units, rate_hz=self.rate_hz, subject=subject, **fields
         )

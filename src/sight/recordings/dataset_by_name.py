@@ -65,7 +65,7 @@ def info(dataset: Any, on_subject: Callable[[int, str], None] | None = None) -> 
             "seconds": round(len(windows) * windows.stride_s, 3),
             "gaps": int((windows.gap_before_s > 0).sum()),
             "gap_seconds": round(float(windows.gap_before_s.sum()), 3),
-            "facts": dict(windows.facts),
+            "facts": windows.facts.as_dict(),
         }
         if on_subject:
             on_subject(done, subject)

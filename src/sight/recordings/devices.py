@@ -15,7 +15,7 @@ import numpy as np
 
 from sight.recordings.file_store import BROKEN, check_unpacked, first_words
 from sight.recordings.timestamps import UNKNOWN_ZONE, time_zone
-from sight.types import Recording
+from sight.types import Recording, RecordingFacts
 
 #: Section and key of the sampling rate and of the time zone in the metadata of each maker.
 RATE = (("configuration", "sample_rate_hz"), ("Configuration Info", "Measurement Frequency"), ("info", "Sample Rate"))
@@ -52,12 +52,12 @@ def read_device(path: Path | str, *, tz: str | None = None, subject: str | None 
         # Nanoseconds of the local clock since 1970
         start=datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=int(moments[0]) // 1000),
         subject=subject or path.name.split(".")[0],
-        facts={
-            "file": path.name,
-            "device": content["format"],
-            "time_zone": zone_fact,
-            "reader_warnings": [str(warning) for warning in content.get("warnings", ())],
-        },
+        facts=RecordingFacts(
+            file=path.name,
+            device=content["format"],
+            time_zone=zone_fact,
+            reader_warnings=[str(warning) for warning in content.get("warnings", ())],
+        ),
     )
 
 

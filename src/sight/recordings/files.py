@@ -28,7 +28,7 @@ from sight.recordings.timestamps import (
     to_nanoseconds,
     to_seconds,
 )
-from sight.types import Array, Recording, Warning
+from sight.types import Array, Recording, RecordingFacts, Warning
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".xlsx")
 DEVICES = (".cwa", ".gt3x", ".bin", ".cwa.gz", ".gt3x.gz", ".bin.gz")
@@ -147,7 +147,7 @@ def read_table(
         start=start,
         subject=subject or table.path.name.split(".")[0],
         warnings=(*warnings, *unit_warnings(mapping, units)),
-        facts={"file": table.path.name, **facts},
+        facts=RecordingFacts(file=table.path.name, **facts),
     )
 
 

@@ -188,7 +188,7 @@ def describe_run(ref: RecordingRef, card: ModelCard, model: str | Path, windows:
     """Return what `info.json` contains about the input and the model."""
     return {
         "subject": ref.subject or ref.name,
-        "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts},
+        "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts.as_dict()},
         "model": {"file": Path(model).name, **{name: getattr(card, name) for name in CARD_FIELDS}},
     }
 
@@ -254,7 +254,7 @@ def _joined(ref: RecordingRef, parts: list[Windows]) -> Windows:
     files_of: dict[Warning, list[str]] = {}
     for part in parts:
         for warning in part.warnings:
-            files_of.setdefault(warning, []).append(str(part.facts.get("file", "")))
+            files_of.setdefault(warning, []).append(part.facts.file or "")
     warnings = [
         warning if len(files) == len(parts) else replace(warning, text=f"{', '.join(files)}: {warning.text}")
         for warning, files in files_of.items()
@@ -266,7 +266,7 @@ def _joined(ref: RecordingRef, parts: list[Windows]) -> Windows:
         )
         warnings.append(Warning(kind="file-order", severity="warning", text=text))
     windows = join(parts)
-    facts = {**windows.facts, "files": [str(part.facts.get("file", "")) for part in parts]}
+    facts = replace(windows.facts, files=[part.facts.file or "" for part in parts])
     return replace(windows, facts=facts, warnings=tuple(warnings))
 
 
@@ -306,11 +306,11 @@ def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
             f"{path.name} has no stretch of {card.window_s:g} s, the window of the model, without a gap, so no window "
             f"fits; record longer, or allow longer pauses with max_gap (--max-gap)."
         )
-    if options.calibrate and not windows.facts.get("calibrated"):
-        text = f"Calibration was not applied: {windows.facts.get('calibration_note', 'no rest')}."
+    if options.calibrate and not windows.facts.calibrated:
+        text = f"Calibration was not applied: {windows.facts.calibration_note or 'no rest'}."
         warnings.append(Warning(kind="calibration", severity="note", text=text))
-    if windows.facts.get("time_zone") in ZONE_WARNINGS:
-        warnings.append(ZONE_WARNINGS[windows.facts["time_zone"]])
+    if windows.facts.time_zone in ZONE_WARNINGS:
+        warnings.append(ZONE_WARNINGS[windows.facts.time_zone])
     return replace(windows, warnings=tuple(warnings))
 
 
@@ -360,10 +360,10 @@ def _label_map(card: ModelCard, names: Mapping[str, str] | None) -> dict[str, st
 def _with_class_indices(recording: Recording, card: ModelCard) -> Recording:
     """Return the recording with labels that are indices of the model's classes."""
     if recording.labels is None:
-        raise ValueError(f"{recording.facts.get('file')}: a device file has no label column; give a diary (--labels).")
+        raise ValueError(f"{recording.facts.file}: a device file has no label column; give a diary (--labels).")
     own = [name.casefold() for name in card.classes]
-    index = np.array([*(own.index(name.casefold()) for name in recording.facts["classes"]), UNLABELLED])
-    facts = {**recording.facts, "classes": list(card.classes)}
+    index = np.array([*(own.index(name.casefold()) for name in recording.facts.classes or ()), UNLABELLED])
+    facts = replace(recording.facts, classes=list(card.classes))
     return replace(recording, labels=index[recording.labels], facts=facts)
 
 

@@ -26,7 +26,7 @@ from sight import __version__
 from sight._util.atomic import write_atomic
 from sight._util.code_fingerprint import hash_files
 from sight.recordings.user_folders import user_folder
-from sight.types import Array, Warning, Windows
+from sight.types import Array, RecordingFacts, Warning, Windows
 
 LIMIT_BYTES = 10 << 30
 ARRAYS = ("x", "time_s", "label", "gap_before_s", "wear")
@@ -112,6 +112,7 @@ def _load(entry: Path) -> Windows | None:
             return None
         header = json.loads(text)
         header["start"] = header["start"] and datetime.fromisoformat(header["start"])
+        header["facts"] = RecordingFacts.from_dict(header["facts"])
         header["warnings"] = tuple(Warning(**warning) for warning in header["warnings"])
         windows = Windows(**arrays, **header)
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
@@ -127,7 +128,7 @@ def _save(windows: Windows, entry: Path) -> None:
         "stride_s": windows.stride_s,
         "start": windows.start and windows.start.isoformat(),
         "warnings": [asdict(warning) for warning in windows.warnings],
-        "facts": dict(windows.facts),
+        "facts": windows.facts.as_dict(),
     }
     text = json.dumps(header, default=_jsonable)
     arrays: dict[str, Any] = {name: np.asarray(getattr(windows, name)) for name in ARRAYS}

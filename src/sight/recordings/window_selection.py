@@ -26,7 +26,7 @@ def windows_at(recording: Recording, starts: Array, labels: Array, windowing: Ma
         stride_s=windowing["stride_s"],
         start=recording.start,
         warnings=recording.warnings,
-        facts=dict(recording.facts),
+        facts=recording.facts,
     )
 
 
@@ -53,7 +53,7 @@ def drop_unlabelled(windows: Windows, max_gap_s: float) -> Windows:
         label=windows.label[keep],
         gap_before_s=gaps_before(time_s, windows.window_s, max_gap_s),
         wear=None if windows.wear is None else windows.wear[keep],
-        facts={**windows.facts, "unlabelled_windows_left_out": int((~keep).sum())},
+        facts=replace(windows.facts, unlabelled_windows_left_out=int((~keep).sum())),
     )
 
 

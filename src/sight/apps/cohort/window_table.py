@@ -12,7 +12,7 @@ import numpy as np
 
 from sight import __version__
 from sight.results.tables import ResultSummary, days, window_columns
-from sight.types import UNLABELLED, Array, Result, Warning, Windows
+from sight.types import UNLABELLED, Array, RecordingFacts, Result, Warning, Windows
 
 #: Increased whenever columns or facts change, so that recordings with an older layout are run again.
 LAYOUT = 3
@@ -89,7 +89,7 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
         start=_start(stream),
         intensity={key: _array(stored[key]) for key in INTENSITY_COLUMNS if stored[key].null_count < table.num_rows},
         warnings=tuple(Warning(**warning) for warning in facts["warnings"]),
-        facts=stream["facts"],
+        facts=RecordingFacts.from_dict(stream["facts"]),
     )
     p, q = (np.stack([_array(stored[f"{kind}_{name}"]) for name in classes], axis=1) for kind in "pq")
     return Result(
@@ -100,7 +100,8 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
         q=q,
         windows=windows,
         trace={key: _array(column) for key, column in stored.items() if key not in columns},
-        facts={**facts["facts"], "state_bytes": facts["state_bytes"]},
+        state_bytes=facts["state_bytes"],
+        **facts["facts"],
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class Clock(Stateful):
         self.bounds_ = np.array([np.inf, -np.inf, np.inf])  # first time of all; start and end of the latest gap
 
     @property
-    def facts(self) -> dict[str, int]:
+    def facts(self) -> dict[str, Any]:
         """Number of samples kept, and of samples dropped by reason."""
         return dict(zip(COUNTERS, self.counts_.tolist(), strict=True))
 
@@ -138,7 +138,7 @@ class Clock(Stateful):
 
 def drop_invalid(
     recording: Recording, *, max_gap_s: float = MAX_GAP_S, overwrite: bool = False
-) -> tuple[Recording, dict[str, int]]:
+) -> tuple[Recording, dict[str, Any]]:
     """Drop non-finite samples and timestamps that do not increase; return the recording and the counts.
 
     With `overwrite`, its arrays are reused, and it must not be used afterwards.

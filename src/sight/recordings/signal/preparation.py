@@ -63,7 +63,7 @@ def prepare(
     >>> recording = Recording(values=np.zeros((1000, 3), np.float32), time_s=np.arange(1000) / 100, unit="g",
     ...                       channels=("x", "y", "z"), rate_hz=100)
     >>> windows = prepare(recording, rate_hz=50, window_s=2, stride_s=1)
-    >>> windows.x.shape, windows.facts["gaps"]
+    >>> windows.x.shape, windows.facts.gaps
     ((9, 3, 100), 0)
     """
     if not len(recording.values):
@@ -75,9 +75,8 @@ def prepare(
         recording = convert(recording, unit)
     if whole_samples(window_s, rate_hz) == 1 and isclose(rate_hz, recording.rate_hz, rel_tol=SAME_RATE):
         return feature_windows(recording, max_gap_s=max_gap_s)
-    facts = dict(recording.facts)
-    recording, clock_facts = drop_invalid(recording, max_gap_s=max_gap_s, overwrite=overwrite)
-    facts |= clock_facts | interval_facts(recording.time_s, recording.rate_hz, max_gap_s=max_gap_s)
+    recording, facts = drop_invalid(recording, max_gap_s=max_gap_s, overwrite=overwrite)
+    facts |= interval_facts(recording.time_s, recording.rate_hz, max_gap_s=max_gap_s)
     check_rate(recording, facts, max_gap_s=max_gap_s)
     recording, calibration_facts = _calibrated(recording, calibration, max_gap_s, overwrite)
     nonwear, nonwear_facts = find_nonwear(recording)
@@ -95,7 +94,7 @@ def prepare(
         start=recording.start,
         wear=worn,
         warnings=recording.warnings,
-        facts=facts | resampling_facts | dict(windows.facts),
+        facts=replace(windows.facts, **facts, **resampling_facts),
     )
 
 

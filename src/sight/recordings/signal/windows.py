@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from sight.recordings.signal.clock import BLOCK, MAX_GAP_S, Clock, gap_limit_s
-from sight.types import UNLABELLED, Array, Facts, Recording, Windows
+from sight.types import UNLABELLED, Array, Recording, RecordingFacts, Windows
 
 LABEL_RULES = ("majority", "whole", "centre")
 #: Pause assumed between two recordings if one has no start time; long enough for methods to relax.
@@ -56,7 +55,12 @@ def cut(
         gap_before_s=_gap_before(time_s, begins, span),
         window_s=span,
         stride_s=stride / rate_hz,
-        facts={"windows": len(x), "windows_unlabelled": int((label == UNLABELLED).sum()), "label_rule": label_rule},
+        facts=replace(
+            recording.facts,
+            windows=len(x),
+            windows_unlabelled=int((label == UNLABELLED).sum()),
+            label_rule=label_rule,
+        ),
     )
 
 
@@ -70,7 +74,7 @@ def feature_windows(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> Wi
     time_s, span = recording.time_s[keep], 1 / recording.rate_hz
     labels = np.full(len(keep), UNLABELLED) if recording.labels is None else recording.labels
     x = recording.values[keep][:, :, None]
-    facts = {**clock.facts, "gaps": int(begins[1:].sum()), "nan_share": float(np.isnan(x).mean()) if x.size else 0.0}
+    nan_share = float(np.isnan(x).mean()) if x.size else 0.0
     return Windows(
         x=x,
         time_s=time_s,
@@ -80,7 +84,7 @@ def feature_windows(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> Wi
         stride_s=span,
         start=recording.start,
         warnings=recording.warnings,
-        facts={**recording.facts, **facts},
+        facts=replace(recording.facts, **clock.facts, gaps=int(begins[1:].sum()), nan_share=nan_share),
     )
 
 
@@ -116,26 +120,8 @@ def join(parts: Sequence[Windows], *, unknown_gap_s: float = UNKNOWN_GAP_S, one_
         gap_before_s=np.concatenate(gaps),
         wear=np.concatenate([np.asarray(part.wear) for part in parts]),
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
-        facts={"recordings": len(parts), **merge_facts([part.facts for part in parts])},
+        facts=RecordingFacts.merged([part.facts for part in parts]),
     )
-
-
-def merge_facts(parts: Sequence[Facts]) -> dict[str, Any]:
-    """Add counts and totals in seconds; keep other facts if all parts agree, drop them if not.
-
-    Examples
-    --------
-    >>> merge_facts([{"gaps": 1, "gap_total_s": 0.5, "rate_hz": 50.0}, {"gaps": 2, "rate_hz": 50.0, "file": "b"}])
-    {'gaps': 3, 'gap_total_s': 0.5, 'rate_hz': 50.0, 'file': 'b'}
-    """
-    merged: dict[str, Any] = {}
-    for name in dict.fromkeys(name for facts in parts for name in facts):
-        values = [facts[name] for facts in parts if name in facts]
-        if name.endswith("_total_s") or all(type(value) is int for value in values):
-            merged[name] = sum(values)
-        elif all(value == values[0] for value in values):
-            merged[name] = values[0]
-    return merged
 
 
 def label_windows(labels: Array | None, first: Array, length: int, rule: str) -> Array:
