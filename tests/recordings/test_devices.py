@@ -10,6 +10,7 @@ import pytest
 
 from sight.recordings.devices import read_device
 from sight.recordings.files import read
+from sight.recordings.options import ReadOptions
 from sight.recordings.signal import prepare
 from sight.recordings.signal.quality import rest_g, warnings_for
 from sight.recordings.signal.sampling_rate import estimate_rate
@@ -94,10 +95,10 @@ def test_gzipped_files_are_equal(real, tmp_path):
 
 @pytest.mark.real
 def test_time_zone_of_the_device_clock(real):
-    recording = read(real("device/ax3_sample.cwa"), tz="Europe/London")
+    recording = read(real("device/ax3_sample.cwa"), ReadOptions(tz="Europe/London"))
     assert recording.start.hour == 9
     assert recording.start.utcoffset() == timedelta(0)
-    summer = read(real("device/tiny-sample.cwa.gz"), tz="Europe/London")
+    summer = read(real("device/tiny-sample.cwa.gz"), ReadOptions(tz="Europe/London"))
     assert summer.start == datetime(2023, 6, 8, 11, 21, 4, 514282, UTC)
 
 

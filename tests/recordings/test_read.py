@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import sight
-from sight.recordings.read import ReadOptions, find_recording, find_recordings, find_subject, on_one_clock, read_samples
+from sight.recordings.options import ReadOptions
+from sight.recordings.read import on_one_clock, read_samples
+from sight.recordings.references import find_recording, find_recordings, find_subject
 from sight.testing import ToySource
 from sight.types import Recording
 from tests.helpers.streams import CHANNELS, card_of, toy_source

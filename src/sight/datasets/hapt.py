@@ -111,7 +111,8 @@ class HAPT(Dataset):
         match = re.search(self.subject_pattern, file)
         experiment = int(match["experiment"]) if match else 0
         for _, _, activity, first, last in self._segments[self._segments[:, 0] == experiment].tolist():
-            yield self._class_index(activity, LABELS), first - 1, last
+            (label,) = self._class_indices([activity], LABELS).tolist()
+            yield label, first - 1, last
 
     # --- the UCI-HAR protocol ---------------------------------------------------------------------------------
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from sight._util.text import choices
 from sight.recordings.file_store import FileStore, data_folder, natural
+from sight.recordings.labels import label_index
 from sight.recordings.window_selection import drop_unlabelled
-from sight.types import UNLABELLED, Array, Recording, RecordingFacts, Windows
+from sight.types import Array, Recording, RecordingFacts, Windows
 
 WINDOWING = ("rate_hz", "window_s", "stride_s", "max_gap_s", "label_rule", "unlabelled")
 
@@ -196,18 +197,17 @@ class Dataset:
             values=values, channels=self.channels, unit=self.units, rate_hz=self.rate_hz, subject=subject, **fields
         )
 
-    def _class_index(self, label: Any, where: str) -> int:
-        """Return the class index of a label in the files, -1 if unused; raise ValueError if not in `label_map`."""
-        if label not in self.label_map:
-            expected = ", ".join(str(label) for label in self.label_map)
-            raise ValueError(f"{self.name}: label {label!r} in {where} is not in the map; expected {expected}.")
-        name = self.label_map[label]
-        return self.classes.index(name) if name in self.classes else UNLABELLED
-
-    def _class_indices(self, labels: Array, where: str) -> Array:
-        """Return the class index of each label."""
+    def _class_indices(self, labels: Any, where: str) -> Array:
+        """Return the class index of each label in the files, -1 if unused; raise ValueError if not in `label_map`."""
+        label_map = {str(label): name if name in self.classes else "" for label, name in self.label_map.items()}
+        index = label_index(self.classes, label_map)
         values, inverse = np.unique(labels, return_inverse=True)
-        return np.array([self._class_index(value, where) for value in values.tolist()], dtype=np.int16)[inverse]
+        for value in values.tolist():
+            if value not in self.label_map:
+                raise ValueError(
+                    f"{self.name}: label {value!r} in {where} is not in the map; expected {', '.join(label_map)}."
+                )
+        return np.array([index[str(value).casefold()] for value in values.tolist()], dtype=np.int16)[inverse]
 
     @cached_property
     def store(self) -> FileStore:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from sight.recordings.file_store import BROKEN, check_unpacked, first_words
-from sight.recordings.timestamps import UNKNOWN_ZONE, time_zone
+from sight.recordings.local_times import time_zone
+from sight.recordings.timestamps import UNKNOWN_ZONE
 from sight.types import Recording, RecordingFacts
 
 #: Section and key of the sampling rate and of the time zone in the metadata of each maker.

@@ -12,7 +12,9 @@ from sight.models.card import ModelCard
 from sight.recordings.diaries import diary_expression, find_diary
 from sight.recordings.folder import MAP
 from sight.recordings.labels import label_windows
-from sight.recordings.read import ReadOptions, RecordingRef, dataset_of, find_recordings, find_subject
+from sight.recordings.options import ReadOptions
+from sight.recordings.read import dataset_of
+from sight.recordings.references import RecordingRef, find_recordings, find_subject
 from sight.types import UNLABELLED, Warning, Windows
 
 

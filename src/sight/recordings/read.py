@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,100 +13,19 @@ import numpy as np
 from sight import registry
 from sight.base import Source
 from sight.models.card import ModelCard, filled, require_card
-from sight.recordings.labels import read_label_map, with_classes_of_model
-from sight.recordings.references import (
-    RecordingRef,
-    dataset_recordings,
-    find_recording,
-    find_recordings,
-    find_subject,
-    open_dataset,
-)
+from sight.recordings.labels import with_classes_of_model
+from sight.recordings.options import Expected, ReadOptions
+from sight.recordings.references import RecordingRef, find_recording, find_subject, open_dataset
 from sight.recordings.signal.clock import MAX_GAP_S
 from sight.recordings.signal.intensity import intensity
 from sight.recordings.signal.windows import UNKNOWN_GAP_S
-from sight.types import UNLABELLED, Recording, Warning, Windows
-
-__all__ = [
-    "ReadOptions",
-    "RecordingRef",
-    "dataset_recordings",
-    "describe_run",
-    "find_recording",
-    "find_recordings",
-    "find_subject",
-    "on_one_clock",
-    "open_dataset",
-    "read",
-    "read_samples",
-    "read_windows",
-]
+from sight.types import Recording, Warning, Windows
 
 #: Fields of the card that `info.json` contains.
 CARD_FIELDS = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
 #: Two files of a subject may overlap by this much, which jitter of their times can cause.
 OVERLAP_S = 0.1
 _Part = TypeVar("_Part", Recording, Windows)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """Options for reading a recording; the command line and MAP.toml have the same names.
-
-    All but `tz`, `max_gap` and `calibrate` apply to tables only: device files state these facts.
-
-    Parameters
-    ----------
-    columns
-        Column of "time" and of channels, by channel name. Columns with usual names are recognised, so only others are
-        needed; an empty column of "time" means that the file has no times.
-    unit
-        Unit of acceleration: "g", "mg" or "m/s^2"; None uses the unit that the column names state, else g.
-    gyro_unit
-        Unit of rotation: "deg/s" or "rad/s"; None uses the unit that the column names state, else that of the model.
-    tz
-        Time zone of the wearer, such as "Europe/Vienna", which decides the day of a sample; None uses the offset or
-        zone in the file, else UTC with a warning.
-    time_unit
-        Unit of numeric times: "s", "ms", "us" or "ns"; None detects it.
-    time_format
-        Format of times as text, as in `datetime.strptime`, such as "%d/%m/%Y %H:%M:%S.%f"; None reads ISO 8601.
-    rate
-        Sampling rate in Hz of a file without times, or of one whose rate is far from that of the model.
-    max_gap
-        A longer pause, in seconds, counts as a gap; None is 0.5.
-    calibrate
-        Whether to estimate the gravity calibration from the recording and apply it.
-    label_column
-        Column with labels, compared with the classes of the model without case.
-    names
-        Label to class, for labels that are not classes of the model; an empty class means that a label is not used. A
-        mapping or the path of a TOML file.
-    dataset_options
-        Fields of the dataset class; if empty, the options of the model's training are used for the same dataset.
-    """
-
-    columns: Mapping[str, str] | None = None
-    unit: str | None = None
-    gyro_unit: str | None = None
-    tz: str | None = None
-    time_unit: str | None = None
-    time_format: str | None = None
-    rate: float | None = None
-    max_gap: float | None = None
-    calibrate: bool = False
-    label_column: str | None = None
-    names: Mapping[str, str] | None = None
-    dataset_options: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.names, str | Path):
-            object.__setattr__(self, "names", read_label_map(self.names))
-
-    def given(self) -> dict[str, Any]:
-        """Return the options, except those of datasets, that differ from the defaults."""
-        own = [each for each in fields(self) if each.name != "dataset_options"]
-        return {each.name: getattr(self, each.name) for each in own if getattr(self, each.name) != each.default}
 
 
 def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | str | Path, **options: Any) -> Windows:
@@ -144,9 +63,6 @@ def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | 
     else:
         card = model if isinstance(model, ModelCard) else require_card(model)
     return read_windows(find_recording(target), card, ReadOptions(**options))
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
@@ -315,56 +231,18 @@ def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
 
 
 def _file_samples(path: Path, card: ModelCard, options: ReadOptions) -> Recording:
-    from sight._util.units import ROTATION
     from sight.recordings.files import read as read_file
     from sight.recordings.signal.channels import convert
 
-    recording = read_file(
-        path,
-        columns=options.columns,
-        unit=options.unit,
-        gyro_unit=options.gyro_unit,
-        tz=options.tz,
-        time_unit=options.time_unit,
-        time_format=options.time_format,
-        rate_hz=options.rate,
-        expected_hz=card.rate_hz,
-        expected_gyro_unit=next((unit for unit in card.units if unit in ROTATION), "deg/s"),
-        expected_channels=card.channels,
-        label_column=options.label_column,
-        classes=_label_map(card, options.names) if options.label_column else None,
-    )
-    if options.label_column:
-        recording = _with_class_indices(recording, card)
+    recording = read_file(path, options, Expected.by(card))
+    if options.label_column and recording.labels is None:
+        raise ValueError(f"{recording.facts.file}: a device file has no label column; give a diary (--labels).")
     recording = convert(_with_channels(recording, card.channels), card.units, overwrite=True)
     if not (np.isfinite(recording.values[:1000]).any() or np.isfinite(recording.values).any()):
         raise ValueError(
             f"{path.name} holds no number in {', '.join(card.channels)}; choose other columns with columns (--columns)."
         )
     return recording
-
-
-def _label_map(card: ModelCard, names: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the class of each label: those of the model, and those of `names`."""
-    names = names or {}
-    for label, name in names.items():
-        if name and name.casefold() not in {own.casefold() for own in card.classes}:
-            raise ValueError(
-                f"names (--names) maps {label!r} to {name!r}, which is not a class of the model; the classes are "
-                f"{', '.join(card.classes)}."
-            )
-    mapped = {label.casefold() for label in names}
-    return {name: name for name in card.classes if name.casefold() not in mapped} | dict(names)
-
-
-def _with_class_indices(recording: Recording, card: ModelCard) -> Recording:
-    """Return the recording with labels that are indices of the model's classes."""
-    if recording.labels is None:
-        raise ValueError(f"{recording.facts.file}: a device file has no label column; give a diary (--labels).")
-    own = [name.casefold() for name in card.classes]
-    index = np.array([*(own.index(name.casefold()) for name in recording.facts.classes or ()), UNLABELLED])
-    facts = replace(recording.facts, classes=list(card.classes))
-    return replace(recording, labels=index[recording.labels], facts=facts)
 
 
 def _with_channels(recording: Recording, channels: tuple[str, ...]) -> Recording:

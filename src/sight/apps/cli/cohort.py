@@ -11,7 +11,8 @@ from rich.table import Table
 from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, errors, progress
-from sight.recordings.read import ReadOptions, RecordingRef, dataset_recordings, find_recordings
+from sight.recordings.options import ReadOptions
+from sight.recordings.references import RecordingRef, dataset_recordings, find_recordings
 from sight.types import Warning
 
 app = typer.Typer(no_args_is_help=True, help="Run a folder of recordings and query the results.")

@@ -13,7 +13,8 @@ from rich.table import Table
 from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, progress
-from sight.recordings.read import ReadOptions, open_dataset
+from sight.recordings.options import ReadOptions
+from sight.recordings.references import open_dataset
 
 app = typer.Typer(no_args_is_help=True, help="List, download and describe datasets.")
 

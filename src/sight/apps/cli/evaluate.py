@@ -15,7 +15,9 @@ from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, error_message, errors, print_warnings, run_with_progress
 from sight.models.card import ModelCard, require_card
-from sight.recordings.read import ReadOptions, RecordingRef, describe_run, read_windows
+from sight.recordings.options import ReadOptions
+from sight.recordings.read import describe_run, read_windows
+from sight.recordings.references import RecordingRef
 from sight.types import Result, Windows
 
 if TYPE_CHECKING:

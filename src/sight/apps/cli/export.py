@@ -13,7 +13,8 @@ from sight._util.atomic import write_atomic
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, print_warnings
 from sight.models.card import require_card
-from sight.recordings.read import find_recordings, read_windows
+from sight.recordings.read import read_windows
+from sight.recordings.references import find_recordings
 
 
 def export(

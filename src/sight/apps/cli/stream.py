@@ -19,7 +19,7 @@ from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import close_stdout, console, errors, plural, print_warnings
 from sight.models.card import require_card
-from sight.recordings.read import ReadOptions
+from sight.recordings.options import ReadOptions
 from sight.types import Event, Recording
 
 if TYPE_CHECKING:
@@ -196,7 +196,8 @@ def _parsed(parser: LineParser, serial: str | None, baud: int, mqtt: str | None)
 
 def _open_recording(target: str, card: Any, options: Any) -> tuple[float, Iterator[Recording]]:
     """Return the sampling rate and the recordings to replay."""
-    from sight.recordings.read import find_recording, read_samples
+    from sight.recordings.read import read_samples
+    from sight.recordings.references import find_recording
 
     ref = find_recording(target)
     recordings = read_samples(ref, card, options)
