@@ -45,10 +45,8 @@ class Warning:
         Short name of the cause, the same for every warning of that cause: "unit", "rate", "time-zone".
     severity
         "error" if the numbers cannot be used, "warning" to look before using them, "note" otherwise.
-    text
-        What was found, in one or two sentences.
-    remedy
-        What to do; empty if nothing can be done. In lower case, it continues the sentence of `text`.
+    text, remedy
+        What was found, and what to do, if anything; a remedy in lower case continues the sentence of `text`.
 
     Examples
     --------
@@ -67,8 +65,7 @@ class Warning:
         return f"{self.text} {self.remedy}".rstrip()
 
 
-def _total() -> Any:
-    """Return a field that is added up where recordings are joined."""
+def _total() -> Any:  # a field that is added up where recordings are joined
     return field(default=None, metadata={"merge": "sum"})
 
 
@@ -77,7 +74,7 @@ class RecordingFacts:
     """Figures about a recording and its windows; None was not determined. Names carry units.
 
     Counts and totals are added up where recordings are joined; other facts are kept if all recordings agree.
-    `details` are figures of a single dataset, by name.
+    `details` are figures of one dataset, by name; whole numbers among them are counts.
 
     Examples
     --------
@@ -136,32 +133,24 @@ class RecordingFacts:
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
         """Return the facts of recordings that are joined."""
+        is_total = {each.name: bool(each.metadata) for each in fields(cls)}
+        known = [part.as_dict() for part in parts]
         merged: dict[str, Any] = {"recordings": len(parts)}
-        for each in fields(cls):
-            values = [value for part in parts if (value := getattr(part, each.name)) is not None]
-            if values and each.metadata.get("merge") == "sum":
-                merged[each.name] = sum(values)
-            elif values and all(value == values[0] for value in values):
-                merged[each.name] = values[0]
-        details: dict[str, Any] = {}
-        for name in dict.fromkeys(name for part in parts for name in part.details):
-            values = [part.details[name] for part in parts if name in part.details]
-            if all(type(value) is int for value in values):
-                details[name] = sum(values)
+        for name in dict.fromkeys(name for facts in known for name in facts):
+            values = [facts[name] for facts in known if name in facts]
+            if is_total.get(name, all(type(value) is int for value in values)):
+                merged[name] = sum(values)
             elif all(value == values[0] for value in values):
-                details[name] = values[0]
-        return cls(**merged | {"details": details})
+                merged[name] = values[0]
+        return cls.from_dict(merged)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the facts that were determined by name, details among them."""
         facts: dict[str, Any] = {}
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.name == "details":
-                facts |= value
-            elif value is not None:
-                facts[each.name] = value
-        return facts
+            facts |= value if each.name == "details" else {each.name: value}
+        return {name: value for name, value in facts.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

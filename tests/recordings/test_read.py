@@ -258,5 +258,5 @@ def test_labels_are_compared_without_case_and_mapped_by_names(tmp_path):
     assert swapped.label[[0, 15]].tolist() == [0, 0]
     with pytest.raises(ValueError, match=r"'Strolling' \(50 samples\), 'rest' .*--names"):
         sight.read(file, source, label_column="what")
-    with pytest.raises(ValueError, match="not a class of the model"):
+    with pytest.raises(ValueError, match=r"'flying', which is not a class; .*--names"):
         sight.read(file, source, label_column="what", names={"strolling": "flying"})

@@ -12,7 +12,7 @@ import numpy as np
 
 from sight.recordings.dataset import Dataset, Download
 from sight.recordings.file_store import read_columns
-from sight.recordings.window_selection import windows_at
+from sight.recordings.signal.windows import windows_at
 from sight.types import UNLABELLED, Array, Recording, Windows
 
 ACTIVITIES = ("walking", "walking_upstairs", "walking_downstairs", "sitting", "standing", "laying")

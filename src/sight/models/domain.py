@@ -94,7 +94,6 @@ class Domain:
         return window_statistics(x[:, self.columns] * np.float32(self.unit_g), self.rate_hz)
 
     def unfamiliar(self, statistics: Array) -> float:
-        """Return the share of unfamiliar windows."""
         return float((_distances(_points(statistics, self.mounts), self.centres) > self.radius).mean())
 
     def warnings(self, statistics: Array) -> list[Warning]:
@@ -245,7 +244,6 @@ def _summarise(points: Sequence[Array]) -> tuple[Array, float]:
 
 
 def _distances(points: Array, centres: Array) -> Array:
-    """Return the distance of each point (N, 8) from the nearest centre, (N,)."""
     nearest: Array = np.sqrt(np.maximum(_squares(points, centres).min(axis=1), 0))
     return nearest
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,10 +16,12 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from sight import params, registry
 from sight._util.text import choices
 from sight.recordings.file_store import FileStore, data_folder, natural
 from sight.recordings.labels import label_index
-from sight.recordings.window_selection import drop_unlabelled
+from sight.recordings.signal.preparation import prepare
+from sight.recordings.signal.windows import drop_unlabelled, join
 from sight.types import Array, Recording, RecordingFacts, Windows
 
 WINDOWING = ("rate_hz", "window_s", "stride_s", "max_gap_s", "label_rule", "unlabelled")
@@ -144,8 +146,6 @@ class Dataset:
 
     def _make_windows(self, subject: str, windowing: Mapping[str, Any]) -> Windows:
         """Return the windows of a subject; override for datasets with a window protocol of their own."""
-        from sight.recordings.signal import join, prepare
-
         fields = {key: value for key, value in windowing.items() if key != "unlabelled"}
         fields |= {"channels": self.channels, "unit": self.units}
         return join([prepare(recording, **fields) for recording in self.recordings(subject)], one_clock=self.one_clock)
@@ -211,7 +211,6 @@ class Dataset:
 
     @cached_property
     def store(self) -> FileStore:
-        """The files of the dataset, located on first use."""
         return FileStore(self._find_root())
 
     # --- internal ----------------------------------------------------------------------------------------------
@@ -256,3 +255,57 @@ def natural_order(index: Mapping[str, list[str]]) -> dict[str, list[str]]:
     """
     numbered = all(re.fullmatch(r"\D*\d+", subject) for subject in index)
     return {subject: index[subject] for subject in (sorted(index, key=natural) if numbered else sorted(index))}
+
+
+def load(name: str, root: Path | str | None = None, **options: Any) -> Any:
+    """Return a dataset by its registry name.
+
+    `root` is the folder or zip with the official files; None searches the data folder (`SIGHT_DATA`). `options` are
+    fields of the dataset; a ValueError lists those that are unknown or have a wrong value.
+
+    Examples
+    --------
+    >>> load("harth", sensor="back").channels
+    ('back_x', 'back_y', 'back_z')
+    """
+    cls = registry.get("datasets", name)
+    fields = options if root is None else {"root": root, **options}
+    if hasattr(cls, "__dataclass_fields__"):
+        params.check(cls, fields)
+    return cls(**fields)
+
+
+def windows_of(dataset: Any, subject: str, **overrides: Any) -> Windows:
+    """Return the windows of a subject, with overrides as in `Dataset.windows`.
+
+    A dataset that is not a `Dataset` needs `recordings`, `rate_hz`, `window_s`, `stride_s` and `max_gap_s`.
+    """
+    if hasattr(dataset, "windows"):
+        windows: Windows = dataset.windows(subject, **overrides)
+        return windows
+    own = {key: getattr(dataset, key) for key in ("rate_hz", "window_s", "stride_s", "max_gap_s")} | overrides
+    drop = own.pop("unlabelled", "keep") == "drop"
+    windows = join([prepare(recording, **own) for recording in dataset.recordings(subject)])
+    return drop_unlabelled(windows, own["max_gap_s"]) if drop else windows
+
+
+def info(dataset: Any, on_subject: Callable[[int, str], None] | None = None) -> Iterator[dict[str, Any]]:
+    """Yield a description of each subject: windows, label counts, seconds, gaps and the facts of the signal steps.
+
+    `on_subject` is called with the number of subjects done and the name of the last one, for progress bars.
+    """
+    for done, subject in enumerate(dataset.subjects(), start=1):
+        windows = windows_of(dataset, subject)
+        counts = np.bincount(windows.label[windows.label >= 0], minlength=len(dataset.classes))
+        yield {
+            "subject": subject,
+            "windows": len(windows),
+            "labels": dict(zip(dataset.classes, counts.tolist(), strict=True)),
+            "unlabelled": int((windows.label < 0).sum()),
+            "seconds": round(len(windows) * windows.stride_s, 3),
+            "gaps": int((windows.gap_before_s > 0).sum()),
+            "gap_seconds": round(float(windows.gap_before_s.sum()), 3),
+            "facts": windows.facts.as_dict(),
+        }
+        if on_subject:
+            on_subject(done, subject)

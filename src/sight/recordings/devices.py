@@ -105,7 +105,6 @@ def _rate(path: Path, metadata: dict[str, Any]) -> float:
 
 
 def _zone(metadata: dict[str, Any], tz: str | None) -> tuple[tzinfo, str]:
-    """Return the time zone of the device's clock and the fact `time_zone`."""
     if tz is not None:
         return time_zone(tz), tz
     offset = re.search(r"(-?)\+?(\d{1,2}):(\d{2})", _metadata_value(metadata, ZONE))
@@ -116,6 +115,5 @@ def _zone(metadata: dict[str, Any], tz: str | None) -> tuple[tzinfo, str]:
 
 
 def _metadata_value(metadata: dict[str, Any], keys: tuple[tuple[str, str], ...]) -> str:
-    """Return the first value found under any section and key, or an empty string."""
     values = (metadata.get(section, {}).get(key) for section, key in keys)
     return next((str(value) for value in values if value is not None), "")

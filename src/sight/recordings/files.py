@@ -100,8 +100,6 @@ def read_table(
 
 
 class _Content(NamedTuple):
-    """Content of a table."""
-
     values: Array  # (n, C)
     moments: Array  # (n,) nanoseconds, empty without a time column
     labels: Array  # (n,) codes, empty without a label column

@@ -109,7 +109,6 @@ class Folder(Dataset):
 
     @classmethod
     def where_to_put(cls, folder: Path) -> str:
-        """Return which files belong into the user's folder."""
         return f"put one file or subfolder for each subject into {folder}, with files {', '.join(READABLE)}."
 
     @property

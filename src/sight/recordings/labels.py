@@ -109,7 +109,8 @@ def label_index(classes: Sequence[str], label_map: Mapping[str, str]) -> dict[st
     for label, name in label_map.items():
         if name and name.casefold() not in index:
             raise ValueError(
-                f"{label!r} is mapped to {name!r}, which is not a class; the classes are {', '.join(classes)}."
+                f"{label!r} is mapped to {name!r}, which is not a class; the classes are {', '.join(classes)}. "
+                f"Correct it in names (--names; in MAP.toml under [labels])."
             )
         own = index[name.casefold()] if name else UNLABELLED
         if mapped.setdefault(label.casefold(), own) != own:

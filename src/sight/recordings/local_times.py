@@ -13,7 +13,6 @@ HOUR_NS, MINUTE_NS = 3600 * 10**9, 60 * 10**9
 
 
 def time_zone(tz: str) -> tzinfo:
-    """Return a time zone by its name."""
     if tz.upper() == "UTC":
         return UTC
     try:
@@ -73,7 +72,6 @@ class LocalTimes:
         return np.asarray(utc)
 
     def _offsets_of(self, local: Array, step: Array) -> Array:
-        """Return the offset from UTC of each local time, in nanoseconds."""
         first, second = self._both_offsets(local // MINUTE_NS)
         offset = np.where(self._is_second_pass(first > second, step), second, first)
         if not self._unchanged:
@@ -100,7 +98,6 @@ class LocalTimes:
         return first, second
 
     def _is_second_pass(self, repeats: Array, step: Array) -> Array:
-        """Return for each time whether it is in the second pass of a repeated hour."""
         second = np.zeros(len(repeats), bool)
         edges = np.flatnonzero(np.diff(np.concatenate(([0], repeats.astype(np.int8), [0])))).reshape(-1, 2)
         for start, stop in edges.tolist():

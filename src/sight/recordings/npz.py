@@ -21,7 +21,7 @@ from sight.recordings.dataset import Dataset
 from sight.recordings.file_store import BROKEN, check_unpacked
 from sight.recordings.labels import label_index
 from sight.recordings.npz_strings import read_array
-from sight.recordings.window_selection import continuous_runs, unroll
+from sight.recordings.signal.windows import continuous_runs, unroll
 from sight.types import Array, Recording, Windows
 
 

@@ -107,6 +107,5 @@ class Expected:
 
     @classmethod
     def by(cls, card: ModelCard) -> Self:
-        """Return what the model with this card expects."""
         gyro_unit = next((unit for unit in card.units if unit in ROTATION), cls.gyro_unit)
         return cls(rate_hz=card.rate_hz, gyro_unit=gyro_unit, channels=card.channels, classes=card.classes)

@@ -67,7 +67,7 @@ def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | 
 
 def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
     """Read a recording as windows for the model with this card; see `read`."""
-    from sight.recordings.dataset_by_name import windows_of
+    from sight.recordings.dataset import windows_of
     from sight.recordings.signal.quality import window_warnings
 
     if ref.dataset:
@@ -101,7 +101,6 @@ def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> It
 
 
 def describe_run(ref: RecordingRef, card: ModelCard, model: str | Path, windows: Windows) -> dict[str, Any]:
-    """Return what `info.json` contains about the input and the model."""
     return {
         "subject": ref.subject or ref.name,
         "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts.as_dict()},
@@ -164,7 +163,6 @@ def _in_time_order(ref: RecordingRef, parts: list[_Part]) -> list[_Part]:
 
 
 def _joined(ref: RecordingRef, parts: list[Windows]) -> Windows:
-    """Join the windows of several files, with the pauses between them as gaps and the warnings of all."""
     from sight.recordings.signal import join
 
     files_of: dict[Warning, list[str]] = {}
@@ -246,7 +244,6 @@ def _file_samples(path: Path, card: ModelCard, options: ReadOptions) -> Recordin
 
 
 def _with_channels(recording: Recording, channels: tuple[str, ...]) -> Recording:
-    """Select the model's channels: by name, by the usual names of an axis, or else by position."""
     from sight.recordings.columns import match_channels
     from sight.recordings.signal.channels import select
 

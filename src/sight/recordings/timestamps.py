@@ -54,7 +54,6 @@ class TimeFormat:
 
     @property
     def unit(self) -> str:
-        """Unit of a number."""
         return next(name for name, ns in UNITS.items() if ns == self.unit_ns)
 
 

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from platformdirs import user_cache_path
 
 from sight import __version__
 from sight._util.atomic import write_atomic
 from sight._util.code_fingerprint import hash_files
-from sight.recordings.user_folders import user_folder
 from sight.types import Array, RecordingFacts, Warning, Windows
 
 LIMIT_BYTES = 10 << 30
@@ -63,11 +63,10 @@ def cached(
 
 def folder() -> Path:
     """Return the folder of the cache: `SIGHT_CACHE`, or ``sight`` in the user's cache folder."""
-    return Path(os.environ.get("SIGHT_CACHE") or user_folder("cache"))
+    return Path(os.environ.get("SIGHT_CACHE") or user_cache_path("sight", appauthor=False))
 
 
 def key(paths: Iterable[Path], parameters: Mapping[str, Any]) -> str:
-    """Return the key of windows made from these files with these parameters."""
     parts = [__version__, _code_hash(), *(file_hash(Path(path)) for path in paths)]
     parts.append(json.dumps(parameters, sort_keys=True, default=str))
     return blake2b("\n".join(parts).encode(), digest_size=20).hexdigest()
@@ -89,7 +88,6 @@ def file_hash(path: Path) -> str:
 
 
 def size() -> int:
-    """Return the size of the cache in bytes."""
     return sum(entry.stat().st_size for entry in _entries())
 
 
@@ -138,7 +136,6 @@ def _save(windows: Windows, entry: Path) -> None:
 
 
 def _digest(entry: Path, header: str, arrays: Mapping[str, Array]) -> str:
-    """Return the hash of an entry's name and content."""
     digest = blake2b(f"{entry.name}\n{header}".encode(), digest_size=20)
     for name, array in arrays.items():
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())

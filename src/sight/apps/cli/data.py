@@ -114,7 +114,6 @@ def remove(
 
 
 def _subjects(here: int, official: int | None) -> str:
-    """Return the number of subjects, and how many the official files have if it differs."""
     count = f"{here} of {official}" if official not in (None, here) else str(here)
     return f"{count} subject{'s' if count != '1' else ''}"
 

@@ -97,7 +97,6 @@ class LineParser:
         return parts
 
     def _waiting(self) -> list[Samples]:
-        """Return the rows of the table that wait."""
         rows = None if self._table is None else self._table.take(end=True)
         return [] if rows is None else [rows]
 

@@ -151,13 +151,11 @@ class _Clock:
             ) from None
 
     def begin(self, name: str, times: Sequence[float | datetime], expected_hz: float) -> None:
-        """Detect the unit of numbers from the name of the column and the first times."""
         numbers = np.array([time for time in times if isinstance(time, float)])
         self._scale = number_format(name, numbers, self._options.time_unit, expected_hz).unit_ns / 1e9
         self.begun = True
 
     def seconds(self, times: Sequence[float | datetime]) -> Array:
-        """Return parsed times in seconds."""
         is_local = np.array([isinstance(time, datetime) and time.tzinfo is None for time in times])
         seconds = np.zeros(len(times))
         seconds[~is_local] = [
@@ -171,7 +169,6 @@ class _Clock:
 
 
 def split_cells(line: str, delimiter: str = ",") -> list[str]:
-    """Return the cells of a line, without quotes."""
     return next(csv.reader([line], delimiter=delimiter), []) if '"' in line else line.split(delimiter)
 
 

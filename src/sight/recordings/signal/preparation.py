@@ -29,7 +29,6 @@ def prepare(
     channels: Sequence[str] | None = None,
     unit: str | Sequence[str] | None = None,
     calibration: Calibration | Literal["auto"] | None = None,
-    allow_empty: bool = True,
     overwrite: bool = False,
 ) -> Windows:
     """Convert a recording to a model's channels, units and rate, and cut it into windows.
@@ -52,8 +51,6 @@ def prepare(
     calibration
         Scale and offset to apply, or "auto" to estimate them from the recording. An unreliable estimate is not
         applied; the facts contain the reason.
-    allow_empty
-        Whether a recording without a single window returns zero windows; otherwise ValueError is raised.
     overwrite
         Whether the arrays of the recording may be reused, which halves the memory; it must not be used afterwards.
 
@@ -83,11 +80,6 @@ def prepare(
     facts |= saturation(recording) | calibration_facts | nonwear_facts
     regular, stretches, resampling_facts = resample(recording, rate_hz, max_gap_s=max_gap_s, overwrite=overwrite)
     windows = cut(regular, stretches, window_s=window_s, stride_s=stride_s, label_rule=label_rule)
-    if not len(windows) and not allow_empty:
-        raise ValueError(
-            f"Recording {recording.subject!r} has no stretch of {windows.window_s:g} s without a gap, so no window "
-            f"fits; record longer, or choose a shorter window_s or a larger max_gap_s."
-        )
     worn = is_worn(nonwear, windows.time_s + windows.window_s / 2)
     return replace(
         windows,

@@ -124,7 +124,6 @@ def _magnitude_warnings(recording: Recording) -> list[Warning]:
 
 
 def _channel_warnings(recording: Recording, card: Mapping[str, Any]) -> list[Warning]:
-    """Compare rate, channel names and units with training."""
     warnings = []
     rate, channels = card.get("rate_hz"), tuple(card.get("channels", recording.channels))
     if rate and recording.rate_hz < 0.9 * rate:
