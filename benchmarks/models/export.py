@@ -21,7 +21,7 @@ from sight.models.bundled import FOLDER
 from sight.models.domain import describe
 from sight.models.export.onnx import export_onnx
 from sight.models.torch import TorchSource
-from sight.recordings.dataset_by_name import windows_of
+from sight.recordings.dataset import windows_of
 
 RESULTS = Path("benchmarks/results/models")
 #: Orientations of training as the out-of-domain check names them.

@@ -21,7 +21,9 @@ from sight._util.atomic import write_atomic
 from sight.apps.bench.report.table_format import Cell, Table
 from sight.models.card import require_card
 from sight.models.load import load
-from sight.recordings.read import ReadOptions, describe_run, find_recording, read_samples
+from sight.recordings.options import ReadOptions
+from sight.recordings.read import describe_run, read_samples
+from sight.recordings.references import find_recording
 from sight.recordings.signal import prepare
 from sight.recordings.signal.quality import warnings_for
 from sight.results.adapt import Adaptation

@@ -7,10 +7,10 @@ features.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -20,17 +20,15 @@ __all__ = [
     "UNLABELLED",
     "Array",
     "Event",
-    "Facts",
     "NormLayers",
     "Recording",
+    "RecordingFacts",
     "Result",
     "Severity",
     "SourceStats",
     "Warning",
     "Windows",
 ]
-
-Facts: TypeAlias = Mapping[str, Any]
 
 UNLABELLED = -1
 #: error: numbers cannot be used; warning: look before you use them; note: good to know.
@@ -47,10 +45,13 @@ class Warning:
         Short name of the cause, the same for every warning of that cause: "unit", "rate", "time-zone".
     severity
         "error" if the numbers cannot be used, "warning" to look before using them, "note" otherwise.
-    text
-        What was found, in one or two sentences.
-    remedy
-        What to do; empty if nothing can be done.
+    text, remedy
+        What was found, and what to do, if anything; a remedy in lower case continues the sentence of `text`.
+
+    Examples
+    --------
+    >>> str(Warning(kind="rate", severity="warning", text="The rate is 10 Hz.", remedy="set rate (--rate)."))
+    'The rate is 10 Hz; set rate (--rate).'
     """
 
     kind: str
@@ -59,7 +60,97 @@ class Warning:
     remedy: str = ""
 
     def __str__(self) -> str:
+        if self.remedy[:1].islower():
+            return f"{self.text.removesuffix('.')}; {self.remedy}"
         return f"{self.text} {self.remedy}".rstrip()
+
+
+def _total() -> Any:  # a field that is added up where recordings are joined
+    return field(default=None, metadata={"merge": "sum"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordingFacts:
+    """Figures about a recording and its windows; None was not determined. Names carry units.
+
+    Counts and totals are added up where recordings are joined; other facts are kept if all recordings agree.
+    `details` are figures of one dataset, by name; whole numbers among them are counts.
+
+    Examples
+    --------
+    >>> parts = [RecordingFacts(gaps=1, rate_hz=50.0), RecordingFacts(gaps=2, rate_hz=50.0, details={"blocks": 3})]
+    >>> RecordingFacts.merged(parts).as_dict()
+    {'recordings': 2, 'blocks': 3, 'gaps': 3, 'rate_hz': 50.0}
+    """
+
+    recordings: int | None = _total()
+    file: str | None = None
+    files: Sequence[str] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    device: str | None = None
+    time_zone: str | None = None
+    reader_warnings: Sequence[str] | None = None
+    time_unit: str | None = None
+    classes: Sequence[str] | None = None
+    samples: int | None = _total()
+    duplicate_samples: int | None = _total()
+    backward_samples: int | None = _total()
+    nan_samples: int | None = _total()
+    nan_share: float | None = None
+    gaps: int | None = _total()
+    gap_total_s: float | None = _total()
+    gap_longest_s: float | None = None
+    burst_samples: int | None = _total()
+    bridged_holes: int | None = _total()
+    jitter_ms: float | None = None
+    rate_nominal_hz: float | None = None
+    rate_measured_hz: float | None = None
+    saturated_share: float | None = None
+    calibrated: bool | None = None
+    calibration_epochs: int | None = _total()
+    calibration_note: str | None = None
+    calibration_error_before_mg: float | None = None
+    calibration_error_after_mg: float | None = None
+    calibration_scale: Sequence[float] | None = None
+    calibration_offset_g: Sequence[float] | None = None
+    nonwear_total_s: float | None = _total()
+    nonwear_periods: int | None = _total()
+    stretches: int | None = _total()
+    rate_hz: float | None = None
+    resample_delay_s: float | None = None
+    windows: int | None = _total()
+    windows_unlabelled: int | None = _total()
+    label_rule: str | None = None
+    unlabelled_windows_left_out: int | None = _total()
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        """Return the facts of a mapping as `as_dict` returns it; names that are no fields are details."""
+        names = {each.name for each in fields(cls)}
+        details = {name: value for name, value in facts.items() if name not in names}
+        return cls(details=details, **{name: value for name, value in facts.items() if name in names})
+
+    @classmethod
+    def merged(cls, parts: Sequence[Self]) -> Self:
+        """Return the facts of recordings that are joined."""
+        is_total = {each.name: bool(each.metadata) for each in fields(cls)}
+        known = [part.as_dict() for part in parts]
+        merged: dict[str, Any] = {"recordings": len(parts)}
+        for name in dict.fromkeys(name for facts in known for name in facts):
+            values = [facts[name] for facts in known if name in facts]
+            if is_total.get(name, all(type(value) is int for value in values)):
+                merged[name] = sum(values)
+            elif all(value == values[0] for value in values):
+                merged[name] = values[0]
+        return cls.from_dict(merged)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts that were determined by name, details among them."""
+        facts: dict[str, Any] = {}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            facts |= value if each.name == "details" else {each.name: value}
+        return {name: value for name, value in facts.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,7 +177,7 @@ class Recording:
     warnings
         What looks wrong with it.
     facts
-        Figures that the reader reports; names carry units.
+        Figures that the reader reports.
     """
 
     values: Array
@@ -98,7 +189,7 @@ class Recording:
     start: datetime | None = None
     subject: str = ""
     warnings: tuple[Warning, ...] = ()
-    facts: Facts = field(default_factory=dict)
+    facts: RecordingFacts = RecordingFacts()
 
     def __post_init__(self) -> None:
         units = (self.unit,) * len(self.channels) if isinstance(self.unit, str) else tuple(self.unit)
@@ -155,7 +246,7 @@ class Windows:
     start: datetime | None = None
     intensity: Mapping[str, Array] = field(default_factory=dict)
     warnings: tuple[Warning, ...] = ()
-    facts: Facts = field(default_factory=dict)
+    facts: RecordingFacts = RecordingFacts()
 
     def __post_init__(self) -> None:
         n = len(self.x)
@@ -285,8 +376,12 @@ class Result:
         Diagnostics for each window, name to (N,).
     lag
         Number of later windows that a prediction uses: 0 for live predictions, infinity for the whole recording.
-    facts
-        Version, streaming rule, state bytes, notes.
+    rule, notes, state_bytes
+        Streaming rule, remarks and size of the state of the method.
+    parts_are_ours
+        Whether parts of the method that its paper leaves open are ours.
+    sight_version
+        Version of the package that made the predictions.
     """
 
     method: str
@@ -297,14 +392,18 @@ class Result:
     windows: Windows
     trace: Mapping[str, Array] = field(default_factory=dict)
     lag: float = 0.0
-    facts: Facts = field(default_factory=dict)
+    rule: str = ""
+    notes: Sequence[str] = ()
+    state_bytes: Mapping[str, int] = field(default_factory=dict)
+    parts_are_ours: bool = False
+    sight_version: str = ""
 
     @property
     def name(self) -> str:
         """Name of the method, with the lag of its predictions if there is one."""
-        return f"{self.method}, {self.facts['rule']}" if self.lag else self.method
+        return f"{self.method}, {self.rule}" if self.lag else self.method
 
     @property
     def label(self) -> str:
         """Name for tables; a star marks a method whose authors did not publish their code."""
-        return f"{self.name} *" if self.facts.get("parts_are_ours") else self.name
+        return f"{self.name} *" if self.parts_are_ours else self.name

@@ -98,12 +98,12 @@ def test_hugadb_order_units_and_corrupted_gyroscopes(tmp_path):
     assert recordings[1].time_s[0] == 60.0
     assert recordings[2].time_s[0] == pytest.approx(60 + 300 * 0.017)  # same minute: right after the previous one
     assert recordings[0].labels[[0, 149, 150]].tolist() == [0, 0, -1]  # bicycling is not one of the six
-    assert [recording.facts["gyro_corrupted_recordings"] for recording in recordings] == [0, 1, 0, 0]
-    assert recordings[2].facts["gyro_clipped_samples"] == 300
+    assert [recording.facts.details["gyro_corrupted_recordings"] for recording in recordings] == [0, 1, 0, 0]
+    assert recordings[2].facts.details["gyro_clipped_samples"] == 300
     windows = dataset.windows("1", unlabelled="drop")
     assert windows.x.shape[1:] == (6, 112)
     assert (windows.label == 0).all()
-    assert windows.facts["gyro_corrupted_recordings"] == 1
+    assert windows.facts.details["gyro_corrupted_recordings"] == 1
     assert HuGaDB(tmp_path, labels="twelve").classes[
         next(HuGaDB(tmp_path, labels="twelve").recordings("1")).labels[200]
     ] == ("bike")

@@ -58,7 +58,7 @@ def test_hugadb(real):
     windows = dataset.windows("4")
     assert windows.x.shape[1:] == (6, 112)
     assert gravity(windows) == pytest.approx(1.0, abs=0.1)
-    assert windows.facts["gyro_corrupted_recordings"] == 33
+    assert windows.facts.details["gyro_corrupted_recordings"] == 33
     kept = dataset.windows("4", unlabelled="drop")
     assert len(kept) == (windows.label >= 0).sum() < len(windows)
 

@@ -127,7 +127,7 @@ def test_gaps_are_jumps_of_the_timestamps():
     gaps = jumps[jumps > Synthetic.max_gap_s]
     assert len(gaps) >= 3
     assert gaps.min() > 29
-    assert (gaps - 1 / recording.rate_hz).sum() == pytest.approx(recording.facts["missing_s"], abs=0.1)
+    assert (gaps - 1 / recording.rate_hz).sum() == pytest.approx(recording.facts.details["missing_s"], abs=0.1)
     assert np.diff(record(hours=0.2, gaps_per_hour=0).time_s).max() == pytest.approx(0.02)
 
 

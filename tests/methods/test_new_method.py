@@ -185,7 +185,7 @@ def test_it_serves_a_fleet(method, files):
 def test_its_predictions_can_be_smoothed(method):
     source = ToySource()
     result = run(method().bind(source), toy_stream(source, n=100, noise=3.0), lag=math.inf)
-    assert result.facts["rule"] == "whole recording"
+    assert result.rule == "whole recording"
     np.testing.assert_allclose(result.q.sum(axis=1), 1, atol=1e-5)
 
 

@@ -149,10 +149,10 @@ def test_a_recording_is_not_compared_with_the_unknown_scale_of_an_own_model(tmp_
     np.savetxt(tmp_path / "day.csv", rows, delimiter=",", header="time,gyro_x,gyro_y,gyro_z", comments="", fmt="%.5f")
     source = wrap(Own(), channels=("gyro_x", "gyro_y", "gyro_z"), units="deg/s")
     windows = sight.read(tmp_path / "day.csv", source, time_unit="s", gyro_unit="deg/s")
-    assert windows.facts["warnings"] == []
+    assert windows.warnings == ()
     source.card = replace(source.card, encoder="cnn")  # a model of sight, for which 0 and 1 are the scale of training
     trained = sight.read(tmp_path / "day.csv", source, time_unit="s", gyro_unit="deg/s")
-    assert "as much as in training" in trained.facts["warnings"][0]
+    assert "as much as in training" in trained.warnings[0].text
 
 
 @pytest.mark.parametrize(

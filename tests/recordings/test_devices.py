@@ -10,6 +10,7 @@ import pytest
 
 from sight.recordings.devices import read_device
 from sight.recordings.files import read
+from sight.recordings.options import ReadOptions
 from sight.recordings.signal import prepare
 from sight.recordings.signal.quality import rest_g, warnings_for
 from sight.recordings.signal.sampling_rate import estimate_rate
@@ -44,7 +45,7 @@ def test_rate_unit_and_start(real, name):
 @pytest.mark.parametrize("name", ["ax3_sample.cwa", "ax6_sample.cwa", "ex.bin"])
 def test_small_jumps_between_blocks_are_not_gaps(real, name):
     windows = prepare(read(real(f"device/{name}")), rate_hz=50, window_s=2, stride_s=1)
-    assert windows.facts["gaps"] == 0
+    assert windows.facts.gaps == 0
     assert not windows.gap_before_s.any()
     assert np.isfinite(windows.x).all()
 
@@ -54,8 +55,8 @@ def test_actigraph_idle_sleep_mode_leaves_gaps(real):
     recording = read(real("device/ggir.gt3x"))
     windows = prepare(recording, rate_hz=30, window_s=5, stride_s=5)
     intervals = np.diff(recording.time_s)
-    assert windows.facts["gaps"] == (intervals > 0.5).sum() > 5
-    assert windows.facts["gap_longest_s"] == pytest.approx(261.03, abs=0.01)
+    assert windows.facts.gaps == (intervals > 0.5).sum() > 5
+    assert windows.facts.gap_longest_s == pytest.approx(261.03, abs=0.01)
     assert windows.gap_before_s.max() >= 261
 
 
@@ -77,10 +78,10 @@ def test_a_good_recording_has_no_warnings(real):
 def test_calibration_reduces_the_error_or_gives_a_reason(real):
     windows = prepare(read(real("device/tiny-sample.cwa.gz")), rate_hz=50, window_s=10, stride_s=10, calibration="auto")
     facts = windows.facts
-    if facts["calibrated"]:
-        assert facts["calibration_error_after_mg"] < min(10, facts["calibration_error_before_mg"])
+    if facts.calibrated:
+        assert facts.calibration_error_after_mg < min(10, facts.calibration_error_before_mg)
     else:
-        assert facts["calibration_note"]
+        assert facts.calibration_note
 
 
 @pytest.mark.real
@@ -94,10 +95,10 @@ def test_gzipped_files_are_equal(real, tmp_path):
 
 @pytest.mark.real
 def test_time_zone_of_the_device_clock(real):
-    recording = read(real("device/ax3_sample.cwa"), tz="Europe/London")
+    recording = read(real("device/ax3_sample.cwa"), ReadOptions(tz="Europe/London"))
     assert recording.start.hour == 9
     assert recording.start.utcoffset() == timedelta(0)
-    summer = read(real("device/tiny-sample.cwa.gz"), tz="Europe/London")
+    summer = read(real("device/tiny-sample.cwa.gz"), ReadOptions(tz="Europe/London"))
     assert summer.start == datetime(2023, 6, 8, 11, 21, 4, 514282, UTC)
 
 

@@ -94,8 +94,8 @@ def test_a_form_is_read_right(form, truth, tmp_path):
     windows = sight.read(write(tmp_path / "day.csv", times, values, header), CARD, **options)
     np.testing.assert_allclose(windows.x, truth.x, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(windows.time_s, truth.time_s, atol=1e-5)
-    assert windows.facts["warnings"] == []
-    assert windows.facts["samples"] == N
+    assert windows.warnings == ()
+    assert windows.facts.samples == N
     if windows.start is not None and "tz" in options:
         assert str(windows.start.tzinfo) == options["tz"]
 
@@ -135,10 +135,10 @@ def test_a_broken_workbook_is_named(tmp_path):
 @pytest.mark.parametrize("start", [TO_WINTER, TO_SUMMER])
 def test_local_times_without_a_zone_lose_no_sample_and_ask_for_it(start, tmp_path):
     windows = sight.read(write(tmp_path / "day.csv", local(start)), CARD)
-    assert windows.facts["samples"] == N
-    assert windows.facts["gaps"] == (start == TO_SUMMER)  # without a zone, the missing hour is a gap
-    assert any("--tz" in warning for warning in windows.facts["warnings"])
-    assert any("go back by an hour" in warning for warning in windows.facts["warnings"]) == (start == TO_WINTER)
+    assert windows.facts.samples == N
+    assert windows.facts.gaps == (start == TO_SUMMER)  # without a zone, the missing hour is a gap
+    assert any("--tz" in str(warning) for warning in windows.warnings)
+    assert any("go back by an hour" in str(warning) for warning in windows.warnings) == (start == TO_WINTER)
 
 
 @pytest.mark.parametrize("form", ["epoch ms", "ISO with offset"])

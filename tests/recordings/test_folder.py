@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sight.recordings.folder import READING, Folder
-from sight.recordings.read import ReadOptions, open_dataset
+from sight.recordings.folder import Folder
+from sight.recordings.options import MAP_KEYS, ReadOptions
+from sight.recordings.references import open_dataset
 from tests.helpers.device_files import wrist, write_gt3x
 
 MAP = """
@@ -132,18 +133,12 @@ def test_units_of_rotation_and_time_are_set_in_the_map(tmp_path):
 def test_the_map_takes_every_reading_option_and_options_override_it(own):
     root, labels = own
     names = {field.name for field in fields(ReadOptions)} - {"columns", "names", "dataset_options"}
-    assert set(READING) == names  # the table [columns] and the table [labels] are the other two
+    assert set(MAP_KEYS) == names  # the table [columns] and the table [labels] are the other two
     labels.write_text('rate = 50\nmax_gap = 20\ncalibrate = true\nlabel_column = "none"\n' + MAP)
     reading = {"label_column": "what", "unit": "m/s2", "names": {"1": "Walk", "2": "sit", "3": "walk", "9": ""}}
     dataset = Folder(root, labels=labels, reading=reading)
     assert (dataset.classes, dataset.max_gap_s, dataset.rate_hz) == (("Walk", "sit"), 20, 50)
     assert next(dataset.recordings("anna")).labels[[0, 100, 200, 300]].tolist() == [0, 1, 0, -1]
-
-
-def test_keys_of_version_0_1_are_read(own):
-    root, labels = own
-    labels.write_text("rate_hz = 50\nmax_gap_s = 2\n" + MAP)
-    assert (Folder(root, labels=labels).rate_hz, Folder(root, labels=labels).max_gap_s) == (50, 2)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sight.recordings.labelled import is_in_training
-from sight.recordings.read import RecordingRef
+from sight.recordings.references import RecordingRef
 from sight.testing import toy_network
 
 

@@ -177,9 +177,9 @@ def test_labels_of_a_dataset_become_classes_of_the_model():
     assert with_classes_of_model(windows, CLASSES, CLASSES) is windows
     changed = with_classes_of_model(windows, CLASSES, ("walking", "lying", "sitting"))
     assert changed.label.tolist() == [2, 0, -1, -1, 0]
-    (warning,) = changed.facts["warnings"]
+    (warning,) = map(str, changed.warnings)
     assert "Running" in warning
     mapped = with_classes_of_model(windows, CLASSES, ("walking", "rest"), {"running": "Walking", "Sitting": ""})
-    assert (mapped.label.tolist(), mapped.facts["warnings"]) == ([-1, 0, 0, -1, 0], [])
+    assert (mapped.label.tolist(), mapped.warnings) == ([-1, 0, 0, -1, 0], ())
     same = with_classes_of_model(replace(windows, label=np.array([0, 1, 1, -1, 1])), CLASSES, ("walking", "sitting"))
-    assert (same.label.tolist(), same.facts["warnings"]) == ([1, 0, 0, -1, 0], [])
+    assert (same.label.tolist(), same.warnings) == ([1, 0, 0, -1, 0], ())

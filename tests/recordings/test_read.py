@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import sight
-from sight.recordings.read import ReadOptions, find_recording, find_recordings, find_subject, on_one_clock, read_samples
+from sight.recordings.options import ReadOptions
+from sight.recordings.read import on_one_clock, read_samples
+from sight.recordings.references import find_recording, find_recordings, find_subject
 from sight.testing import ToySource
 from sight.types import Recording
 from tests.helpers.cards import toy_card
@@ -30,23 +32,29 @@ def test_a_model_may_be_a_source_or_a_card(tmp_path, kind):
     windows = sight.read(write_csv(tmp_path / "walk.csv"), source if kind == "source" else source.card, tz="UTC")
     assert windows.x.shape == (9, 3, 20)
     np.testing.assert_array_equal(windows.x[0, :, 0], [0, 0, 1])
-    assert windows.facts["warnings"] == []
+    assert windows.warnings == ()
 
 
-def test_a_subject_of_a_dataset_is_read_with_the_rate_and_window_of_the_model():
+def test_a_dataset_with_other_channels_than_the_model_is_refused():
     card = toy_source(25.0, channels=CHANNELS).card
     options = {"dataset_options": {"hours": 0.02, "gaps_per_hour": 0}}
     with pytest.raises(ValueError, match="the 3 channels"):
         sight.read("synthetic:W01", card, **options)
 
 
-def test_warnings_are_facts_and_never_printed(tmp_path, capsys):
+def test_warnings_are_data_and_never_printed(tmp_path, capsys):
     rows = "".join(f"2024-05-01 08:00:{t / 10:06.3f},0,0,9.81\n" for t in range(100))
     file = write_csv(tmp_path / "walk.csv", "time,a,b,c", rows)
     columns = {"time": "time", "a": "a", "b": "b", "c": "c"}
-    warnings = sight.read(file, toy_source(), columns=columns, calibrate=True).facts["warnings"]
+    warnings = sight.read(file, toy_source(), columns=columns, calibrate=True).warnings
     for keyword in ("in this order", "m/s^2", "Calibration", "time zone"):
-        assert any(keyword in warning for warning in warnings), keyword
+        assert any(keyword in str(warning) for warning in warnings), keyword
+    assert {warning.kind: warning.severity for warning in warnings} == {
+        "channels": "warning",
+        "unit": "error",
+        "calibration": "note",
+        "time-zone": "warning",
+    }
     assert capsys.readouterr() == ("", "")
 
 
@@ -67,15 +75,15 @@ def test_rotation_without_a_unit_is_taken_in_the_unit_of_the_model(tmp_path, rot
     file = write_csv(tmp_path / "walk.csv", "time,ax,ay,az,gx,gy,gz", rows)
     windows = sight.read(file, card)
     np.testing.assert_allclose(windows.x[0, 3:], values[:20].T, atol=1e-4)
-    assert windows.facts["warnings"] == []
+    assert windows.warnings == ()
     wrong = sight.read(file, card, gyro_unit=other)
-    assert any(f"--gyro-unit {rotation}" in warning for warning in wrong.facts["warnings"])
+    assert any(f"--gyro-unit {rotation}" in str(warning) for warning in wrong.warnings)
 
 
 def test_milliseconds_since_the_start_are_recognised_by_the_rate_of_the_model(tmp_path):
     rows = "".join(f"{t * 100},0,0,1\n" for t in range(100))
     windows = sight.read(write_csv(tmp_path / "walk.csv", rows=rows), toy_source())
-    assert (len(windows), windows.facts["rate_measured_hz"]) == (9, pytest.approx(10))
+    assert (len(windows), windows.facts.rate_measured_hz) == (9, pytest.approx(10))
     with pytest.raises(ValueError, match="--time-unit"):
         sight.read(tmp_path / "walk.csv", toy_source(), time_unit="s")
 
@@ -90,9 +98,9 @@ def test_a_wearer_without_a_time_zone_is_warned_about(tmp_path, kind):
         "offset": lambda m: m.strftime("%Y-%m-%dT%H:%M:%S.%f+02:00"),
     }[kind]
     file = write_csv(tmp_path / "walk.csv", rows="".join(f"{text(m)},0,0,1\n" for m in moments))
-    warned = any("--tz" in warning for warning in sight.read(file, toy_source()).facts["warnings"])
+    warned = any("--tz" in str(warning) for warning in sight.read(file, toy_source()).warnings)
     assert warned == (kind != "offset")
-    assert sight.read(file, toy_source(), tz="Europe/Vienna").facts["warnings"] == []
+    assert sight.read(file, toy_source(), tz="Europe/Vienna").warnings == ()
 
 
 def test_columns_units_and_labels_are_read_as_asked(tmp_path):
@@ -147,7 +155,7 @@ def test_samples_for_replay_carry_their_warnings(tmp_path):
     [recording] = read_samples(find_recordings(file)[0], toy_source().card, options)
     assert recording.channels == CHANNELS
     assert recording.values[0].tolist() == pytest.approx([0, 0, 0.001])
-    assert "in this order" in recording.facts["warnings"][0]
+    assert "in this order" in recording.warnings[0].text
 
 
 def part(start, first_s=0.0):
@@ -198,7 +206,7 @@ def test_files_of_a_subject_are_joined_by_time_with_a_gap_between(tmp_path):
     assert windows.time_s.tolist() == [*range(9), *range(3600, 3609)]
     assert np.flatnonzero(windows.gap_before_s).tolist() == [9]
     assert windows.gap_before_s[9] == pytest.approx(3590)
-    assert (windows.facts["files"], windows.facts["warnings"]) == (["b.csv", "a.csv"], [])
+    assert (windows.facts.files, windows.warnings) == (["b.csv", "a.csv"], ())
     parts = list(read_samples(find_recording([later, first]), toy_source().card, ReadOptions()))
     assert [part.time_s[0] for part in parts] == [0, 3600]
 
@@ -213,8 +221,8 @@ def test_files_without_dates_are_joined_in_order_with_a_warning(tmp_path):
     files = [write_csv(tmp_path / "b.csv"), write_csv(tmp_path / "a.csv", rows=ROWS.replace(",1\n", ",3\n"))]
     windows = sight.read(files, toy_source())
     assert windows.x[:, 2, 0].tolist() == [1] * 9 + [3] * 9
-    assert any("b.csv, a.csv are joined in this order" in warning for warning in windows.facts["warnings"])
-    assert any(warning.startswith("a.csv: ") for warning in windows.facts["warnings"])  # of one file only
+    assert any("b.csv, a.csv are joined in this order" in str(warning) for warning in windows.warnings)
+    assert any(warning.text.startswith("a.csv: ") for warning in windows.warnings)  # of one file only
 
 
 def test_a_subject_joins_all_files_and_equal_names_are_refused(tmp_path):
@@ -251,5 +259,5 @@ def test_labels_are_compared_without_case_and_mapped_by_names(tmp_path):
     assert swapped.label[[0, 15]].tolist() == [0, 0]
     with pytest.raises(ValueError, match=r"'Strolling' \(50 samples\), 'rest' .*--names"):
         sight.read(file, source, label_column="what")
-    with pytest.raises(ValueError, match="not a class of the model"):
+    with pytest.raises(ValueError, match=r"'flying', which is not a class; .*--names"):
         sight.read(file, source, label_column="what", names={"strolling": "flying"})

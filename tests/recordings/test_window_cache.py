@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sight.recordings import window_cache
-from sight.types import Windows
+from sight.types import RecordingFacts, Windows
 
 
 def windows(value=1.0, n=50):
@@ -23,7 +23,7 @@ def windows(value=1.0, n=50):
         window_s=2.0,
         stride_s=1.0,
         start=datetime(2024, 5, 1, 12, tzinfo=UTC),
-        facts={"gaps": 3, "gap_total_s": 12.5, "classes": ["a", "b"], "share": np.float32(0.5)},
+        facts=RecordingFacts(gaps=3, gap_total_s=12.5, classes=["a", "b"], details={"share": np.float32(0.5)}),
     )
 
 
@@ -58,7 +58,8 @@ def test_a_hit_returns_equal_windows(file):
         np.testing.assert_array_equal(getattr(second, name), getattr(windows(), name))
         assert getattr(second, name).dtype == getattr(windows(), name).dtype
     assert second.start == windows().start
-    assert second.facts == first.facts == {"gaps": 3, "gap_total_s": 12.5, "classes": ["a", "b"], "share": 0.5}
+    assert second.facts == first.facts
+    assert first.facts.as_dict() == {"gaps": 3, "gap_total_s": 12.5, "classes": ["a", "b"], "share": 0.5}
 
 
 def test_entries_depend_on_parameters_and_files(file, tmp_path):

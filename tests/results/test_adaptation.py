@@ -43,7 +43,7 @@ def test_tables_are_frames_in_the_wearers_time_zone(found):
     assert list(found.bouts.columns) == list(found.bouts.columns.unique())
     assert found.nonwear.empty
     assert (found.bouts["duration_min"] >= 0.5).all()
-    assert found.warnings == found.result.windows.facts["warnings"]
+    assert found.warnings == list(found.result.windows.warnings)
 
 
 def test_a_frame_with_its_time_as_index_gives_the_same(found):

@@ -16,7 +16,7 @@ from sight.registry import method
 from sight.results.files import FILES, write_outputs
 from sight.results.prediction_loop import run
 from sight.testing import ToySource, toy_stream
-from sight.types import Result, Windows
+from sight.types import RecordingFacts, Result, Windows
 
 BERLIN = ZoneInfo("Europe/Berlin")
 ONE, TWO = (0.9, 0.1), (0.2, 0.8)
@@ -36,7 +36,7 @@ def midnight_result(start=datetime(2025, 3, 3, 23, 57, tzinfo=BERLIN), label=(0,
         window_s=60.0,
         stride_s=30.0,
         start=start,
-        facts={"resampled": np.float32(50)},
+        facts=RecordingFacts(details={"resampled": np.float32(50), "seconds": float("nan")}),
     )
     q = np.array([ONE, ONE, TWO, TWO, (0.45, 0.55), ONE])
     return Result(
@@ -47,7 +47,8 @@ def midnight_result(start=datetime(2025, 3, 3, 23, 57, tzinfo=BERLIN), label=(0,
         q=q,
         windows=windows,
         trace={"surprise": np.linspace(0, 1, 6)},
-        facts={"rule": "window", "state_bytes": {"prototypes": 12}, "seconds": float("nan")},
+        rule="window",
+        state_bytes={"prototypes": 12},
     )
 
 
@@ -128,7 +129,7 @@ def test_info_json_contains_the_entries_of_the_caller(tmp_path):
     assert info["input"] == {"file": "a.cwa", "size_bytes": 7}
     assert (info["model"], info["subject"]) == ({"encoder": "cnn"}, "S01")
     assert (info["method"], info["params"]) == ("sight", {"tau": 0.05, "gap_half_life_s": None})
-    assert (info["state_bytes"], info["facts"]["seconds"]) == ({"prototypes": 12}, None)
+    assert (info["state_bytes"], info["stream"]["facts"]["seconds"]) == ({"prototypes": 12}, None)
     stream = info["stream"]
     assert (stream["windows"], stream["recorded_s"], stream["wear_s"], stream["gap_s"]) == (6, 240, 180, 600)
     assert stream["start"] == "2025-03-03T23:57:00+01:00"

@@ -94,8 +94,8 @@ def test_smoothing_improves_keel_and_is_reported():
     assert accuracy[0] + 0.01 < accuracy[1] <= accuracy[2] + 0.005
     later = run(Keel().bind(source), windows, lag=5)
     np.testing.assert_array_equal(later.q, smoothed(now, 5).q)
-    assert (now.facts["rule"], later.facts["rule"]) == ("window", "lag 5")
-    assert later.facts["notes"] == ["sees the future (lag 5)"]
+    assert (now.rule, later.rule) == ("window", "lag 5")
+    assert later.notes == ["sees the future (lag 5)"]
     np.testing.assert_allclose(later.q.sum(axis=1), 1, atol=1e-5)
 
 
@@ -114,7 +114,7 @@ def test_a_lag_appears_in_name_and_delay():
         (5, "keel, lag 5"),
         (math.inf, "keel, whole recording"),
     ]
-    plain = replace(later, facts={})  # the same predictions without lag
+    plain = replace(later, lag=0.0)  # the same predictions without lag
     before, after = (score_result(result)["refined"] for result in (plain, later))
     for name in ("delay_mean_s", "delay_median_s", "delay_p90_s"):
         assert after[name] == pytest.approx(before[name] + 5 * windows.stride_s)

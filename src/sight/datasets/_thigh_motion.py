@@ -49,8 +49,6 @@ UP = np.array([0.0, -1.0, 0.0, 0.0])  # as a quaternion; x points down the stand
 
 
 class Wearer(NamedTuple):
-    """Properties in which wearers differ."""
-
     mounting: Array  # (3, 3) thigh frame to sensor frame
     stride: float  # factor on every stride rate
     gain: Array  # (7,) factor on the movement of each activity
@@ -192,7 +190,6 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def _rotation_matrix(turn: Array) -> Array:
-    """Return the rotation matrix of a rotation vector (Rodrigues)."""
     angle = float(np.linalg.norm(turn))
     x, y, z = turn / max(angle, 1e-12)
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])

@@ -12,7 +12,7 @@ import numpy as np
 
 from sight.recordings.dataset import Dataset, Download
 from sight.recordings.file_store import read_columns
-from sight.recordings.window_selection import windows_at
+from sight.recordings.signal.windows import windows_at
 from sight.types import UNLABELLED, Array, Recording, Windows
 
 ACTIVITIES = ("walking", "walking_upstairs", "walking_downstairs", "sitting", "standing", "laying")
@@ -111,7 +111,8 @@ class HAPT(Dataset):
         match = re.search(self.subject_pattern, file)
         experiment = int(match["experiment"]) if match else 0
         for _, _, activity, first, last in self._segments[self._segments[:, 0] == experiment].tolist():
-            yield self._class_index(activity, LABELS), first - 1, last
+            (label,) = self._class_indices([activity], LABELS).tolist()
+            yield label, first - 1, last
 
     # --- the UCI-HAR protocol ---------------------------------------------------------------------------------
 
@@ -139,7 +140,7 @@ class HAPT(Dataset):
         """Cut windows inside each labelled stretch of the six activities, from its first sample on."""
         length, step = (round(windowing[key] * self.rate_hz) for key in ("window_s", "stride_s"))
         starts, labels = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for label, first, end in self._labelled_stretches(recording.facts["file"]):
+        for label, first, end in self._labelled_stretches(str(recording.facts.file)):
             if 0 <= label < len(ACTIVITIES):
                 starts.append(np.arange(first, min(end, len(recording.values)) - length + 1, step))
                 labels.append(np.full(len(starts[-1]), label))

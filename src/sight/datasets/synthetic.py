@@ -16,7 +16,7 @@ import numpy as np
 
 from sight.datasets._thigh_motion import ACTIVITIES, draw_on, draw_wearer, simulate
 from sight.recordings.dataset import Dataset
-from sight.types import Recording
+from sight.types import Recording, RecordingFacts
 
 START = datetime(2025, 1, 6, 8, tzinfo=UTC)
 
@@ -101,5 +101,5 @@ class Synthetic(Dataset):
             rate_hz=self.rate_hz,
             start=START,
             subject=subject,
-            facts={"missing_s": float((~on).sum() / self.rate_hz)},
+            facts=RecordingFacts(details={"missing_s": float((~on).sum() / self.rate_hz)}),
         )

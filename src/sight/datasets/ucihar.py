@@ -13,8 +13,8 @@ import numpy as np
 from sight.datasets.hapt import ACTIVITIES, BASIC
 from sight.recordings.dataset import Dataset, Download
 from sight.recordings.file_store import read_columns
-from sight.recordings.window_selection import continuous_runs, unroll
-from sight.types import Array, Recording, Windows
+from sight.recordings.signal.windows import continuous_runs, unroll
+from sight.types import Array, Recording, RecordingFacts, Windows
 
 LENGTH, STRIDE = 128, 64
 
@@ -97,7 +97,6 @@ class UCIHAR(Dataset):
         return lines
 
     def _read(self, subject: str, files: Sequence[str]) -> tuple[Array, Array]:
-        """Return the windows (N, C, T) and labels of a subject, in the order of the files."""
         x, label = [], []
         for file in files:
             rows = self._read_column(file) == int(subject)
@@ -125,7 +124,7 @@ class UCIHAR(Dataset):
             gap_before_s=gap_before_s,
             window_s=self.window_s,
             stride_s=self.stride_s,
-            facts={"gap_seconds_known": False},
+            facts=RecordingFacts(details={"gap_seconds_known": False}),
         )
 
 

@@ -84,7 +84,7 @@ class USCHAD(Dataset):
             raise ValueError(
                 f"{where}: expected sensor_readings (n, 6), got {readings.shape}; is it the official file?"
             )
-        label = self._class_index(_activity_and_trial(file)[0], where)
+        (label,) = self._class_indices([_activity_and_trial(file)[0]], where).tolist()
         labels = np.full(len(readings), label, np.int16)
         return self._recording(subject, file, readings.astype(np.float32), labels=labels)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from sight._util.units import ACCELERATION
 from sight.models.card import ModelCard
-from sight.types import Array
+from sight.types import Array, Warning
 
 #: Points that summarise the windows of training, and windows they are computed from.
 CENTRES, SAMPLE = 64, 4000
@@ -94,10 +94,9 @@ class Domain:
         return window_statistics(x[:, self.columns] * np.float32(self.unit_g), self.rate_hz)
 
     def unfamiliar(self, statistics: Array) -> float:
-        """Return the share of unfamiliar windows."""
         return float((_distances(_points(statistics, self.mounts), self.centres) > self.radius).mean())
 
-    def warnings(self, statistics: Array) -> list[str]:
+    def warnings(self, statistics: Array) -> list[Warning]:
         """Return what does not look like training, with the likely cause; nothing for too few windows."""
         if len(statistics) < FEWEST:
             return []
@@ -105,26 +104,35 @@ class Domain:
         if share > (
             self.alarm_share if len(statistics) * self.stride_s >= LONG_S else max(self.alarm_share, SHORT_SHARE)
         ):
-            return [f"{share:.0%} of the windows look like none of the training windows; {self._cause(statistics)}"]
+            return [self._out_of_domain(share, statistics)]
         moving = statistics[_movement(statistics) > MOVING]
         length = _steadiness(moving)
         if len(moving) * self.stride_s >= LEAST_MOVING_S and length > (1 + self.steady) / 2:
-            return [
+            text = (
                 f"The sensor hardly changes its direction while it moves ({length:.2f} of 1, in training at most "
                 f"{self.steady:.2f}); is it worn at another place, or does the recording hold a single activity?"
-            ]
+            )
+            return [Warning(kind="domain", severity="warning", text=text)]
         return []
 
-    def _cause(self, statistics: Array) -> str:
+    def _out_of_domain(self, share: float, statistics: Array) -> Warning:
+        """Return the warning with its likely cause: the unit, turned axes, or another place of the body."""
+        found = f"{share:.0%} of the windows look like none of the training windows"
         gravity = float(np.median(np.linalg.norm(statistics[:, :3], axis=1)))
         if not GRAVITY[0] < gravity < GRAVITY[1]:
-            return f"the mean acceleration is {gravity:.3g} g instead of 1 g: {gravity_guess(gravity)}"
+            guess, remedy = gravity_guess(gravity)
+            text = f"{found}; the mean acceleration is {gravity:.3g} g instead of 1 g{f': {guess}' if guess else '.'}"
+            return Warning(kind="unit", severity="error", text=text, remedy=remedy)
         for turned, axes in self._turned(statistics):
             if self.unfamiliar(turned) <= self.alarm_share / 2:
-                return f"they would fit with the axes {axes}: is the sensor turned, or are columns mixed up?"
-        return (
-            "is the sensor at another place of the body, or turned? If it is at another place, train a model for that "
-            "place; without one, the method keel-norm helps a little."
+                text = f"{found}; they would fit with the axes {axes}: is the sensor turned, or are columns mixed up?"
+                return Warning(kind="domain", severity="warning", text=text)
+        return Warning(
+            kind="domain",
+            severity="warning",
+            text=f"{found}; is the sensor at another place of the body, or turned?",
+            remedy="If it is at another place, train a model for that place; without one, the method keel-norm helps a "
+            "little.",
         )
 
     def _turned(self, statistics: Array) -> Iterator[tuple[Array, str]]:
@@ -185,15 +193,15 @@ def window_statistics(x: Array, rate_hz: float) -> Array:
     return np.column_stack([x.mean(axis=2), deviation, magnitude, frequency]).astype(np.float32)
 
 
-def gravity_guess(magnitude_g: float) -> str:
-    """Return the likely reason why gravity has this magnitude instead of 1 g, as a question or an advice."""
+def gravity_guess(magnitude_g: float) -> tuple[str, str]:
+    """Return the likely reason why gravity has this magnitude instead of 1 g as a question, and what to do."""
     if abs(magnitude_g * ACCELERATION["m/s^2"] - 1) < 0.15:
-        return "are the values in m/s^2? Set it with unit (--unit m/s^2)."
+        return "are the values in m/s^2?", "Set it with unit (--unit m/s^2)."
     if abs(magnitude_g * ACCELERATION["mg"] - 1) < 0.15:
-        return "are the values in mg? Set it with unit (--unit mg)."
+        return "are the values in mg?", "Set it with unit (--unit mg)."
     if abs(magnitude_g / ACCELERATION["m/s^2"] - 1) < 0.15 or abs(magnitude_g / ACCELERATION["mg"] - 1) < 0.15:
-        return "are the values already in g?"
-    return "was gravity removed?" if magnitude_g < 0.3 else "check the unit and the calibration."
+        return "are the values already in g?", ""
+    return ("was gravity removed?", "") if magnitude_g < 0.3 else ("", "check the unit and the calibration.")
 
 
 def _movement(statistics: Array) -> Array:
@@ -236,7 +244,6 @@ def _summarise(points: Sequence[Array]) -> tuple[Array, float]:
 
 
 def _distances(points: Array, centres: Array) -> Array:
-    """Return the distance of each point (N, 8) from the nearest centre, (N,)."""
     nearest: Array = np.sqrt(np.maximum(_squares(points, centres).min(axis=1), 0))
     return nearest
 

@@ -133,7 +133,6 @@ def check_columns(path: object, mapping: Mapping[str, str], columns: Sequence[st
 
 
 def check_label_column(path: object, label: str, columns: Sequence[str]) -> None:
-    """Raise ValueError if the file does not have the column with labels."""
     if label not in columns:
         raise ValueError(
             f"{path}: there is no label column {label!r}; it has {', '.join(columns)}; name it with label_column "
@@ -169,11 +168,9 @@ def _completed(columns: Sequence[str], given: Mapping[str, str], wanted: Sequenc
 
 
 def _letters(columns: Sequence[str]) -> dict[str, str]:
-    """Return the letters of each column name without its unit in brackets."""
     return {name: re.sub(r"[^a-z]", "", re.sub(r"[(\[].*", "", name.lower())) for name in columns}
 
 
 def _axes(letters: Mapping[str, str], sensor: str) -> dict[str, str]:
-    """Return the columns of the axes of a sensor."""
     found = {axis: [name for name, text in letters.items() if re.fullmatch(sensor + axis, text)] for axis in "xyz"}
     return {axis: names[0] for axis, names in found.items() if names}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,10 +16,13 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from sight import params, registry
 from sight._util.text import choices
 from sight.recordings.file_store import FileStore, data_folder, natural
-from sight.recordings.window_selection import drop_unlabelled
-from sight.types import UNLABELLED, Array, Recording, Windows
+from sight.recordings.labels import label_index
+from sight.recordings.signal.preparation import prepare
+from sight.recordings.signal.windows import drop_unlabelled, join
+from sight.types import Array, Recording, RecordingFacts, Windows
 
 WINDOWING = ("rate_hz", "window_s", "stride_s", "max_gap_s", "label_rule", "unlabelled")
 
@@ -98,7 +101,7 @@ class Dataset:
             if len(recording.values) == 0:
                 raise ValueError(
                     f"{self.name}: a recording of subject {subject} has no samples "
-                    f"({recording.facts.get('file', 'unknown file')}); remove the file or download it again."
+                    f"({recording.facts.file or 'unknown file'}); remove the file or download it again."
                 )
             yield recording
 
@@ -143,8 +146,6 @@ class Dataset:
 
     def _make_windows(self, subject: str, windowing: Mapping[str, Any]) -> Windows:
         """Return the windows of a subject; override for datasets with a window protocol of their own."""
-        from sight.recordings.signal import join, prepare
-
         fields = {key: value for key, value in windowing.items() if key != "unlabelled"}
         fields |= {"channels": self.channels, "unit": self.units}
         return join([prepare(recording, **fields) for recording in self.recordings(subject)], one_clock=self.one_clock)
@@ -191,27 +192,25 @@ class Dataset:
     def _recording(self, subject: str, file: str, values: Array, **fields: Any) -> Recording:
         """Return a recording with the dataset's channels, units and rate, and regular times if `time_s` is missing."""
         fields.setdefault("time_s", np.arange(len(values)) / self.rate_hz)
-        fields["facts"] = {"file": file, **fields.get("facts", {})}
+        fields["facts"] = RecordingFacts.from_dict({"file": file, **fields.get("facts", {})})
         return Recording(
             values=values, channels=self.channels, unit=self.units, rate_hz=self.rate_hz, subject=subject, **fields
         )
 
-    def _class_index(self, label: Any, where: str) -> int:
-        """Return the class index of a label in the files, -1 if unused; raise ValueError if not in `label_map`."""
-        if label not in self.label_map:
-            expected = ", ".join(str(label) for label in self.label_map)
-            raise ValueError(f"{self.name}: label {label!r} in {where} is not in the map; expected {expected}.")
-        name = self.label_map[label]
-        return self.classes.index(name) if name in self.classes else UNLABELLED
-
-    def _class_indices(self, labels: Array, where: str) -> Array:
-        """Return the class index of each label."""
+    def _class_indices(self, labels: Any, where: str) -> Array:
+        """Return the class index of each label in the files, -1 if unused; raise ValueError if not in `label_map`."""
+        label_map = {str(label): name if name in self.classes else "" for label, name in self.label_map.items()}
+        index = label_index(self.classes, label_map)
         values, inverse = np.unique(labels, return_inverse=True)
-        return np.array([self._class_index(value, where) for value in values.tolist()], dtype=np.int16)[inverse]
+        for value in values.tolist():
+            if value not in self.label_map:
+                raise ValueError(
+                    f"{self.name}: label {value!r} in {where} is not in the map; expected {', '.join(label_map)}."
+                )
+        return np.array([index[str(value).casefold()] for value in values.tolist()], dtype=np.int16)[inverse]
 
     @cached_property
     def store(self) -> FileStore:
-        """The files of the dataset, located on first use."""
         return FileStore(self._find_root())
 
     # --- internal ----------------------------------------------------------------------------------------------
@@ -256,3 +255,57 @@ def natural_order(index: Mapping[str, list[str]]) -> dict[str, list[str]]:
     """
     numbered = all(re.fullmatch(r"\D*\d+", subject) for subject in index)
     return {subject: index[subject] for subject in (sorted(index, key=natural) if numbered else sorted(index))}
+
+
+def load(name: str, root: Path | str | None = None, **options: Any) -> Any:
+    """Return a dataset by its registry name.
+
+    `root` is the folder or zip with the official files; None searches the data folder (`SIGHT_DATA`). `options` are
+    fields of the dataset; a ValueError lists those that are unknown or have a wrong value.
+
+    Examples
+    --------
+    >>> load("harth", sensor="back").channels
+    ('back_x', 'back_y', 'back_z')
+    """
+    cls = registry.get("datasets", name)
+    fields = options if root is None else {"root": root, **options}
+    if hasattr(cls, "__dataclass_fields__"):
+        params.check(cls, fields)
+    return cls(**fields)
+
+
+def windows_of(dataset: Any, subject: str, **overrides: Any) -> Windows:
+    """Return the windows of a subject, with overrides as in `Dataset.windows`.
+
+    A dataset that is not a `Dataset` needs `recordings`, `rate_hz`, `window_s`, `stride_s` and `max_gap_s`.
+    """
+    if hasattr(dataset, "windows"):
+        windows: Windows = dataset.windows(subject, **overrides)
+        return windows
+    own = {key: getattr(dataset, key) for key in ("rate_hz", "window_s", "stride_s", "max_gap_s")} | overrides
+    drop = own.pop("unlabelled", "keep") == "drop"
+    windows = join([prepare(recording, **own) for recording in dataset.recordings(subject)])
+    return drop_unlabelled(windows, own["max_gap_s"]) if drop else windows
+
+
+def info(dataset: Any, on_subject: Callable[[int, str], None] | None = None) -> Iterator[dict[str, Any]]:
+    """Yield a description of each subject: windows, label counts, seconds, gaps and the facts of the signal steps.
+
+    `on_subject` is called with the number of subjects done and the name of the last one, for progress bars.
+    """
+    for done, subject in enumerate(dataset.subjects(), start=1):
+        windows = windows_of(dataset, subject)
+        counts = np.bincount(windows.label[windows.label >= 0], minlength=len(dataset.classes))
+        yield {
+            "subject": subject,
+            "windows": len(windows),
+            "labels": dict(zip(dataset.classes, counts.tolist(), strict=True)),
+            "unlabelled": int((windows.label < 0).sum()),
+            "seconds": round(len(windows) * windows.stride_s, 3),
+            "gaps": int((windows.gap_before_s > 0).sum()),
+            "gap_seconds": round(float(windows.gap_before_s.sum()), 3),
+            "facts": windows.facts.as_dict(),
+        }
+        if on_subject:
+            on_subject(done, subject)

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from sight.recordings.file_store import BROKEN, check_unpacked, first_words
-from sight.recordings.timestamps import UNKNOWN_ZONE, time_zone
-from sight.types import Recording
+from sight.recordings.local_times import time_zone
+from sight.recordings.timestamps import UNKNOWN_ZONE
+from sight.types import Recording, RecordingFacts
 
 #: Section and key of the sampling rate and of the time zone in the metadata of each maker.
 RATE = (("configuration", "sample_rate_hz"), ("Configuration Info", "Measurement Frequency"), ("info", "Sample Rate"))
@@ -52,12 +53,12 @@ def read_device(path: Path | str, *, tz: str | None = None, subject: str | None 
         # Nanoseconds of the local clock since 1970
         start=datetime(1970, 1, 1, tzinfo=zone) + timedelta(microseconds=int(moments[0]) // 1000),
         subject=subject or path.name.split(".")[0],
-        facts={
-            "file": path.name,
-            "device": content["format"],
-            "time_zone": zone_fact,
-            "reader_warnings": [str(warning) for warning in content.get("warnings", ())],
-        },
+        facts=RecordingFacts(
+            file=path.name,
+            device=content["format"],
+            time_zone=zone_fact,
+            reader_warnings=[str(warning) for warning in content.get("warnings", ())],
+        ),
     )
 
 
@@ -104,7 +105,6 @@ def _rate(path: Path, metadata: dict[str, Any]) -> float:
 
 
 def _zone(metadata: dict[str, Any], tz: str | None) -> tuple[tzinfo, str]:
-    """Return the time zone of the device's clock and the fact `time_zone`."""
     if tz is not None:
         return time_zone(tz), tz
     offset = re.search(r"(-?)\+?(\d{1,2}):(\d{2})", _metadata_value(metadata, ZONE))
@@ -115,6 +115,5 @@ def _zone(metadata: dict[str, Any], tz: str | None) -> tuple[tzinfo, str]:
 
 
 def _metadata_value(metadata: dict[str, Any], keys: tuple[tuple[str, str], ...]) -> str:
-    """Return the first value found under any section and key, or an empty string."""
     values = (metadata.get(section, {}).get(key) for section, key in keys)
     return next((str(value) for value in values if value is not None), "")

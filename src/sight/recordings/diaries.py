@@ -138,7 +138,6 @@ def _is_of(row: Mapping[str, str], subject: str) -> bool:
 
 
 def _read_rows(path: Path) -> tuple[tuple[str, ...], list[Row]]:
-    """Return the layout of a diary and its non-empty rows."""
     columns, rows = _read_table(path)
     layout = next((layout for layout in LAYOUTS if set(layout) <= set(columns)), None)
     if layout is None:

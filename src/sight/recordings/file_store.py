@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
-from sight.recordings.user_folders import user_folder
+from platformdirs import user_data_path
 
 #: Errors that reading a truncated or damaged file may raise.
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile)
@@ -24,7 +24,7 @@ UNPACKED_BYTES, UNPACKED_RATIO = 1 << 28, 200
 
 def data_folder() -> Path:
     """Return the folder of downloaded datasets: `SIGHT_DATA`, or ``sight`` in the user's data folder."""
-    return Path(os.environ.get("SIGHT_DATA") or user_folder("data")).resolve()
+    return Path(os.environ.get("SIGHT_DATA") or user_data_path("sight", appauthor=False)).resolve()
 
 
 def natural(name: str) -> list[Any]:
@@ -39,7 +39,6 @@ def natural(name: str) -> list[Any]:
 
 
 def first_words(error: Exception) -> str:
-    """Return the beginning of an error message on one line."""
     return " ".join(str(error).split())[:120]
 
 
@@ -88,7 +87,6 @@ class FileStore:
         return name
 
     def where(self, name: str) -> str:
-        """Return the location of a file for messages."""
         return f"{self.root / name}" if self._zip is None else f"{name} in {self.root}"
 
     @contextmanager

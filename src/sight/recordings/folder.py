@@ -15,17 +15,14 @@ from sight._util.text import choices
 from sight.recordings.dataset import Dataset
 from sight.recordings.diaries import count_labels, diary_expression
 from sight.recordings.files import READABLE, read
-from sight.recordings.label_columns import class_names
-from sight.recordings.labels import classes_of_labels, label_samples
+from sight.recordings.labels import class_names, classes_of_labels, label_samples
+from sight.recordings.options import MAP_KEYS, Expected, ReadOptions
 from sight.recordings.signal.calibrate import calibrate, estimate_calibration
 from sight.types import Recording
 
 MAP = "MAP.toml"
-#: Keys of the map outside its tables: how files are read (`ReadOptions`), and how windows are cut.
-READING = ("unit", "gyro_unit", "tz", "time_unit", "time_format", "rate", "max_gap", "calibrate", "label_column")
+#: Keys of the map that set how windows are cut.
 CUTTING = ("window_s", "stride_s", "label_rule", "unlabelled")
-#: Keys of version 0.1, and what they are called now.
-RENAMED = {"rate_hz": "rate", "max_gap_s": "max_gap"}
 ENDING = rf"({'|'.join(map(re.escape, READABLE))})$"
 
 
@@ -94,7 +91,7 @@ class Folder(Dataset):
             self._override(subject_pattern=self.subject_pattern.replace("^", f"^(?!{is_diary}$)", 1))
             counts = self._count_diary_labels()
             label_map = label_map or {label: label for label in sorted(filter(None, counts))}
-        classes = tuple(class_names(label_map))
+        classes = class_names(label_map)
         if len(classes) < 2:
             raise ValueError(
                 f"{self._map_path}: expected labels of at least two classes, got {', '.join(classes) or 'none'}; "
@@ -112,7 +109,6 @@ class Folder(Dataset):
 
     @classmethod
     def where_to_put(cls, folder: Path) -> str:
-        """Return which files belong into the user's folder."""
         return f"put one file or subfolder for each subject into {folder}, with files {', '.join(READABLE)}."
 
     @property
@@ -133,8 +129,7 @@ class Folder(Dataset):
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not TOML ({error}); quote texts, and put tables last.") from None
-        content = {RENAMED.get(key, key): value for key, value in content.items()}
-        keys = ("columns", "labels", "diary", *READING, *CUTTING)
+        keys = ("columns", "labels", "diary", *MAP_KEYS, *CUTTING)
         for key in content:
             if key not in keys:
                 raise ValueError(f"{path}: there is no key {key!r}; {choices(key, keys)}")
@@ -148,6 +143,15 @@ class Folder(Dataset):
     def _options(self) -> dict[str, Any]:
         return {"map": self._map}
 
+    @property
+    def _read_options(self) -> ReadOptions:
+        given = {key: self._map[key] for key in MAP_KEYS if key in self._map}
+        columns = dict(self._map["columns"])
+        given.setdefault("label_column", columns.pop("label", "label"))
+        if "diary" in self._map:
+            given["label_column"] = None
+        return ReadOptions(columns=columns, names=self.label_map, **given)
+
     def _read_recordings(self, subject: str, files: Sequence[str]) -> Iterator[Recording]:
         if len(files) == 1:
             yield self._read_file(subject, files[0])
@@ -158,21 +162,9 @@ class Folder(Dataset):
         yield from recordings
 
     def _read_file(self, subject: str, file: str) -> Recording:
-        columns = dict(self._map["columns"])
-        label = columns.pop("label", "label")
-        options = {
-            key: self._map[key] for key in ("unit", "gyro_unit", "tz", "time_unit", "time_format") if key in self._map
-        }
-        recording = read(
-            self.store.root / file,
-            columns=columns,
-            label_column=None if "diary" in self._map else self._map.get("label_column", label),
-            classes=self.label_map,
-            subject=subject,
-            rate_hz=self._map.get("rate"),
-            **options,
-        )
-        if self._map.get("calibrate"):
+        options = self._read_options
+        recording = read(self.store.root / file, options, Expected(classes=self.classes), subject=subject)
+        if options.calibrate:
             calibration, _ = estimate_calibration(recording, max_gap_s=self.max_gap_s)
             recording = recording if calibration is None else calibrate(recording, calibration)
         if "diary" in self._map:

@@ -12,8 +12,10 @@ from sight.models.card import ModelCard
 from sight.recordings.diaries import diary_expression, find_diary
 from sight.recordings.folder import MAP
 from sight.recordings.labels import label_windows
-from sight.recordings.read import ReadOptions, RecordingRef, dataset_of, find_recordings, find_subject
-from sight.types import UNLABELLED, Windows
+from sight.recordings.options import ReadOptions
+from sight.recordings.read import dataset_of
+from sight.recordings.references import RecordingRef, find_recordings, find_subject
+from sight.types import UNLABELLED, Warning, Windows
 
 
 def find_labelled(
@@ -90,11 +92,13 @@ def labelled(
         )
     if not is_in_training(ref, card):
         return windows
-    warning = (
-        f"{_subject(ref)} was in the training of the model, so these scores are too high for a new wearer; "
-        f"evaluate subjects that were left out."
+    warning = Warning(
+        kind="training",
+        severity="warning",
+        text=f"{_subject(ref)} was in the training of the model, so these scores are too high for a new wearer.",
+        remedy="evaluate subjects that were left out.",
     )
-    return replace(windows, facts={**windows.facts, "warnings": [*windows.facts.get("warnings", ()), warning]})
+    return replace(windows, warnings=(*windows.warnings, warning))
 
 
 def is_in_training(ref: RecordingRef, card: ModelCard) -> bool:

@@ -1,17 +1,22 @@
-"""Labels of windows and samples from diaries (see `sight.recordings.diaries`)."""
+"""Labels to classes, without regard to case: of diaries (`sight.recordings.diaries`), of columns and of datasets."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sight.recordings.diaries import Annotation, read_diary
-from sight.types import UNLABELLED, Array, Recording, Windows
+from sight.types import UNLABELLED, Array, Recording, Warning, Windows
+
+#: A label such as 1.0, which is the same as 1.
+WHOLE_NUMBER = re.compile(r"-?\d+\.0+")
 
 
 def label_windows(
@@ -45,7 +50,7 @@ def label_windows(
     path = Path(path)
     span_s = (float(windows.time_s[0]), float(windows.time_s[-1] + windows.window_s)) if len(windows) else (0.0, 0.0)
     rows = read_diary(path, windows.start, span_s, subject=subject)
-    return _majority(rows, _class_indices(path, rows, classes, label_map or {}), len(classes), windows)
+    return _majority(rows, _indices_of_rows(path, rows, classes, label_map or {}), len(classes), windows)
 
 
 def label_samples(
@@ -68,7 +73,7 @@ def label_samples(
     rows = read_diary(path, recording.start, span_s, subject=subject, clock_times_only=shared, may_miss=shared)
     if not rows:
         return np.full(len(time_s), UNLABELLED, np.int16)
-    indices = _class_indices(path, rows, classes, label_map or {}).astype(np.int16)
+    indices = _indices_of_rows(path, rows, classes, label_map or {}).astype(np.int16)
     starts, ends = (np.array([getattr(row, name) for row in rows]) for name in ("start_s", "end_s"))
     latest = np.maximum(np.searchsorted(starts, time_s, side="right") - 1, 0)
     is_inside = (time_s >= starts[latest]) & (time_s < ends[latest])
@@ -89,34 +94,39 @@ def read_label_map(path: str | Path) -> dict[str, str]:
     return label_map
 
 
-def classes_of_labels(
-    where: object, counts: Mapping[str, int], classes: Sequence[str], label_map: Mapping[str, str], unit: str
-) -> dict[str, int]:
-    """Return the class index of each label, -1 if it is empty or not used; case does not matter.
+def label_index(classes: Sequence[str], label_map: Mapping[str, str]) -> dict[str, int]:
+    """Return the class index of each class name and label in lower case, -1 for empty and unused ones.
 
-    Parameters
-    ----------
-    where, unit
-        File or place, and what `counts` counts ("row", "sample"), for the error message.
-    counts
-        How often each label occurs.
-    classes
-        Names of the K classes.
-    label_map
-        Labels to class names; an empty class name marks a label that is not used. Class names need no entry.
-
-    Raises
-    ------
-    ValueError
-        If labels are unknown, or mapped to a class that does not exist.
+    An empty class name in `label_map` marks a label that is not used. Class names need no entry.
 
     Examples
     --------
-    >>> label_map = {"stroll": "walk", "tv": ""}
-    >>> classes_of_labels("diary.csv", {"STROLL": 2, "rest": 1, "TV": 1}, ["Walk", "Rest"], label_map, "row")
-    {'STROLL': 0, 'rest': 1, 'TV': -1}
+    >>> label_index(["Walk", "Rest"], {"Stroll": "walk", "tv": ""})
+    {'walk': 0, 'rest': 1, '': -1, 'stroll': 0, 'tv': -1}
     """
-    index = _class_index(classes, label_map)
+    index = {name.casefold(): k for k, name in enumerate(classes)}
+    mapped: dict[str, int] = {"": UNLABELLED}
+    for label, name in label_map.items():
+        if name and name.casefold() not in index:
+            raise ValueError(
+                f"{label!r} is mapped to {name!r}, which is not a class; the classes are {', '.join(classes)}. "
+                f"Correct it in names (--names; in MAP.toml under [labels])."
+            )
+        own = index[name.casefold()] if name else UNLABELLED
+        if mapped.setdefault(label.casefold(), own) != own:
+            raise ValueError(f"Labels that differ only in case have two classes: {label!r} is also {name!r}; keep one.")
+    return index | mapped
+
+
+def classes_of_labels(
+    where: object, counts: Mapping[str, int], classes: Sequence[str], label_map: Mapping[str, str], unit: str
+) -> dict[str, int]:
+    """Return the class index of each label; raise ValueError if one is unknown.
+
+    `counts` is how often each label occurs in `where`; `unit` is what it counts ("row", "sample"), for the message.
+    The other parameters are those of `label_index`.
+    """
+    index = label_index(classes, label_map)
     unknown = {label: n for label, n in counts.items() if label.casefold() not in index}
     if unknown:
         listed = ", ".join(f"{label!r} ({n} {unit}{'' if n == 1 else 's'})" for label, n in unknown.items())
@@ -129,19 +139,38 @@ def classes_of_labels(
     return {label: index[label.casefold()] for label in counts}
 
 
-def _class_index(classes: Sequence[str], label_map: Mapping[str, str]) -> dict[str, int]:
-    """Return the class index of each class name and label in lower case, -1 for labels that are not used."""
-    index = {name.casefold(): k for k, name in enumerate(classes)}
-    mapped: dict[str, int] = {"": UNLABELLED}
-    for label, name in label_map.items():
-        if name and name.casefold() not in index:
-            raise ValueError(
-                f"{label!r} is mapped to {name!r}, which is not a class; the classes are {', '.join(classes)}."
-            )
-        own = index[name.casefold()] if name else UNLABELLED
-        if mapped.setdefault(label.casefold(), own) != own:
-            raise ValueError(f"Labels that differ only in case have two classes: {label!r} is also {name!r}; keep one.")
-    return index | mapped
+def class_names(label_map: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the classes of a map from label to class, in order; of names that differ only in case, the first.
+
+    Examples
+    --------
+    >>> class_names({"1": "Walk", "2": "", "3": "sit", "4": "walk"})
+    ('Walk', 'sit')
+    """
+    names: dict[str, str] = {}
+    for name in label_map.values():
+        names.setdefault(name.casefold(), name)
+    return tuple(name for name in names.values() if name)
+
+
+def label_codes(column: Any, codes: dict[str, int]) -> Array:
+    """Return a code for each label of a pyarrow column; new labels are added to `codes`."""
+    encoded = column.dictionary_encode()
+    names = [_label_text(value) for value in encoded.dictionary.to_pylist()]
+    own = [codes.setdefault(name, len(codes)) if name else UNLABELLED for name in names]
+    index: Array = encoded.indices.fill_null(len(own)).to_numpy()
+    return np.array([*own, UNLABELLED], np.int16)[index]
+
+
+def class_indices(
+    path: Path, codes: Array, names: list[str], classes: Sequence[str], label_map: Mapping[str, str]
+) -> tuple[Array, list[str]]:
+    """Return the class index of each code of `label_codes`, and the classes: those of the map or file if none given."""
+    label_map = {_label_text(label): name for label, name in label_map.items()}
+    classes = classes or class_names(label_map) or sorted(names)
+    counts = dict(zip(names, np.bincount(codes[codes >= 0], minlength=len(names)).tolist(), strict=True))
+    index = classes_of_labels(path, counts, classes, label_map, "sample")
+    return np.array([*(index[name] for name in names), UNLABELLED], np.int16)[codes], list(classes)
 
 
 def with_classes_of_model(
@@ -154,20 +183,29 @@ def with_classes_of_model(
     """
     if tuple(own) == tuple(classes) and not names:
         return windows
-    index = _class_index(classes, names or {})
+    index = label_index(classes, names or {})
     to_model = np.array([*(index.get(name.casefold(), UNLABELLED) for name in own), UNLABELLED])
     used = set(np.unique(windows.label).tolist()) - {UNLABELLED}
     unknown = [name for k, name in enumerate(own) if k in used and name.casefold() not in index]
-    warnings = list(windows.facts.get("warnings", ()))
-    if unknown:
-        warnings.append(
-            f"Labels {', '.join(unknown)} are no classes of the model ({', '.join(classes)}); they count as unlabelled."
-            f" Map them with names (--names)."
-        )
-    return replace(windows, label=to_model[windows.label], facts={**windows.facts, "warnings": warnings})
+    warning = Warning(
+        kind="labels",
+        severity="warning",
+        text=f"Labels {', '.join(unknown)} are no classes of the model ({', '.join(classes)}); "
+        f"they count as unlabelled.",
+        remedy="Map them with names (--names).",
+    )
+    warnings = (*windows.warnings, warning) if unknown else windows.warnings
+    return replace(windows, label=to_model[windows.label], warnings=warnings)
 
 
-def _class_indices(
+def _label_text(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if np.isnan(value) else str(int(value)) if value.is_integer() else str(value)
+    text = str(value).strip()
+    return text.partition(".")[0] if WHOLE_NUMBER.fullmatch(text) else text
+
+
+def _indices_of_rows(
     path: Path, rows: Sequence[Annotation], classes: Sequence[str], label_map: Mapping[str, str]
 ) -> Array:
     index = classes_of_labels(path.name, Counter(row.label for row in rows), classes, label_map, "row")

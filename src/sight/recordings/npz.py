@@ -19,9 +19,10 @@ import numpy as np
 from sight._util.atomic import write_atomic
 from sight.recordings.dataset import Dataset
 from sight.recordings.file_store import BROKEN, check_unpacked
+from sight.recordings.labels import label_index
 from sight.recordings.npz_strings import read_array
-from sight.recordings.window_selection import continuous_runs, unroll
-from sight.types import UNLABELLED, Array, Recording, Windows
+from sight.recordings.signal.windows import continuous_runs, unroll
+from sight.types import Array, Recording, Windows
 
 
 @dataclass(kw_only=True)
@@ -131,11 +132,11 @@ def read_npz(path: Path | str, classes: Sequence[str] | None = None) -> tuple[Wi
     names = content["y"].astype(str).tolist()
     if classes is None:
         classes = content["classes"].tolist() if "classes" in content else sorted(set(names) - {""})
-    position = {name.casefold(): k for k, name in enumerate(classes)} | {"": UNLABELLED}
-    unknown = sorted({name for name in names if name.casefold() not in position})
+    index = label_index(classes, {})
+    unknown = sorted({name for name in names if name.casefold() not in index})
     if unknown:
         raise ValueError(f"{path}: label {unknown[0]!r} is not in the map; expected {', '.join(classes)}.")
-    label = np.array([position[name.casefold()] for name in names], dtype=np.int64)
+    label = np.array([index[name.casefold()] for name in names], dtype=np.int64)
     length = float(content["x"].shape[2])
     return _windows(content, label, {"window_s": length, "stride_s": length}), tuple(classes)
 

@@ -76,7 +76,6 @@ class _StringUnpickler(pickle.Unpickler):
     )
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a stand-in for the names in a string array; raise UnpicklingError for all others."""
         if f"{module}.{name}" not in self.allowed:
             raise pickle.UnpicklingError(f"it refers to {module}.{name}")
         return _StandIn

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,100 +13,19 @@ import numpy as np
 from sight import registry
 from sight.base import Source
 from sight.models.card import ModelCard, filled, require_card
-from sight.recordings.labels import read_label_map, with_classes_of_model
-from sight.recordings.references import (
-    RecordingRef,
-    dataset_recordings,
-    find_recording,
-    find_recordings,
-    find_subject,
-    open_dataset,
-)
+from sight.recordings.labels import with_classes_of_model
+from sight.recordings.options import Expected, ReadOptions
+from sight.recordings.references import RecordingRef, find_recording, find_subject, open_dataset
 from sight.recordings.signal.clock import MAX_GAP_S
 from sight.recordings.signal.intensity import intensity
 from sight.recordings.signal.windows import UNKNOWN_GAP_S
-from sight.types import UNLABELLED, Recording, Windows
-
-__all__ = [
-    "ReadOptions",
-    "RecordingRef",
-    "dataset_recordings",
-    "describe_run",
-    "find_recording",
-    "find_recordings",
-    "find_subject",
-    "on_one_clock",
-    "open_dataset",
-    "read",
-    "read_samples",
-    "read_windows",
-]
+from sight.types import Recording, Warning, Windows
 
 #: Fields of the card that `info.json` contains.
 CARD_FIELDS = ("encoder", "dataset", "rate_hz", "window_s", "stride_s", "channels", "units", "sight_version")
 #: Two files of a subject may overlap by this much, which jitter of their times can cause.
 OVERLAP_S = 0.1
 _Part = TypeVar("_Part", Recording, Windows)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """Options for reading a recording; the command line and MAP.toml have the same names.
-
-    All but `tz`, `max_gap` and `calibrate` apply to tables only: device files state these facts.
-
-    Parameters
-    ----------
-    columns
-        Column of "time" and of channels, by channel name. Columns with usual names are recognised, so only others are
-        needed; an empty column of "time" means that the file has no times.
-    unit
-        Unit of acceleration: "g", "mg" or "m/s^2"; None uses the unit that the column names state, else g.
-    gyro_unit
-        Unit of rotation: "deg/s" or "rad/s"; None uses the unit that the column names state, else that of the model.
-    tz
-        Time zone of the wearer, such as "Europe/Vienna", which decides the day of a sample; None uses the offset or
-        zone in the file, else UTC with a warning.
-    time_unit
-        Unit of numeric times: "s", "ms", "us" or "ns"; None detects it.
-    time_format
-        Format of times as text, as in `datetime.strptime`, such as "%d/%m/%Y %H:%M:%S.%f"; None reads ISO 8601.
-    rate
-        Sampling rate in Hz of a file without times, or of one whose rate is far from that of the model.
-    max_gap
-        A longer pause, in seconds, counts as a gap; None is 0.5.
-    calibrate
-        Whether to estimate the gravity calibration from the recording and apply it.
-    label_column
-        Column with labels, compared with the classes of the model without case.
-    names
-        Label to class, for labels that are not classes of the model; an empty class means that a label is not used. A
-        mapping or the path of a TOML file.
-    dataset_options
-        Fields of the dataset class; if empty, the options of the model's training are used for the same dataset.
-    """
-
-    columns: Mapping[str, str] | None = None
-    unit: str | None = None
-    gyro_unit: str | None = None
-    tz: str | None = None
-    time_unit: str | None = None
-    time_format: str | None = None
-    rate: float | None = None
-    max_gap: float | None = None
-    calibrate: bool = False
-    label_column: str | None = None
-    names: Mapping[str, str] | None = None
-    dataset_options: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if isinstance(self.names, str | Path):
-            object.__setattr__(self, "names", read_label_map(self.names))
-
-    def given(self) -> dict[str, Any]:
-        """Return the options, except those of datasets, that differ from the defaults."""
-        own = [each for each in fields(self) if each.name != "dataset_options"]
-        return {each.name: getattr(self, each.name) for each in own if getattr(self, each.name) != each.default}
 
 
 def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | str | Path, **options: Any) -> Windows:
@@ -124,8 +43,8 @@ def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | 
     Returns
     -------
     Windows
-        ``facts["warnings"]`` lists what looks wrong with the recording, such as an unlikely unit or a missing time
-        zone; it is empty if nothing does.
+        `warnings` lists what looks wrong with the recording, such as an unlikely unit or a missing time zone; it is
+        empty if nothing does.
 
     Examples
     --------
@@ -134,8 +53,8 @@ def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | 
     >>> file = Path(tempfile.mkdtemp()) / "walk.csv"
     >>> _ = file.write_text("time,x,y,z\n" + "".join(f"{t / 10},0,0,1\n" for t in range(100)))
     >>> windows = read(file, toy_network(), tz="UTC")
-    >>> windows.x.shape, windows.facts["warnings"]
-    ((9, 3, 20), [])
+    >>> windows.x.shape, windows.warnings
+    ((9, 3, 20), ())
     """
     if isinstance(model, str | Path):
         from sight.models.load import load
@@ -146,12 +65,9 @@ def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | 
     return read_windows(find_recording(target), card, ReadOptions(**options))
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
 def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
     """Read a recording as windows for the model with this card; see `read`."""
-    from sight.recordings.dataset_by_name import windows_of
+    from sight.recordings.dataset import windows_of
     from sight.recordings.signal.quality import window_warnings
 
     if ref.dataset:
@@ -169,15 +85,11 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
         )
     moved = intensity(windows.x, card.units)
     windows = replace(windows, x=filled(windows.x, card.fill), intensity=moved)
-    warnings = [*windows.facts.get("warnings", ()), *window_warnings(windows, card)]
-    return replace(windows, facts={**windows.facts, "warnings": warnings})
+    return replace(windows, warnings=(*windows.warnings, *window_warnings(windows, card)))
 
 
 def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Iterator[Recording]:
-    """Yield the recordings behind a reference in time order, with the channels and units of the model.
-
-    ``facts["warnings"]`` of a recording lists warnings, if there are any.
-    """
+    """Yield the recordings behind a reference in time order, with the channels and units of the model."""
     if not ref.dataset:
         parts = [_file_samples(path, card, options) for path in ref.files]
         yield from on_one_clock(_in_time_order(ref, parts))
@@ -189,10 +101,9 @@ def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> It
 
 
 def describe_run(ref: RecordingRef, card: ModelCard, model: str | Path, windows: Windows) -> dict[str, Any]:
-    """Return what `info.json` contains about the input and the model."""
     return {
         "subject": ref.subject or ref.name,
-        "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts},
+        "input": {"name": ref.name, "file": ref.file_names, "dataset": ref.dataset, **windows.facts.as_dict()},
         "model": {"file": Path(model).name, **{name: getattr(card, name) for name in CARD_FIELDS}},
     }
 
@@ -252,22 +163,25 @@ def _in_time_order(ref: RecordingRef, parts: list[_Part]) -> list[_Part]:
 
 
 def _joined(ref: RecordingRef, parts: list[Windows]) -> Windows:
-    """Join the windows of several files, with the pauses between them as gaps and the warnings of all."""
     from sight.recordings.signal import join
 
-    warnings: dict[str, list[str]] = {}
+    files_of: dict[Warning, list[str]] = {}
     for part in parts:
-        for warning in part.facts.get("warnings", ()):
-            warnings.setdefault(warning, []).append(str(part.facts.get("file", "")))
-    texts = [text if len(of) == len(parts) else f"{', '.join(of)}: {text}" for text, of in warnings.items()]
+        for warning in part.warnings:
+            files_of.setdefault(warning, []).append(part.facts.file or "")
+    warnings = [
+        warning if len(files) == len(parts) else replace(warning, text=f"{', '.join(files)}: {warning.text}")
+        for warning, files in files_of.items()
+    ]
     if any(part.start is None for part in parts):
-        texts.append(
+        text = (
             f"The files have no dates: {ref.file_names} are joined in this order, with an assumed pause of "
             f"{UNKNOWN_GAP_S / 3600:g} h between them."
         )
+        warnings.append(Warning(kind="file-order", severity="warning", text=text))
     windows = join(parts)
-    facts = {**windows.facts, "files": [str(part.facts.get("file", "")) for part in parts], "warnings": texts}
-    return replace(windows, facts=facts)
+    facts = replace(windows.facts, files=[part.facts.file or "" for part in parts])
+    return replace(windows, facts=facts, warnings=tuple(warnings))
 
 
 def _npz_windows(path: Path, card: ModelCard) -> Windows:
@@ -291,7 +205,7 @@ def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
 
     recording = _file_samples(path, card, options)
     training = {"rate_hz": card.rate_hz, "channels": card.channels, "unit": card.units, **card.training_scale}
-    warnings = [*recording.facts.get("warnings", ()), *warnings_for(recording, training)]
+    warnings = [*recording.warnings, *warnings_for(recording, training)]
     windows = prepare(
         recording,
         rate_hz=card.rate_hz,
@@ -306,35 +220,21 @@ def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
             f"{path.name} has no stretch of {card.window_s:g} s, the window of the model, without a gap, so no window "
             f"fits; record longer, or allow longer pauses with max_gap (--max-gap)."
         )
-    if options.calibrate and not windows.facts.get("calibrated"):
-        warnings.append(f"Calibration was not applied: {windows.facts.get('calibration_note', 'no rest')}.")
-    if windows.facts.get("time_zone") in ZONE_WARNINGS:
-        warnings.append(ZONE_WARNINGS[windows.facts["time_zone"]])
-    return replace(windows, facts={**windows.facts, "warnings": warnings})
+    if options.calibrate and not windows.facts.calibrated:
+        text = f"Calibration was not applied: {windows.facts.calibration_note or 'no rest'}."
+        warnings.append(Warning(kind="calibration", severity="note", text=text))
+    if windows.facts.time_zone in ZONE_WARNINGS:
+        warnings.append(ZONE_WARNINGS[windows.facts.time_zone])
+    return replace(windows, warnings=tuple(warnings))
 
 
 def _file_samples(path: Path, card: ModelCard, options: ReadOptions) -> Recording:
-    from sight._util.units import ROTATION
     from sight.recordings.files import read as read_file
     from sight.recordings.signal.channels import convert
 
-    recording = read_file(
-        path,
-        columns=options.columns,
-        unit=options.unit,
-        gyro_unit=options.gyro_unit,
-        tz=options.tz,
-        time_unit=options.time_unit,
-        time_format=options.time_format,
-        rate_hz=options.rate,
-        expected_hz=card.rate_hz,
-        expected_gyro_unit=next((unit for unit in card.units if unit in ROTATION), "deg/s"),
-        expected_channels=card.channels,
-        label_column=options.label_column,
-        classes=_label_map(card, options.names) if options.label_column else None,
-    )
-    if options.label_column:
-        recording = _with_class_indices(recording, card)
+    recording = read_file(path, options, Expected.by(card))
+    if options.label_column and recording.labels is None:
+        raise ValueError(f"{recording.facts.file}: a device file has no label column; give a diary (--labels).")
     recording = convert(_with_channels(recording, card.channels), card.units, overwrite=True)
     if not (np.isfinite(recording.values[:1000]).any() or np.isfinite(recording.values).any()):
         raise ValueError(
@@ -343,31 +243,7 @@ def _file_samples(path: Path, card: ModelCard, options: ReadOptions) -> Recordin
     return recording
 
 
-def _label_map(card: ModelCard, names: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the class of each label: those of the model, and those of `names`."""
-    names = names or {}
-    for label, name in names.items():
-        if name and name.casefold() not in {own.casefold() for own in card.classes}:
-            raise ValueError(
-                f"names (--names) maps {label!r} to {name!r}, which is not a class of the model; the classes are "
-                f"{', '.join(card.classes)}."
-            )
-    mapped = {label.casefold() for label in names}
-    return {name: name for name in card.classes if name.casefold() not in mapped} | dict(names)
-
-
-def _with_class_indices(recording: Recording, card: ModelCard) -> Recording:
-    """Return the recording with labels that are indices of the model's classes."""
-    if recording.labels is None:
-        raise ValueError(f"{recording.facts.get('file')}: a device file has no label column; give a diary (--labels).")
-    own = [name.casefold() for name in card.classes]
-    index = np.array([*(own.index(name.casefold()) for name in recording.facts["classes"]), UNLABELLED])
-    facts = {**recording.facts, "classes": list(card.classes)}
-    return replace(recording, labels=index[recording.labels], facts=facts)
-
-
 def _with_channels(recording: Recording, channels: tuple[str, ...]) -> Recording:
-    """Select the model's channels: by name, by the usual names of an axis, or else by position."""
     from sight.recordings.columns import match_channels
     from sight.recordings.signal.channels import select
 
@@ -375,6 +251,6 @@ def _with_channels(recording: Recording, channels: tuple[str, ...]) -> Recording
         return replace(select(recording, found), channels=channels)
     if len(recording.channels) != len(channels):
         return select(recording, channels)  # raises and names the missing channels
-    warning = f"Columns {', '.join(recording.channels)} are taken as {', '.join(channels)}, in this order."
-    warnings = [*recording.facts.get("warnings", ()), warning]
-    return replace(recording, channels=channels, facts={**recording.facts, "warnings": warnings})
+    text = f"Columns {', '.join(recording.channels)} are taken as {', '.join(channels)}, in this order."
+    warning = Warning(kind="channels", severity="warning", text=text)
+    return replace(recording, channels=channels, warnings=(*recording.warnings, warning))

@@ -28,7 +28,6 @@ class RecordingRef:
 
     @property
     def file_names(self) -> str:
-        """Names of the files, for tables and messages."""
         return ", ".join(path.name for path in self.files)
 
 
@@ -78,7 +77,6 @@ def find_recording(target: str | Path | Sequence[str | Path]) -> RecordingRef:
 
 
 def dataset_recordings(name: str, options: Mapping[str, Any]) -> list[RecordingRef]:
-    """List all subjects of a dataset as recordings."""
     subjects = open_dataset(name, options).subjects()
     return [RecordingRef(name=f"{name.lower()}-{who}", dataset=name.lower(), subject=who) for who in subjects]
 
@@ -100,7 +98,7 @@ def open_dataset(
             )
         cls = registry.get("datasets", name)
         return cls(**params.parse(cls, [f"{key}={value}" for key, value in options.items()]))
-    from sight.recordings.dataset_by_name import load
+    from sight.recordings.dataset import load
 
     own = {} if labels is None else {"labels": labels}
     return load("folder", **{"root": Path(name), **options, **own, **({"reading": reading} if reading else {})})

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import zipfile
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,9 +35,7 @@ class Table:
         if not path.is_file():
             raise ValueError(f"There is no file {path}; check the name.")
         if self._suffix == ".xlsx":
-            from sight.recordings.excel import read_sheet
-
-            self._sheet = read_sheet(path)
+            self._sheet = _read_sheet(path)
         typed = self._suffix in (".xlsx", ".parquet")
         self.columns, self.first = self._open_typed() if typed else self._open_csv()
 
@@ -57,7 +57,6 @@ class Table:
             raise ValueError(f"{self.path}: {self._first_bad_line(numeric) or first_words(error)}") from None
 
     def head(self, column: str) -> Array:
-        """Return the first values of a column of numbers."""
         block = next(self.blocks([column], [column]), None)
         return np.empty(0) if block is None else np.asarray(block[column].to_numpy(zero_copy_only=False), np.float64)
 
@@ -119,7 +118,6 @@ class Table:
         return tuple(header), dict(zip(header, row, strict=False))
 
     def _typed_batches(self, rows: int, columns: list[str] | None = None) -> Iterator[Any]:
-        """Yield batches of a file whose columns have types."""
         if self._suffix == ".xlsx":
             table = self._sheet if columns is None else self._sheet.select(columns)
             yield from table.to_batches(max_chunksize=rows)
@@ -188,3 +186,49 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return cell.strip().lower() in {"null", "na", "n/a", "#n/a"}
     return True
+
+
+def _read_sheet(path: Path) -> Any:
+    """Return the active sheet of an .xlsx file as a pyarrow table; its first row are the names of the columns.
+
+    A column holds numbers, times, or else text. Excel stores times with a resolution of a millisecond.
+    """
+    import pyarrow as pa
+
+    try:
+        with zipfile.ZipFile(path) as packed:
+            check_unpacked(sum(part.file_size for part in packed.infolist()), path.stat().st_size, path)
+        header, *rows = _sheet_rows(path) or [()]
+    except (*BROKEN, KeyError, OSError, SyntaxError) as error:
+        raise ValueError(f"{path} is damaged or no Excel workbook ({first_words(error)}); save it again.") from None
+    names = ["" if name is None else str(name).strip() for name in header]
+    used = [index for index, name in enumerate(names) if name]
+    if not used or not rows:
+        raise ValueError(f"{path} has no samples; expected a header such as time,x,y,z and one sample per row.")
+    return pa.table(
+        {names[index]: _sheet_column([row[index] if index < len(row) else None for row in rows]) for index in used}
+    )
+
+
+def _sheet_rows(path: Path) -> list[tuple[Any, ...]]:
+    try:
+        from openpyxl import load_workbook
+    except ModuleNotFoundError as error:
+        message = f'{path} is an Excel file, which needs openpyxl: pip install "sight-har[data]", or save it as CSV.'
+        raise ModuleNotFoundError(message) from error
+    book = load_workbook(path, read_only=True, data_only=True)
+    try:
+        return [row for row in book.active.iter_rows(values_only=True) if any(cell is not None for cell in row)]
+    finally:
+        book.close()
+
+
+def _sheet_column(cells: list[Any]) -> Any:
+    import pyarrow as pa
+
+    found = [cell for cell in cells if cell is not None]
+    if all(isinstance(cell, int | float) for cell in found):
+        return pa.array(cells, pa.float64(), from_pandas=True)
+    if all(isinstance(cell, datetime) for cell in found):
+        return pa.array(cells, pa.timestamp("us"))
+    return pa.array([None if cell is None else str(cell) for cell in cells], pa.string())

@@ -81,5 +81,4 @@ def check_plausible_span(time_s: Array, where: str) -> None:
 
 
 def _date_unit(number: float) -> str | None:
-    """Return the unit in which a number is a plausible date, or None."""
     return next((unit for unit, ns in UNITS.items() if DATES_S[0] <= number * ns / 1e9 < DATES_S[1]), None)

@@ -15,13 +15,18 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from sight.recordings.file_store import first_words
+from sight.recordings.local_times import LocalTimes, time_zone
 from sight.recordings.signal.clock import blocks
 from sight.recordings.time_units import UNITS, detect_unit
-from sight.types import Array
+from sight.types import Array, Warning
+
+
+def _zone_warning(text: str, remedy: str) -> Warning:
+    return Warning(kind="time-zone", severity="warning", text=text, remedy=remedy)
+
 
 #: A larger number of seconds is a date (after 1973), a smaller one a duration.
 EPOCH_S = 1e8
-HOUR_NS, MINUTE_NS = 3600 * 10**9, 60 * 10**9
 #: Nanoseconds of a missing timestamp.
 MISSING = np.iinfo(np.int64).min
 #: Values of the fact `time_zone` if neither the file nor the caller gives the zone of the wearer.
@@ -29,8 +34,10 @@ UNKNOWN_ZONE = "unknown, UTC assumed"
 UTC_MOMENTS = "UTC, from the file"
 #: Warning for each of them.
 ZONE_WARNINGS = {
-    UNKNOWN_ZONE: "Timestamps have no time zone and are taken as UTC; set it with tz (--tz).",
-    UTC_MOMENTS: "Timestamps are in UTC, so days begin at midnight UTC; set the wearer's time zone with tz (--tz).",
+    UNKNOWN_ZONE: _zone_warning("Timestamps have no time zone and are taken as UTC.", "set it with tz (--tz)."),
+    UTC_MOMENTS: _zone_warning(
+        "Timestamps are in UTC, so days begin at midnight UTC.", "set the wearer's time zone with tz (--tz)."
+    ),
 }
 OFFSET = re.compile(r"(?:(Z)|([+-])(\d{2}):?(\d{2}))$")
 
@@ -47,7 +54,6 @@ class TimeFormat:
 
     @property
     def unit(self) -> str:
-        """Unit of a number."""
         return next(name for name, ns in UNITS.items() if ns == self.unit_ns)
 
 
@@ -131,132 +137,46 @@ def to_nanoseconds(values: Any, form: TimeFormat, where: str) -> Array:
     return np.asarray(moments.to_numpy(zero_copy_only=False)).astype("M8[ns]", copy=False).view(np.int64)
 
 
-def to_seconds(moments: Array, form: TimeFormat, tz: str | None) -> tuple[Array, datetime | None, dict[str, Any]]:
-    """Convert nanoseconds, in place, to seconds since the first timestamp; return them, that timestamp, and facts."""
+def to_seconds(
+    moments: Array, form: TimeFormat, tz: str | None
+) -> tuple[Array, datetime | None, str | None, list[Warning]]:
+    """Convert nanoseconds, in place, to seconds since the first timestamp.
+
+    Returns these seconds, the first timestamp, the fact `time_zone` and warnings.
+    """
     some = len(moments) > 0 and moments.min() == MISSING  # MISSING is the smallest number
     missing = moments == MISSING if some else np.zeros(1, bool)
     if not form.dated:
-        return _seconds_since(moments, 0, missing), None, {}
+        return _seconds_since(moments, 0, missing), None, None, []
     zone = time_zone(tz) if tz is not None else form.zone or UTC
-    facts: dict[str, Any] = {}
+    warnings: list[Warning] = []
     if form.zone is None:
-        moments, facts = _continued(moments) if tz is None else _unswitched(moments, local_to_utc(moments, tz))
+        moments, warnings = _from_local(moments, None if tz is None else zone)
     if missing.all():
-        return np.full(len(moments), np.nan), None, {}
+        return np.full(len(moments), np.nan), None, None, []
     first = int(moments[np.argmin(missing)])
     start = datetime.fromtimestamp(first // 10**9, UTC) + timedelta(microseconds=first % 10**9 // 1000)
     start = start.astimezone(zone)
     fact = tz if tz is not None else UNKNOWN_ZONE if form.zone is None else _zone_fact(start)
-    return _seconds_since(moments, first - first % 1000, missing), start, {"time_zone": fact, **facts}
+    return _seconds_since(moments, first - first % 1000, missing), start, fact, warnings
 
 
-def offset_warning(form: TimeFormat, last: Any) -> dict[str, list[str]]:
-    """Return the fact `warnings` if the offset in the text changes, as it does with summer time; else nothing."""
+def offset_warnings(form: TimeFormat, last: Any) -> list[Warning]:
+    """Return a warning if the offset in the text changes, as it does with summer time."""
     end = None if form.kind != "iso" or form.zone is None else text_offset(str(last))
     if end is None or end == form.zone:
-        return {}
-    warning = (
-        f"The offset from UTC changes from {form.zone} to {end} in the file, and days follow the first; set the time "
-        f"zone with tz (--tz)."
-    )
-    return {"warnings": [warning]}
+        return []
+    text = f"The offset from UTC changes from {form.zone} to {end} in the file, and days follow the first."
+    return [_zone_warning(text, "set the time zone with tz (--tz).")]
 
 
-def repeated_hours(moments: Array) -> Array:
-    """Return the indices at which local times, in nanoseconds, go back by one hour at a whole hour.
-
-    Examples
-    --------
-    >>> local = np.array(["2023-10-29T02:59:59", "2023-10-29T02:00:00", "2023-10-29T01:00:00"], "M8[ns]")
-    >>> repeated_hours(local.view(np.int64)).tolist()
-    [1]
-    """
-    step, past = np.diff(moments), moments % HOUR_NS
-    an_hour = (step >= -HOUR_NS) & (step <= MINUTE_NS - HOUR_NS)
-    return np.asarray(np.flatnonzero(an_hour & (past[:-1] >= HOUR_NS - MINUTE_NS) & (past[1:] < MINUTE_NS)) + 1)
-
-
-def _continued(moments: Array) -> tuple[Array, dict[str, Any]]:
-    """Return local times of an unknown zone without the hour that repeats when summer time ends, and warnings."""
-    known = np.flatnonzero(moments != MISSING)
-    back = repeated_hours(moments[known])
-    if not len(back):
-        return moments, {}
-    moments = moments.copy()
-    for index in known[back].tolist():
-        later = moments[index:]
-        later[later != MISSING] += HOUR_NS
-    at = str(moments[known[back[0]]].astype("M8[ns]").astype("M8[m]")).replace("T", " ")
-    warning = (
-        f"Local times go back by an hour at {at}, as at the end of summer time; later times are an hour ahead of local "
-        f"ones. Set the time zone with tz (--tz)."
-    )
-    return moments, {"warnings": [warning]}
-
-
-def _unswitched(local: Array, moments: Array) -> tuple[Array, dict[str, Any]]:
-    """Return local times converted to UTC for a clock that may not have switched to or from summer time, and warnings.
-
-    Such a clock goes on without a step where the offset from UTC changes; the offset before it is then kept.
-    """
-    known = np.flatnonzero(local != MISSING)
-    offset, step = local[known] - moments[known], np.diff(local[known])
-    changes = np.flatnonzero((np.diff(offset) != 0) & (np.abs(step) < MINUTE_NS))
-    if not len(changes):
-        return moments, {}
-    later = known[changes[0] + 1 :]
-    moments = moments.copy()
-    moments[later] = local[later] - offset[changes[0]]
-    at = str(local[later[0]].astype("M8[ns]").astype("M8[m]")).replace("T", " ")
-    warning = f"The clock was not changed at {at}, when summer time began or ended; its offset from UTC is kept."
-    return moments, {"warnings": [warning]}
-
-
-def time_zone(tz: str) -> tzinfo:
-    """Return a time zone by its name."""
-    if tz.upper() == "UTC":
-        return UTC
-    try:
-        return ZoneInfo(tz)
-    except (KeyError, ValueError, OSError):
-        raise ValueError(f"There is no time zone {tz!r}; expected tz (--tz) such as Europe/Berlin.") from None
-
-
-def local_to_utc(moments: Array, tz: str) -> Array:
-    """Convert local times of a zone, in the order of recording, to UTC.
-
-    Notes
-    -----
-    The two passes of the hour that repeats when summer time ends are distinguished by the step back between them.
-    Local times that do not exist in spring are moved an hour later.
-
-    Examples
-    --------
-    >>> local = np.array(["2023-10-29T02:30", "2023-10-29T02:59", "2023-10-29T02:00"], "M8[ns]").view(np.int64)
-    >>> local_to_utc(local, "Europe/Berlin").view("M8[ns]").astype("M8[m]").astype(str).tolist()
-    ['2023-10-29T00:30', '2023-10-29T00:59', '2023-10-29T01:00']
-    """
-    import pandas as pd
-
-    zone = time_zone(tz)
-    naive = pd.DatetimeIndex(moments.view("M8[ns]"))
-    hour = pd.Timedelta(hours=1)
-    moved = naive.tz_localize(zone, ambiguous="NaT", nonexistent=hour)
-    repeated = np.asarray(moved.isna() & ~naive.isna())
-    if repeated.any():
-        moved = naive.tz_localize(zone, ambiguous=_first_pass(moments, repeated), nonexistent=hour)
-    return np.asarray(moved.tz_convert("UTC").tz_localize(None).to_numpy("M8[ns]")).view(np.int64)
-
-
-def _first_pass(moments: Array, repeated: Array) -> Array:
-    """Return whether each time of a repeated hour belongs to its first pass."""
-    first = repeated.copy()
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], repeated.astype(np.int8), [0])))).reshape(-1, 2)
-    for start, stop in edges:
-        back = np.flatnonzero(np.diff(moments[start:stop]) < -MINUTE_NS)  # a smaller step is a late sample
-        if len(back):
-            first[start + back[0] + 1 : stop] = False
-    return first
+def _from_local(moments: Array, zone: tzinfo | None) -> tuple[Array, list[Warning]]:
+    """Return local times in UTC, in place where possible, and warnings."""
+    clock, moments = LocalTimes(zone), moments if moments.flags.writeable else moments.copy()
+    for block in blocks(0, len(moments)):
+        known = moments[block] != MISSING
+        moments[block][known] = clock.to_utc(moments[block][known])
+    return moments, clock.warnings
 
 
 def _plain_zone(zone: tzinfo | None) -> tzinfo | None:

@@ -13,6 +13,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime
 from functools import cache
 from hashlib import blake2b
@@ -20,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from platformdirs import user_cache_path
 
 from sight._util.atomic import write_atomic
 from sight._util.code_fingerprint import hash_files
-from sight.recordings.user_folders import user_folder
-from sight.types import Array, Windows
+from sight.types import Array, RecordingFacts, Warning, Windows
 
 LIMIT_BYTES = 10 << 30
 ARRAYS = ("x", "time_s", "label", "gap_before_s", "wear")
@@ -61,7 +62,7 @@ def cached(
 
 def folder() -> Path:
     """Return the folder of the cache: `SIGHT_CACHE`, or ``sight`` in the user's cache folder."""
-    return Path(os.environ.get("SIGHT_CACHE") or user_folder("cache"))
+    return Path(os.environ.get("SIGHT_CACHE") or user_cache_path("sight", appauthor=False))
 
 
 def key(paths: Iterable[Path], parameters: Mapping[str, Any]) -> str:
@@ -87,7 +88,6 @@ def file_hash(path: Path) -> str:
 
 
 def size() -> int:
-    """Return the size of the cache in bytes."""
     return sum(entry.stat().st_size for entry in _entries())
 
 
@@ -110,6 +110,8 @@ def _load(entry: Path) -> Windows | None:
             return None
         header = json.loads(text)
         header["start"] = header["start"] and datetime.fromisoformat(header["start"])
+        header["facts"] = RecordingFacts.from_dict(header["facts"])
+        header["warnings"] = tuple(Warning(**warning) for warning in header["warnings"])
         windows = Windows(**arrays, **header)
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
         return None
@@ -123,7 +125,8 @@ def _save(windows: Windows, entry: Path) -> None:
         "window_s": windows.window_s,
         "stride_s": windows.stride_s,
         "start": windows.start and windows.start.isoformat(),
-        "facts": dict(windows.facts),
+        "warnings": [asdict(warning) for warning in windows.warnings],
+        "facts": windows.facts.as_dict(),
     }
     text = json.dumps(header, default=_jsonable)
     arrays: dict[str, Any] = {name: np.asarray(getattr(windows, name)) for name in ARRAYS}
@@ -133,7 +136,6 @@ def _save(windows: Windows, entry: Path) -> None:
 
 
 def _digest(entry: Path, header: str, arrays: Mapping[str, Array]) -> str:
-    """Return the hash of an entry's name and content."""
     digest = blake2b(f"{entry.name}\n{header}".encode(), digest_size=20)
     for name, array in arrays.items():
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())

@@ -13,7 +13,9 @@ from sight import registry
 from sight.base import Adapter, Source
 from sight.models.bundled import resolve
 from sight.models.card import require_card
-from sight.recordings.read import ReadOptions, RecordingRef, describe_run, find_recording, read_windows
+from sight.recordings.options import ReadOptions
+from sight.recordings.read import describe_run, read_windows
+from sight.recordings.references import RecordingRef, find_recording
 from sight.results.adaptation import Adaptation
 from sight.results.progress import Bar, progress_bar
 from sight.results.tables import TableRules
@@ -56,7 +58,7 @@ def adapt(
     progress
         Whether to show a progress bar in notebooks and terminals, or a function that makes one.
     options
-        Fields of `sight.recordings.read.ReadOptions`, such as ``tz="Europe/Vienna"`` or ``unit="mg"``.
+        Fields of `sight.recordings.options.ReadOptions`, such as ``tz="Europe/Vienna"`` or ``unit="mg"``.
 
     Returns
     -------

@@ -25,7 +25,7 @@ from sight.results.tables import (
     warnings_of,
     window_columns,
 )
-from sight.types import Result
+from sight.types import Result, Warning
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ class Adaptation:
         return pd.DataFrame([summary_row(self._summary, self._daily, self._bouts, self.info)])
 
     @cached_property
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[Warning]:
         """What looks wrong with the recording; empty if nothing does."""
         return warnings_of(self._summary, self._daily)
 

@@ -109,7 +109,7 @@ def summary_row(
         "subject": info.get("subject", ""),
         "method": summary.result.name,
         "model": info.get("model", {}).get("file", ""),
-        "warnings": len(summary.result.windows.facts.get("warnings", ())),
+        "warnings": len(summary.result.windows.warnings),
     }
     return subject_row(daily, count_bouts(bouts), summary.classes, facts)
 

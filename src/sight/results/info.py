@@ -35,8 +35,8 @@ def info_facts(summary: ResultSummary, info: Mapping[str, Any]) -> dict[str, Any
         "params": result.params,
         "classes": result.classes,
         "rules": asdict(summary.rules),
-        "facts": {key: value for key, value in result.facts.items() if key != "state_bytes"},
-        "state_bytes": result.facts.get("state_bytes", {}),
+        "facts": {name: getattr(result, name) for name in ("sight_version", "rule", "notes", "parts_are_ours")},
+        "state_bytes": result.state_bytes,
         "stream": {
             "windows": len(w),
             "window_s": w.window_s,
@@ -49,8 +49,9 @@ def info_facts(summary: ResultSummary, info: Mapping[str, Any]) -> dict[str, Any
             "low_confidence_below": summary.low_confidence,
             "low_confidence_windows": int(summary.uncertain.sum()),
             "changed_windows": int(summary.changed.sum()),
-            "facts": w.facts,
+            "facts": w.facts.as_dict(),
         },
+        "warnings": [asdict(warning) for warning in w.warnings],
         "versions": {
             "sight": __version__,
             "python": platform.python_version(),

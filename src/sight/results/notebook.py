@@ -29,7 +29,7 @@ def to_html(adaptation: Adaptation, summary: ResultSummary) -> str:
     )
     parts = [tag("strong", adaptation.headline), tag("div", facts, style="opacity:.7")]
     if adaptation.warnings:
-        items = (tag("li", warning) for warning in adaptation.warnings)
+        items = (tag("li", str(warning)) for warning in adaptation.warnings)
         parts.append(tag("ul", *items, style="color:#b00020;margin:.4em 0;padding-left:1.4em"))
     lanes = list(day_lanes(summary, COLUMNS * MOMENTS, MOST_DAYS))
     colours = [light for light, _ in class_colours(summary.classes)]

@@ -65,13 +65,11 @@ def run(
         q=np.concatenate([q for _, q, _ in done] or [empty]),
         windows=windows,
         trace={key: np.concatenate([trace[key] for _, _, trace in done]) for key in keys},
-        facts={
-            "sight_version": __version__,
-            "rule": adapter.rule,
-            "state_bytes": adapter.state_bytes(),
-            "notes": list(adapter.notes()),
-            "parts_are_ours": adapter.needs.completed,
-        },
+        rule=adapter.rule,
+        notes=list(adapter.notes()),
+        state_bytes=adapter.state_bytes(),
+        parts_are_ours=adapter.needs.completed,
+        sight_version=__version__,
     )
     return smoothed(result, lag) if lag else result
 

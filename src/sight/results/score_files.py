@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,7 +16,7 @@ from sight._util.atomic import staged_file, write_json
 from sight.results.csv_cells import to_cell
 from sight.results.leave_one_out import SCORES, confusions
 from sight.results.metrics import Scores
-from sight.types import Result
+from sight.types import Result, Warning
 
 METRICS = (
     "windows",
@@ -53,7 +53,7 @@ class RecordingScores:
     recording: str
     subject: str
     in_training: bool = False
-    warnings: Sequence[str] = ()
+    warnings: Sequence[Warning] = ()
     scores: Mapping[str, Scores]
 
 
@@ -76,7 +76,7 @@ def write_score_files(folder: Path, rows: Sequence[RecordingScores]) -> dict[str
         row.recording: {
             "subject": row.subject,
             "in_training": row.in_training,
-            "warnings": list(row.warnings),
+            "warnings": [asdict(warning) for warning in row.warnings],
             "scores": row.scores,
         }
         for row in rows

@@ -110,6 +110,6 @@ def smoothed(result: Result, lag: float = math.inf) -> Result:
     half_life_s = result.params.get("gap_half_life_s")
     kept = 1.0 if half_life_s is None else 2 ** (-result.windows.gap_before_s / half_life_s)
     rule = rule_of(lag)
-    notes = [*result.facts.get("notes", ()), f"sees the future ({rule})"]
+    notes = [*result.notes, f"sees the future ({rule})"]
     q = backward(result.q, 1 - (1 - change) * kept, lag)
-    return replace(result, q=q, lag=lag, facts={**result.facts, "rule": rule, "notes": notes})
+    return replace(result, q=q, lag=lag, rule=rule, notes=notes)

@@ -15,6 +15,7 @@ import pytest
 
 from sight import registry
 from sight.models.load import load
+from sight.types import Warning
 from tests.conftest import ROOT
 from tests.helpers.cards import toy_card
 from tests.helpers.commands import COLUMNS, TINY, output_of, run_sight
@@ -55,9 +56,10 @@ def test_warnings_are_in_the_terminal_info_and_report(onnx, table, tmp_path):
     (tmp_path / "day.csv").write_text(f"{header}\n{dated}\n")
     command = ["adapt", tmp_path / "day.csv", "-m", onnx, "-o", tmp_path / "out", "--columns", COLUMNS]
     printed = output_of(*command, "--gyro-unit", "deg/s", "--time-unit", "ms")
-    *_, warning = json.loads((tmp_path / "out" / "info.json").read_text())["input"]["warnings"]
-    assert "--tz" in warning
-    assert warning in printed
+    *_, warning = json.loads((tmp_path / "out" / "info.json").read_text())["warnings"]
+    assert (warning["kind"], warning["severity"]) == ("time-zone", "warning")
+    assert "--tz" in warning["remedy"]
+    assert str(Warning(**warning)) in printed
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert page.index('class="warnings"') < page.index('class="lead"')
     assert "midnight UTC" in page
@@ -129,15 +131,15 @@ def test_usual_axis_names_and_a_wrong_unit_are_recognised(onnx, table, tmp_path)
     head, _, rows = text.partition("\n")
     (tmp_path / "short.csv").write_text("time,ax,ay,az,gx,gy,gz\n" + rows)
     run_sight("adapt", tmp_path / "short.csv", "-m", onnx, "-o", tmp_path / "fine")
-    warnings = json.loads((tmp_path / "fine" / "info.json").read_text())["input"]["warnings"]
-    assert not any("m/s^2" in warning or "trained on channels" in warning for warning in warnings)
+    warnings = json.loads((tmp_path / "fine" / "info.json").read_text())["warnings"]
+    assert not {"unit", "channels"} & {warning["kind"] for warning in warnings}
     lines = [line.split(",") for line in rows.splitlines()]
     scaled = "\n".join(",".join([t, *(str(9.81 * float(a)) for a in values[:3]), *values[3:]]) for t, *values in lines)
     (tmp_path / "metric.csv").write_text(head.replace("t,", "time,", 1) + "\n" + scaled + "\n")
     printed = output_of("adapt", tmp_path / "metric.csv", "-m", onnx, "-o", tmp_path / "wrong")
     assert "m/s^2" in printed
-    warnings = json.loads((tmp_path / "wrong" / "info.json").read_text())["input"]["warnings"]
-    assert any("m/s^2" in warning for warning in warnings)
+    warnings = json.loads((tmp_path / "wrong" / "info.json").read_text())["warnings"]
+    assert any("m/s^2" in warning["text"] and warning["severity"] == "error" for warning in warnings)
 
 
 def test_a_device_may_have_more_channels_than_the_model(device_files, tmp_path):

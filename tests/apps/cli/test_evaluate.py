@@ -91,7 +91,7 @@ def test_a_subject_of_the_training_is_reported(model, tmp_path):
     assert "W02 was in the training" in printed
     (recording,) = json.loads((tmp_path / "scores.json").read_text())["recordings"].values()
     assert recording["in_training"]
-    assert "W02 was in the training" in recording["warnings"][0]
+    assert "W02 was in the training" in recording["warnings"][0]["text"]
     assert "W02 was in the training" in (tmp_path / "report.html").read_text("utf-8")
 
 

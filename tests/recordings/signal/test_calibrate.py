@@ -56,7 +56,7 @@ def test_unreliable_calibration_is_not_applied():
     assert calibration is None
     assert "too few directions" in facts["calibration_note"]
     windows = prepare(one_side, rate_hz=30, window_s=2, stride_s=2, calibration="auto")
-    assert windows.facts["calibrated"] is False
+    assert windows.facts.calibrated is False
     np.testing.assert_array_equal(windows.x[0], one_side.values[:60].T)
 
 

@@ -10,8 +10,8 @@ import pytest
 from sight.apps.stream.session import EXAMINED, Session
 from sight.models.card import ModelCard
 from sight.models.domain import Domain, describe, window_statistics
-from sight.recordings.signal.quality import AT_REST, window_warnings
-from sight.types import Windows
+from sight.recordings.signal.quality import window_warnings
+from sight.types import Warning, Windows
 from tests.helpers.cards import toy_card
 
 RATE = 20.0
@@ -38,12 +38,10 @@ def card():
     return ModelCard.from_json(card_of([subject(seed) for seed in range(6)]).to_json())
 
 
-def windows_of(x, **facts):
+def windows_of(x, **fields):
     n = len(x)
     zeros = np.zeros(n)
-    return Windows(
-        x=x, time_s=zeros, label=zeros.astype(int), gap_before_s=zeros, window_s=5.0, stride_s=2.5, facts=facts
-    )
+    return Windows(x=x, time_s=zeros, label=zeros.astype(int), gap_before_s=zeros, window_s=5.0, stride_s=2.5, **fields)
 
 
 @pytest.mark.parametrize(
@@ -62,11 +60,18 @@ def windows_of(x, **facts):
 def test_the_cause_is_named(card, change, words):
     found = window_warnings(windows_of(change(subject(99, n=500))), card)
     assert len(found) == (words is not None)
-    assert words is None or words in found[0]
+    assert words is None or words in str(found[0])
+    kinds = {None: [], "axes": [("domain", "warning")], "anot": [("domain", "warning")]}
+    expected = kinds.get(words and words[:4], [("unit", "error")])
+    assert [(warning.kind, warning.severity) for warning in found] == expected
 
 
 def test_a_unit_warning_of_the_recording_is_not_repeated(card):
-    assert window_warnings(windows_of(9.81 * subject(99), warnings=[f"{AT_REST} 9.81 g instead of 1 g"]), card) == []
+    x = 9.81 * subject(99)
+    wrong = Warning(kind="unit", severity="error", text="At rest acceleration is 9.81 g instead of 1 g.")
+    assert window_warnings(windows_of(x, warnings=(wrong,)), card) == []
+    contradiction = Warning(kind="unit", severity="warning", text="Columns state m/s^2.")
+    assert window_warnings(windows_of(x, warnings=(contradiction,)), card)
 
 
 def test_few_windows_need_a_larger_share(card):
@@ -101,7 +106,7 @@ def test_a_steady_sensor_is_noticed():
     ]
     check = Domain.of(card_of(mixed))
     assert check.warnings(check.statistics(mixed[0])) == []
-    assert "direction" in check.warnings(check.statistics(subject(99, n=1000)))[0]
+    assert "direction" in check.warnings(check.statistics(subject(99, n=1000)))[0].text
 
 
 def test_models_without_accelerometer_or_with_few_windows_have_no_domain():
@@ -141,4 +146,4 @@ def test_a_session_warns_once_its_first_windows_are_there(card):
     resumed = Session(source, method("none")).restore(session.state())
     for one in (session, resumed):
         one.push(samples[until - 50 : until + 200])
-        assert "m/s^2" in one.warnings[0]
+        assert "m/s^2" in one.warnings[0].text

@@ -32,7 +32,7 @@ def test_windows_do_not_depend_on_the_chunks(rate_in, rate, chunk):
     for name in ("x", "time_s", "gap_before_s"):
         np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(expected, name))
     assert (expected.gap_before_s > 0).sum() == 2
-    assert live.facts["nan_samples"] == expected.facts["nan_samples"] == 3
+    assert live.facts["nan_samples"] == expected.facts.nan_samples == 3
 
 
 @pytest.mark.parametrize("chunk", [1, 4, 100])
@@ -62,7 +62,7 @@ def test_a_clock_that_is_set_back_gives_the_same_windows_live_and_offline(rate, 
         np.testing.assert_array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(expected, name))
     assert (expected.time_s[expected.label == 1] < 400).all()
     assert 45 <= (expected.label == 1).sum() * expected.stride_s <= 50
-    assert live.dropped == expected.facts["backward_samples"]
+    assert live.dropped == expected.facts.backward_samples
     assert 1000 <= live.dropped <= 1002
 
 

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from sight.recordings.signal import prepare
+from sight.types import RecordingFacts
 from tests.helpers.signals import recording
 
 
 def test_prepare_selects_channels_converts_units_and_returns_facts():
-    whole = recording(np.ones((400, 3)), np.arange(400) / 100, 100, facts={"file": "a.csv"})
+    whole = recording(np.ones((400, 3)), np.arange(400) / 100, 100, facts=RecordingFacts(file="a.csv"))
     windows = prepare(whole, rate_hz=50, window_s=1, stride_s=1, channels=("z", "x"), unit="m/s^2")
     assert windows.x.shape == (4, 2, 50)
     np.testing.assert_allclose(windows.x, 9.80665, rtol=1e-6)
     for name in ("file", "gaps", "samples", "saturated_share", "resample_delay_s", "windows"):
-        assert name in windows.facts
+        assert name in windows.facts.as_dict()
 
 
 def test_feature_vectors_are_not_changed():
@@ -55,7 +56,7 @@ def test_a_recording_of_nan_has_no_windows():
     nothing = recording(np.full((100, 3), np.nan), np.arange(100) / 50, 50)
     windows = prepare(nothing, rate_hz=25, window_s=1, stride_s=1)
     assert len(windows) == 0
-    assert windows.facts["nan_samples"] == 100
+    assert windows.facts.nan_samples == 100
 
 
 @pytest.mark.parametrize("writeable", [True, False])

@@ -10,7 +10,7 @@ import pytest
 
 from sight.recordings.signal import join, prepare
 from sight.recordings.signal.windows import LABEL_RULES, label_windows
-from sight.types import Windows
+from sight.types import RecordingFacts, Windows
 from tests.helpers.signals import recording
 
 
@@ -87,7 +87,7 @@ def part(first, count, start):
         window_s=2.0,
         stride_s=2.0,
         start=start,
-        facts={"samples": 2 * count, "rate_hz": 1.0},
+        facts=RecordingFacts(samples=2 * count, rate_hz=1.0),
     )
 
 
@@ -98,7 +98,7 @@ def test_join_sorts_recordings_by_start_time():
     assert joined.time_s.tolist() == [0, 2, 4, 300, 302]
     assert joined.gap_before_s.tolist() == [0, 0, 0, 294, 0]
     assert joined.start == morning
-    assert joined.facts == {"recordings": 2, "samples": 10, "rate_hz": 1.0}
+    assert joined.facts == RecordingFacts(recordings=2, samples=10, rate_hz=1.0)
 
 
 def test_join_without_start_times_keeps_the_order():

@@ -208,7 +208,7 @@ def test_without_a_valid_day_means_are_missing_and_a_warning_says_so():
     row = subject_row(daily, count_bouts(bout_rows(summary)), summary.classes, FACTS)
     assert row["valid_days"] == 0
     assert {row[name] for name in row if name.endswith(("_h", "_per_day"))} == {None}
-    assert any("24.5 h" in warning for warning in warnings_of(summary, daily))
+    assert any("24.5 h" in warning.text for warning in warnings_of(summary, daily))
     assert warnings_of(week_summary(), daily_rows(week_summary())) == []
     assert headline(daily, summary.classes).startswith("No valid day of 8")
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from sight.apps.cli._shared import parse_pairs
 from sight.models.bundled import resolve
-from sight.recordings.labels import read_label_map
-from sight.recordings.read import ReadOptions
+from sight.recordings.options import ReadOptions
 
 Target = Annotated[
     str, typer.Argument(help="Recording, folder of recordings, or dataset:subject such as synthetic:W12.")
@@ -35,37 +35,30 @@ Preset = Annotated[str | None, typer.Option(help="Hyper-parameters by name, auth
 Lag = Annotated[float, typer.Option(min=0, help="Windows a prediction may wait for; inf: the whole recording (keel).")]
 Engine = Annotated[str, typer.Option(help="loky, serial, dask:local:N or dask:ADDRESS.")]
 Jobs = Annotated[int | None, typer.Option(help="Number of loky processes; all cores by default.", min=1)]
-DatasetOptions = Annotated[
-    list[str] | None, typer.Option("--option", help="Option KEY=VALUE of a dataset; repeatable.")
+ValidDay = Annotated[str, typer.Option("--valid-day", help="Wear that makes a day valid, such as 16h.")]
+MinBout = Annotated[
+    list[str] | None,
+    typer.Option("--min-bout", help="Shortest bout, 60s by default, or of one class: walking=120s; repeatable."),
 ]
 
-# --- reading options, the fields of `sight.recordings.read.ReadOptions` ----------------------------------------------
+
+def _reading_options() -> dict[str, tuple[Any, Any]]:
+    """Return the annotation and default of each reading option, by its name on the command line."""
+    options = {}
+    for each in fields(ReadOptions):
+        kind = each.metadata.get("kind", get_type_hints(ReadOptions)[each.name])
+        name, default = each.metadata.get("name", each.name), None if each.default is MISSING else each.default
+        flags = ["--" + name.replace("_", "-")]  # without it, a truth value would get --no-NAME too
+        limits = {"min": each.metadata["min"]} if "min" in each.metadata else {}
+        panel = None if "name" in each.metadata else "Reading options"
+        option = typer.Option(*flags, help=each.metadata["help"], rich_help_panel=panel, **limits)
+        options[name] = Annotated[kind, option], default
+    return options
 
 
-def _reading(kind: Any, text: str, *names: str, **limits: Any) -> Any:
-    """Return an option of the panel for reading options; it is named after its argument unless `names` are given."""
-    return Annotated[kind, typer.Option(*names, help=text, rich_help_panel="Reading options", **limits)]
-
-
-TimeZone = _reading(str | None, "Time zone of the wearer's days, such as Europe/Vienna.", "--tz")
-MaxGap = _reading(float | None, "A longer pause (s) counts as a gap; 0.5 by default.", min=0)
-
-#: Option and default of each field; those of labels last.
-READING: dict[str, tuple[Any, Any]] = {
-    "columns": (_reading(str | None, "Columns that are not recognised: time=t,x=ax,y=ay,z=az."), None),
-    "unit": (_reading(str | None, "Unit of acceleration: g (default), mg or m/s^2."), None),
-    "gyro_unit": (_reading(str | None, "Unit of rotation: deg/s or rad/s; the model's by default."), None),
-    "tz": (TimeZone, None),
-    "time_unit": (_reading(str | None, "Unit of numeric times: s, ms, us or ns; detected by default."), None),
-    "time_format": (_reading(str | None, "Format of times as text, such as '%d.%m.%Y %H:%M:%S.%f'."), None),
-    "rate": (_reading(float | None, "Sampling rate (Hz) without times, or if far from the model's."), None),
-    "max_gap": (MaxGap, None),
-    "calibrate": (_reading(bool, "Estimate the gravity calibration from the recording.", "--calibrate"), False),
-    "option": (DatasetOptions, None),
-    "label_column": (_reading(str | None, "Column with labels."), None),
-    "names": (_reading(Path | None, "TOML file that maps labels to classes."), None),
-}
-LABELS = ("label_column", "names")
+READING = _reading_options()
+TimeZone, MaxGap, DatasetOptions = (READING[name][0] for name in ("tz", "max_gap", "option"))
+OF_LABELS = {each.name for each in fields(ReadOptions) if each.metadata.get("of_labels")}
 
 
 def takes_reading_options(*, labels: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -73,7 +66,7 @@ def takes_reading_options(*, labels: bool = True) -> Callable[[Callable[..., Non
 
     `labels` is whether the command takes those of labels too.
     """
-    options = {name: value for name, value in READING.items() if labels or name not in LABELS}
+    options = {name: value for name, value in READING.items() if labels or name not in OF_LABELS}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
@@ -93,20 +86,13 @@ def takes_reading_options(*, labels: bool = True) -> Callable[[Callable[..., Non
     return decorate
 
 
-ValidDay = Annotated[str, typer.Option("--valid-day", help="Wear that makes a day valid, such as 16h.")]
-MinBout = Annotated[
-    list[str] | None,
-    typer.Option("--min-bout", help="Shortest bout, 60s by default, or of one class: walking=120s; repeatable."),
-]
-
-
-def read_options(
-    *, columns: str | None = None, names: Path | None = None, option: list[str] | None = None, **fields: Any
-) -> ReadOptions:
-    """Return the reading options of a command; `fields` are those that need no parsing."""
-    return ReadOptions(
-        columns=None if columns is None else parse_pairs(columns.split(","), "--columns time=...,x=...,y=...,z=..."),
-        names=None if names is None else read_label_map(names),
-        dataset_options=parse_pairs(option or (), "--option KEY=VALUE"),
-        **fields,
-    )
+def read_options(**values: Any) -> ReadOptions:
+    """Return the reading options of a command, given the values of its options."""
+    given = {}
+    for each in fields(ReadOptions):
+        value = values.get(each.metadata.get("name", each.name))
+        if value is not None and (pairs := each.metadata.get("pairs")):
+            value = parse_pairs(value.split(",") if isinstance(value, str) else value, pairs)
+        if value is not None:
+            given[each.name] = value
+    return ReadOptions(**given)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from sight.types import Result, Windows
+from sight.types import Result, Warning, Windows
 
 # The networks are small: a second thread costs more than it gains, far more if other processes run.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -139,10 +139,12 @@ def run_with_progress(adapter: Any, windows: Windows, label: str, lag: float = 0
         return run(adapter, windows, on_predictions=lambda done, *_: show(done), lag=lag)
 
 
-def print_warnings(name: str, facts: Any) -> None:
-    """Print the warnings of a recording."""
-    for warning in facts.get("warnings", ()):
-        errors.print(f"[yellow]{escape(name)}:[/] {escape(warning)}", highlight=False, soft_wrap=True)
+def print_warnings(name: str, warnings: Iterable[Warning]) -> None:
+    """Print the warnings of a recording, errors in red."""
+    colours = {"error": "red", "warning": "yellow", "note": "cyan"}
+    for warning in warnings:
+        colour = colours[warning.severity]
+        errors.print(f"[{colour}]{escape(name)}:[/] {escape(str(warning))}", highlight=False, soft_wrap=True)
 
 
 def print_facts(title: str, facts: Mapping[str, Any]) -> None:

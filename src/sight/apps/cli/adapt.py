@@ -11,7 +11,8 @@ from rich.markup import escape
 from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, error_message, errors, print_warnings, progress
-from sight.recordings.read import ReadOptions, find_recordings
+from sight.recordings.options import ReadOptions
+from sight.recordings.references import find_recordings
 
 
 @opt.takes_reading_options()
@@ -66,7 +67,7 @@ def adapt(
             failed += 1
             errors.print(f"[yellow]{escape(ref.name)} was skipped:[/] {escape(error_message(error))}", highlight=False)
             continue
-        print_warnings(ref.name, {"warnings": week.warnings})
+        print_warnings(ref.name, week.warnings)
         console.print(
             f"[bold]{escape(ref.name)}[/]: {escape(week.headline)}. Report: {escape(str(written['report.html']))}",
             soft_wrap=True,

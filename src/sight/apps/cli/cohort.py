@@ -11,7 +11,9 @@ from rich.table import Table
 from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, errors, progress
-from sight.recordings.read import ReadOptions, RecordingRef, dataset_recordings, find_recordings
+from sight.recordings.options import ReadOptions
+from sight.recordings.references import RecordingRef, dataset_recordings, find_recordings
+from sight.types import Warning
 
 app = typer.Typer(no_args_is_help=True, help="Run a folder of recordings and query the results.")
 
@@ -122,7 +124,7 @@ def _report_results(outcome: Any, out: Path) -> None:
     _, rows = run_query(folder, "SELECT recording FROM recordings WHERE warnings > 0 ORDER BY recording")
     if rows:
         first = rows[0][0]
-        warning = (folder.read_facts(first) or {})["stream"]["facts"]["warnings"][0]
+        warning = Warning(**(folder.read_facts(first) or {})["warnings"][0])
         text = f"{_recordings_text(len(rows))} with warnings, first: {first}: {warning}"
         errors.print(text, markup=False, highlight=False, soft_wrap=True)
 

@@ -13,7 +13,8 @@ from rich.table import Table
 from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, progress
-from sight.recordings.read import ReadOptions, open_dataset
+from sight.recordings.options import ReadOptions
+from sight.recordings.references import open_dataset
 
 app = typer.Typer(no_args_is_help=True, help="List, download and describe datasets.")
 
@@ -113,7 +114,6 @@ def remove(
 
 
 def _subjects(here: int, official: int | None) -> str:
-    """Return the number of subjects, and how many the official files have if it differs."""
     count = f"{here} of {official}" if official not in (None, here) else str(here)
     return f"{count} subject{'s' if count != '1' else ''}"
 

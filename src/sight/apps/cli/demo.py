@@ -51,7 +51,11 @@ def demo(
     others = [run_with_progress(registry.method(name).bind(source), windows, name) for name in compared]
     console.rule("[bold]2[/]  scores")
     model = write_atomic(out / "model.onnx", MODEL.read_bytes())
-    info = {"subject": wearer, "input": dict(windows.facts), "model": {"file": model.name, "encoder": "transformer"}}
+    info = {
+        "subject": wearer,
+        "input": windows.facts.as_dict(),
+        "model": {"file": model.name, "encoder": "transformer"},
+    }
     try:
         write_scores(result, others, out, info, title=f"Synthetic wearer {wearer}: raw against refined")
     except ModuleNotFoundError as missing:  # the base install has no packages for tables

@@ -15,7 +15,9 @@ from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, error_message, errors, print_warnings, run_with_progress
 from sight.models.card import ModelCard, require_card
-from sight.recordings.read import ReadOptions, RecordingRef, describe_run, read_windows
+from sight.recordings.options import ReadOptions
+from sight.recordings.read import describe_run, read_windows
+from sight.recordings.references import RecordingRef
 from sight.types import Result, Windows
 
 if TYPE_CHECKING:
@@ -132,7 +134,7 @@ def _labelled_windows(
                 raise
             errors.print(f"[yellow]{escape(ref.name)} was skipped:[/] {escape(error_message(error))}", highlight=False)
             continue
-        print_warnings(ref.name, windows.facts)
+        print_warnings(ref.name, windows.warnings)
         yield ref, windows
 
 
@@ -150,7 +152,7 @@ def _write_recording(
         recording=info.get("input", {}).get("name") or info["subject"],
         subject=info["subject"],
         in_training=in_training,
-        warnings=result.windows.facts.get("warnings", ()),
+        warnings=result.windows.warnings,
         scores={"none": scored[result.name]["raw"]} | {name: scores["refined"] for name, scores in scored.items()},
     )
 

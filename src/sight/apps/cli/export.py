@@ -13,7 +13,8 @@ from sight._util.atomic import write_atomic
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, print_warnings
 from sight.models.card import require_card
-from sight.recordings.read import find_recordings, read_windows
+from sight.recordings.read import read_windows
+from sight.recordings.references import find_recordings
 
 
 def export(
@@ -107,7 +108,7 @@ def _export_int8(source: Any, out: Path, target: str, option: list[str] | None) 
 
     ref = find_recordings(target)[0]
     windows = read_windows(ref, require_card(source), opt.read_options(option=option))
-    print_warnings(ref.name, windows.facts)
+    print_warnings(ref.name, windows.warnings)
     with tempfile.TemporaryDirectory() as folder:
         float32 = export_onnx(source, Path(folder) / "float32.onnx")
         quantise(float32, out, windows.x[:: max(1, len(windows) // 512)])

@@ -9,7 +9,7 @@ import typer
 
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, errors, plural, print_warnings, progress
-from sight.recordings.read import ReadOptions
+from sight.recordings.options import ReadOptions
 
 if TYPE_CHECKING:
     from sight.apps.serve.transfer import Transfer
@@ -49,12 +49,13 @@ def send(
     from sight.apps.serve.client import Client
     from sight.apps.serve.transfer import Transfer
     from sight.apps.stream.interrupts import StopOnSignal
-    from sight.recordings.read import find_recording, read_samples
+    from sight.recordings.read import read_samples
+    from sight.recordings.references import find_recording
 
     ref, began = find_recording(target), time.monotonic()
     with Client(to, token, retry_s=retry_for, on_wait=_print_reason) as client:
         recordings = list(read_samples(ref, client.card(model), reading))
-        print_warnings(ref.name, recordings[0].facts)
+        print_warnings(ref.name, recordings[0].warnings)
         transfer = Transfer(client, wearer, recordings, model=model, speed=speed)
         if transfer.resumed_s is not None:
             console.print(f"{wearer}: continues after the latest sample that the service has.", highlight=False)

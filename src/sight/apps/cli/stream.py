@@ -19,7 +19,7 @@ from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import close_stdout, console, errors, plural, print_warnings
 from sight.models.card import require_card
-from sight.recordings.read import ReadOptions
+from sight.recordings.options import ReadOptions
 from sight.types import Event, Recording
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class EventPrinter:
             console.print(self._line(event), highlight=False)
         if self.session is not None and event.window + 1 >= EXAMINED:
             for warning in self.session.warnings:
-                _print_message(warning)
+                _print_message(str(warning))
             self.session = None
 
     def summary(self) -> str:
@@ -193,12 +193,13 @@ def _parsed(parser: LineParser, serial: str | None, baud: int, mqtt: str | None)
 
 
 def _open_recording(target: str, card: Any, options: Any) -> tuple[float, Iterator[Recording]]:
-    from sight.recordings.read import find_recording, read_samples
+    from sight.recordings.read import read_samples
+    from sight.recordings.references import find_recording
 
     ref = find_recording(target)
     recordings = read_samples(ref, card, options)
     first = next(recordings)
-    print_warnings(ref.name, first.facts)
+    print_warnings(ref.name, first.warnings)
     return first.rate_hz, chain([first], recordings)
 
 

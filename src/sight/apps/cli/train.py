@@ -14,7 +14,8 @@ from rich.table import Table
 from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, errors, plural, progress
-from sight.recordings.read import ReadOptions, find_subject, open_dataset
+from sight.recordings.options import ReadOptions
+from sight.recordings.references import find_subject, open_dataset
 from sight.types import Result, Windows
 
 #: Space that is reserved for a model file; the largest network needs 4 MB.

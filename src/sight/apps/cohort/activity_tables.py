@@ -82,7 +82,7 @@ def _subject_rows(connection: Any, model: str) -> Any:
         bouts.setdefault(name, {})[day, label] = count
     ((classes,),) = connection.sql("SELECT classes FROM facts LIMIT 1").fetchall()
     described = connection.sql(
-        "SELECT recording, subject, method, coalesce(len(stream.facts.warnings), 0) FROM facts ORDER BY recording"
+        "SELECT recording, subject, method, len(warnings) FROM facts ORDER BY recording"
     ).fetchall()
     rows = []
     for name, subject, method, warnings in described:

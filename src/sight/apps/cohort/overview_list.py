@@ -15,6 +15,7 @@ from sight.apps.cohort.thumbnail import COLUMNS
 from sight.results.report.axis import STEPS_S
 from sight.results.report.html import Html, duration, join, percent, tag
 from sight.results.report.palette import stack_order
+from sight.types import Warning
 
 #: Descriptions of flags.
 FLAG_TEXTS = {
@@ -167,14 +168,14 @@ def _line(
     days = row.get("valid_days")
     about = [str(row["first_date"] or ""), "" if days is None else f"{days} valid day{'' if days == 1 else 's'}"]
     about += [f"{column} {row[column]}" for column in columns if row[column] is not None]
-    warnings = facts[name]["stream"]["facts"].get("warnings", ())
+    warnings = [Warning(**each) for each in facts[name]["warnings"]]
     return tag(
         "li",
         tag(
             "div",
             tag("b", title),
             tag("span", join(filter(None, about), " · "), class_="soft"),
-            *(tag("span", warning, class_="warning") for warning in warnings),
+            *(tag("span", str(warning), class_="warning") for warning in warnings),
             class_="recording",
         ),
         tag("span", duration(3600 * row["recorded_hours"]), class_="figure"),

@@ -20,7 +20,9 @@ from sight.apps.cohort.thumbnail import thumbnail
 from sight.apps.cohort.window_table import LAYOUT, write_windows
 from sight.base import Adapter, Source
 from sight.models.card import require_card
-from sight.recordings.read import ReadOptions, RecordingRef, read_windows
+from sight.recordings.options import ReadOptions
+from sight.recordings.read import read_windows
+from sight.recordings.references import RecordingRef
 from sight.recordings.window_cache import file_hash
 from sight.results.files import info_facts
 from sight.results.tables import ResultSummary

@@ -21,7 +21,8 @@ from sight.apps.cohort.summary_tables import write_summary
 from sight.base import Adapter, OutputAdapter
 from sight.models.bundled import resolve
 from sight.models.card import require_card
-from sight.recordings.read import ReadOptions, RecordingRef
+from sight.recordings.options import ReadOptions
+from sight.recordings.references import RecordingRef
 from sight.recordings.window_cache import file_hash
 from sight.results.tables import TableRules
 

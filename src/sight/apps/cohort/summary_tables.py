@@ -76,7 +76,7 @@ WITH totals AS (
 described AS (
     SELECT recording, subject, file, stream.start AS start,
         coalesce(stream.facts.saturated_share, 0) AS saturated_share,
-        coalesce(len(stream.facts.warnings), 0) AS warnings
+        len(warnings) AS warnings
     FROM facts
 ),
 whole AS (SELECT * FROM described JOIN totals USING (recording))
@@ -110,7 +110,8 @@ _FACTS = {
     "file": "VARCHAR",
     "method": "VARCHAR",
     "classes": "VARCHAR[]",
-    "stream": "STRUCT(start VARCHAR, facts STRUCT(saturated_share DOUBLE, warnings VARCHAR[]))",
+    "stream": "STRUCT(start VARCHAR, facts STRUCT(saturated_share DOUBLE))",
+    "warnings": "STRUCT(kind VARCHAR, severity VARCHAR, text VARCHAR, remedy VARCHAR)[]",
 }
 
 

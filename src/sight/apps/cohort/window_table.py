@@ -12,10 +12,10 @@ import numpy as np
 
 from sight import __version__
 from sight.results.tables import ResultSummary, days, window_columns
-from sight.types import UNLABELLED, Array, Result, Windows
+from sight.types import UNLABELLED, Array, RecordingFacts, Result, Warning, Windows
 
 #: Increased whenever columns or facts change, so that recordings with an older layout are run again.
-LAYOUT = 2
+LAYOUT = 3
 #: Text columns.
 TEXT_COLUMNS = ("recording", "raw_class", "class", "previous_class", "label")
 #: Intensity of movement; null if it is unknown.
@@ -88,7 +88,8 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
         stride_s=stream["stride_s"],
         start=_start(stream),
         intensity={key: _array(stored[key]) for key in INTENSITY_COLUMNS if stored[key].null_count < table.num_rows},
-        facts=stream["facts"],
+        warnings=tuple(Warning(**warning) for warning in facts["warnings"]),
+        facts=RecordingFacts.from_dict(stream["facts"]),
     )
     p, q = (np.stack([_array(stored[f"{kind}_{name}"]) for name in classes], axis=1) for kind in "pq")
     return Result(
@@ -99,7 +100,8 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
         q=q,
         windows=windows,
         trace={key: _array(column) for key, column in stored.items() if key not in columns},
-        facts={**facts["facts"], "state_bytes": facts["state_bytes"]},
+        state_bytes=facts["state_bytes"],
+        **facts["facts"],
     )
 
 

@@ -117,7 +117,7 @@ class WearerSession:
             "time_s": last_s if isfinite(last_s) else None,
             "samples": self.session.facts["samples"],
             "dropped": self.dropped,
-            "warnings": self.session.warnings,
+            "warnings": [str(warning) for warning in self.session.warnings],
         }
         learned = {"adaptation": self.adaptation()} if adaptation else {}
         return {"wearer": self.wearer, **self.config, **progress, **lists, **spans, **learned}

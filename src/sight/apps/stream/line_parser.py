@@ -13,7 +13,7 @@ import numpy as np
 from sight._util.units import ACCELERATION, ROTATION, check_unit, factor
 from sight.apps.stream.table_lines import Samples, TableLines, split_cells
 from sight.models.card import ModelCard
-from sight.recordings.read import ReadOptions
+from sight.recordings.options import ReadOptions
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,6 @@ class LineParser:
         return parts
 
     def _waiting(self) -> list[Samples]:
-        """Return the rows of the table that wait."""
         rows = None if self._table is None else self._table.take(end=True)
         return [] if rows is None else [rows]
 

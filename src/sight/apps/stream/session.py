@@ -19,7 +19,7 @@ from sight.recordings.signal.live_windows import FeatureWindower, Windower
 from sight.recordings.signal.resample import SAME_RATE
 from sight.recordings.signal.windows import whole_samples
 from sight.results.prediction_loop import split_at_gaps
-from sight.types import Array, Event, Windows
+from sight.types import Array, Event, Warning, Windows
 
 #: First windows of a stream that are compared with the training data of the model.
 EXAMINED = 60
@@ -111,7 +111,7 @@ class Session(Stateful):
         return self.windower.facts
 
     @property
-    def warnings(self) -> list[str]:
+    def warnings(self) -> list[Warning]:
         """What does not look like the training data in the first windows; empty before `EXAMINED` windows."""
         return self._domain.warnings(self.early_) if self._domain and len(self.early_) == EXAMINED else []
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import csv
 import logging
-import math
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
 
-from sight._util.units import ROTATION, factor
+from sight._util.units import factor
 from sight.models.card import ModelCard
 from sight.recordings.columns import check_columns, find_columns, match_channels
 from sight.recordings.files import channel_units, unit_warnings
-from sight.recordings.read import ReadOptions
+from sight.recordings.local_times import LocalTimes, time_zone
+from sight.recordings.options import Expected, ReadOptions
 from sight.recordings.signal.sampling_rate import estimate_rate
 from sight.recordings.time_units import check_plausible_rate
-from sight.recordings.timestamps import MINUTE_NS, number_format, repeated_hours, time_zone
+from sight.recordings.timestamps import number_format
 from sight.types import Array
 
 logger = logging.getLogger(__name__)
 
 #: Rows that wait at the beginning, until the unit of times and the sampling rate can be detected.
 HEAD_ROWS = 32
-#: An estimated rate this close to the model's is the model's.
-SAME_RATE = 0.05
+#: A rate estimated from the first rows that is this close to the model's is the model's; jitter spoils the estimate.
+RATE_ERROR = 0.05
 
 
 class Samples(NamedTuple):
@@ -77,8 +77,7 @@ class TableLines:
                 f"The header {', '.join(header)[:200]} does not name the channels of the model, "
                 f"{', '.join(card.channels)}; map its columns with columns (--columns {card.channels[0]}=...)."
             )
-        rotation = next((unit for unit in card.units if unit in ROTATION), "deg/s")
-        units = dict(zip(mapping, channel_units(mapping, options.unit, options.gyro_unit, rotation), strict=True))
+        units = dict(zip(mapping, channel_units(mapping, options, Expected.by(card)), strict=True))
         for warning in unit_warnings(mapping, tuple(units.values())):
             logger.warning("%s", warning)
         self._factors = np.array(
@@ -113,7 +112,7 @@ class TableLines:
         if self._time is not None:
             if not begun:
                 self._clock.begin(self._name, self._times, self._options.rate or self._card.rate_hz)
-            times = np.array([self._clock.seconds(time) for time in self._times])
+            times = self._clock.seconds(self._times)
             if not begun and self._options.rate is None and len(times) > 1:
                 self._set_rate(times)
         with np.errstate(over="ignore"):  # values beyond float32 become infinity, which the clock drops
@@ -124,7 +123,7 @@ class TableLines:
     def _set_rate(self, times: Array) -> None:
         rate, expected = estimate_rate(times), self._card.rate_hz
         check_plausible_rate(rate, expected, "The input")
-        self.rate_hz = expected if abs(rate / expected - 1) <= SAME_RATE else float(f"{rate:.3g}")
+        self.rate_hz = expected if abs(rate / expected - 1) <= RATE_ERROR else float(f"{rate:.3g}")
 
 
 class _Clock:
@@ -132,10 +131,8 @@ class _Clock:
 
     def __init__(self, options: ReadOptions, delimiter: str) -> None:
         self._options, self._delimiter = options, delimiter
-        self._zone = None if options.tz is None else time_zone(options.tz)
+        self._local = LocalTimes(None if options.tz is None else time_zone(options.tz))
         self._scale = 1.0  # seconds of a unit of numbers
-        self._latest_ns, self._shift_s, self._fold = -(1 << 62), 0.0, 0
-        self._offset_s, self._unswitched = math.nan, False
         self.begun = False
 
     def parse(self, text: str) -> float | datetime:
@@ -154,38 +151,24 @@ class _Clock:
             ) from None
 
     def begin(self, name: str, times: Sequence[float | datetime], expected_hz: float) -> None:
-        """Detect the unit of numbers from the name of the column and the first times."""
         numbers = np.array([time for time in times if isinstance(time, float)])
         self._scale = number_format(name, numbers, self._options.time_unit, expected_hz).unit_ns / 1e9
         self.begun = True
 
-    def seconds(self, time: float | datetime) -> float:
-        """Return a parsed time in seconds."""
-        if isinstance(time, float):
-            return time if self._scale == 1 else time * self._scale
-        return self._local_seconds(time) if time.tzinfo is None else time.timestamp()
-
-    def _local_seconds(self, moment: datetime) -> float:
-        """Return a local time in seconds; the hour that repeats in autumn is recognised by the step back."""
-        local_ns = (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1) * 1000
-        latest_ns, self._latest_ns = self._latest_ns, local_ns
-        stepped_back = latest_ns - MINUTE_NS > local_ns
-        if self._zone is None:
-            if stepped_back:
-                self._shift_s += 3600.0 * len(repeated_hours(np.array([latest_ns, local_ns])))
-            return local_ns / 1e9 + self._shift_s
-        first, second = (moment.replace(tzinfo=self._zone, fold=fold) for fold in (0, 1))
-        self._fold = int(first.utcoffset() != second.utcoffset() and (stepped_back or self._fold == 1))
-        offset_s = local_ns / 1e9 - (second if self._fold else first).timestamp()
-        if offset_s != self._offset_s and not self._unswitched:
-            # A clock that was not changed goes on without a step; its offset is kept.
-            self._unswitched = abs(local_ns - latest_ns) < MINUTE_NS
-            self._offset_s = self._offset_s if self._unswitched else offset_s
-        return local_ns / 1e9 - self._offset_s
+    def seconds(self, times: Sequence[float | datetime]) -> Array:
+        is_local = np.array([isinstance(time, datetime) and time.tzinfo is None for time in times])
+        seconds = np.zeros(len(times))
+        seconds[~is_local] = [
+            time * self._scale if isinstance(time, float) else time.timestamp()
+            for time, local in zip(times, is_local, strict=True)
+            if not local
+        ]
+        moments = np.array([time for time, local in zip(times, is_local, strict=True) if local], "M8[ns]")
+        seconds[is_local] = self._local.to_utc(moments.view(np.int64)) / 1e9
+        return seconds
 
 
 def split_cells(line: str, delimiter: str = ",") -> list[str]:
-    """Return the cells of a line, without quotes."""
     return next(csv.reader([line], delimiter=delimiter), []) if '"' in line else line.split(delimiter)
 
 

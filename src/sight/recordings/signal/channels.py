@@ -12,7 +12,6 @@ from sight.types import Recording
 
 
 def select(recording: Recording, channels: Sequence[str]) -> Recording:
-    """Return the recording with these channels, in this order."""
     missing = [name for name in channels if name not in recording.channels]
     if missing:
         raise ValueError(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -52,13 +53,11 @@ class Clock(Stateful):
         self.bounds_ = np.array([np.inf, -np.inf, np.inf])  # first time of all; start and end of the latest gap
 
     @property
-    def facts(self) -> dict[str, int]:
-        """Number of samples kept, and of samples dropped by reason."""
+    def facts(self) -> dict[str, Any]:
         return dict(zip(COUNTERS, self.counts_.tolist(), strict=True))
 
     @property
     def dropped(self) -> int:
-        """Number of samples dropped."""
         return int(self.counts_[1:].sum())
 
     def push(self, values: Array, time_s: Array) -> tuple[Array, Array]:
@@ -80,36 +79,48 @@ class Clock(Stateful):
             at, stop = start, min(start + PIECE, len(moments))
             while at < stop:
                 at += self._filter(moments[at:stop], keep[at:stop])
+                if at < stop:
+                    self._restart(float(moments[at]))
+                    keep[at] = True
+                    at += 1
         return keep, _begins(np.concatenate(([latest], time_s[keep])), self.max_gap_s)
 
     def _filter(self, moments: Array, keep: Array) -> int:
         """Set which samples are kept, NaN marking unusable ones; return how many were examined, up to a restart."""
         latest = np.fmax.accumulate(np.concatenate(([self.last_s_], moments)))
-        ahead, same = moments > latest[:-1], moments == latest[:-1]
-        passed, seen, noted, end = np.cumsum(ahead), 0, 0, len(moments)
-        for i in np.flatnonzero(moments < latest[:-1]).tolist():
-            if passed[i] > seen:
-                self.earlier_[0], seen = 0, passed[i]
-                self._note_gap(latest[noted:i], moments[noted:i])
-                noted = i
-            if self._is_restart(float(moments[i])):
-                end = i
-                break
-        self._note_gap(latest[noted:end], moments[noted:end])
-        if end == len(moments) and passed[-1] > seen:
-            self.earlier_[0] = 0
-        keep[:end] = ahead[:end]
-        kept, repeated, unusable = ahead[:end].sum(), same[:end].sum(), np.isnan(moments[:end]).sum()
-        self.counts_ += [kept, repeated, end - kept - repeated - unusable, unusable]
+        before = latest[:-1]
+        restart = self._find_restart(moments, before)
+        end = len(moments) if restart is None else restart
+        moments, before = moments[:end], before[:end]
+        keep[:end] = moments > before
+        self.counts_ += [np.sum(sort) for sort in (keep[:end], moments == before, moments < before, np.isnan(moments))]
         self.last_s_ = float(latest[end])
-        if end < len(moments):
-            keep[end] = True
-            self.counts_[0] += 1
-            self.last_s_, self.earlier_[0] = float(moments[end]), 0
-            if self.last_s_ < self.bounds_[0]:
-                self.bounds_[:2] = self.last_s_, -np.inf
-            self.bounds_[2] = self.last_s_
-        return end + 1
+        return end
+
+    def _find_restart(self, moments: Array, before: Array) -> int | None:
+        """Return the first sample that starts a new stretch although it lies before the latest one, or None."""
+        passed = 0
+        for i in np.flatnonzero(moments < before).tolist():
+            self._pass(before[passed:i], moments[passed:i])
+            passed = i
+            if self._is_restart(float(moments[i])):
+                return i
+        self._pass(before[passed:], moments[passed:])
+        return None
+
+    def _pass(self, before: Array, moments: Array) -> None:
+        """Note samples after the latest one: those before it no longer go on steadily."""
+        if (moments > before).any():
+            self.earlier_[0] = 0
+            self._note_gap(before, moments)
+
+    def _restart(self, moment: float) -> None:
+        """Keep a sample before the latest one as the first of a new stretch."""
+        self.counts_[0] += 1
+        self.last_s_, self.earlier_[0] = moment, 0
+        if moment < self.bounds_[0]:
+            self.bounds_[:2] = moment, -np.inf
+        self.bounds_[2] = moment
 
     def _note_gap(self, before: Array, moments: Array) -> None:
         """Store the latest gap between samples and the latest time before each of them."""
@@ -135,7 +146,7 @@ class Clock(Stateful):
 
 def drop_invalid(
     recording: Recording, *, max_gap_s: float = MAX_GAP_S, overwrite: bool = False
-) -> tuple[Recording, dict[str, int]]:
+) -> tuple[Recording, dict[str, Any]]:
     """Drop non-finite samples and timestamps that do not increase; return the recording and the counts.
 
     With `overwrite`, its arrays are reused, and it must not be used afterwards.

@@ -35,7 +35,6 @@ class RingBuffer(Stateful):
         self.clear()
 
     def clear(self) -> None:
-        """Drop all samples, as at a gap."""
         self.values_ = np.empty((0, self._channels), np.float32)
         self.time_ = np.empty(0)
         self.skip_ = 0  # samples still to skip where the stride is longer than the window
@@ -65,12 +64,10 @@ class _LiveInput(Stateful):
 
     @property
     def facts(self) -> dict[str, int]:
-        """Number of samples kept so far, and of samples dropped by reason."""
         return self._clock.facts
 
     @property
     def dropped(self) -> int:
-        """Number of samples dropped so far."""
         return self._clock.dropped
 
     @property

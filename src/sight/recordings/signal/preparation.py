@@ -29,7 +29,6 @@ def prepare(
     channels: Sequence[str] | None = None,
     unit: str | Sequence[str] | None = None,
     calibration: Calibration | Literal["auto"] | None = None,
-    allow_empty: bool = True,
     overwrite: bool = False,
 ) -> Windows:
     """Convert a recording to a model's channels, units and rate, and cut it into windows.
@@ -52,8 +51,6 @@ def prepare(
     calibration
         Scale and offset to apply, or "auto" to estimate them from the recording. An unreliable estimate is not
         applied; the facts contain the reason.
-    allow_empty
-        Whether a recording without a single window returns zero windows; otherwise ValueError is raised.
     overwrite
         Whether the arrays of the recording may be reused, which halves the memory; it must not be used afterwards.
 
@@ -63,7 +60,7 @@ def prepare(
     >>> recording = Recording(values=np.zeros((1000, 3), np.float32), time_s=np.arange(1000) / 100, unit="g",
     ...                       channels=("x", "y", "z"), rate_hz=100)
     >>> windows = prepare(recording, rate_hz=50, window_s=2, stride_s=1)
-    >>> windows.x.shape, windows.facts["gaps"]
+    >>> windows.x.shape, windows.facts.gaps
     ((9, 3, 100), 0)
     """
     if not len(recording.values):
@@ -75,22 +72,22 @@ def prepare(
         recording = convert(recording, unit)
     if whole_samples(window_s, rate_hz) == 1 and isclose(rate_hz, recording.rate_hz, rel_tol=SAME_RATE):
         return feature_windows(recording, max_gap_s=max_gap_s)
-    facts = dict(recording.facts)
-    recording, clock_facts = drop_invalid(recording, max_gap_s=max_gap_s, overwrite=overwrite)
-    facts |= clock_facts | interval_facts(recording.time_s, recording.rate_hz, max_gap_s=max_gap_s)
+    recording, facts = drop_invalid(recording, max_gap_s=max_gap_s, overwrite=overwrite)
+    facts |= interval_facts(recording.time_s, recording.rate_hz, max_gap_s=max_gap_s)
     check_rate(recording, facts, max_gap_s=max_gap_s)
     recording, calibration_facts = _calibrated(recording, calibration, max_gap_s, overwrite)
     nonwear, nonwear_facts = find_nonwear(recording)
     facts |= saturation(recording) | calibration_facts | nonwear_facts
     regular, stretches, resampling_facts = resample(recording, rate_hz, max_gap_s=max_gap_s, overwrite=overwrite)
     windows = cut(regular, stretches, window_s=window_s, stride_s=stride_s, label_rule=label_rule)
-    if not len(windows) and not allow_empty:
-        raise ValueError(
-            f"Recording {recording.subject!r} has no stretch of {windows.window_s:g} s without a gap, so no window "
-            f"fits; record longer, or choose a shorter window_s or a larger max_gap_s."
-        )
     worn = is_worn(nonwear, windows.time_s + windows.window_s / 2)
-    return replace(windows, start=recording.start, wear=worn, facts=facts | resampling_facts | dict(windows.facts))
+    return replace(
+        windows,
+        start=recording.start,
+        wear=worn,
+        warnings=recording.warnings,
+        facts=replace(windows.facts, **facts, **resampling_facts),
+    )
 
 
 def _calibrated(

@@ -12,7 +12,7 @@ from sight.models.card import ModelCard
 from sight.models.domain import Domain, gravity_guess
 from sight.recordings.signal.channels import accelerometer
 from sight.recordings.signal.clock import blocks
-from sight.types import Array, Recording, Windows
+from sight.types import Array, Recording, Warning, Windows
 
 #: Largest standard deviation of any axis over a second at rest, as a share of gravity.
 REST = 0.02
@@ -20,8 +20,6 @@ REST = 0.02
 OTHER_UNIT = 3.0
 #: Most windows that are compared with training.
 MOST_WINDOWS = 2000
-#: How warnings about the magnitude of gravity start.
-AT_REST, IN_MEDIAN = "At rest acceleration is", "The median magnitude of acceleration is"
 
 
 def saturation(recording: Recording) -> dict[str, float]:
@@ -53,7 +51,7 @@ def rest_g(recording: Recording) -> float | None:
     return float(np.median(at_rest)) if len(at_rest) else None
 
 
-def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) -> tuple[Warning, ...]:
     """Return warnings about a recording as read, by itself and compared with a model's training data.
 
     `card` describes the training data by any of `rate_hz`, `channels`, `unit`, and `mean` and `std` of each channel.
@@ -63,7 +61,7 @@ def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) ->
     --------
     >>> lying = Recording(values=np.tile([0, 0, 9.81], (200, 1)), time_s=np.arange(200) / 50, unit="g",
     ...                   channels=("x", "y", "z"), rate_hz=50)
-    >>> warnings_for(lying, {"rate_hz": 100})[0]
+    >>> str(warnings_for(lying, {"rate_hz": 100})[0])
     'At rest acceleration is 9.81 g instead of 1 g; are the values in m/s^2? Set it with unit (--unit m/s^2).'
     """
     card = card or {}
@@ -74,13 +72,13 @@ def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) ->
     return tuple(warnings)
 
 
-def window_warnings(windows: Windows, card: ModelCard) -> list[str]:
+def window_warnings(windows: Windows, card: ModelCard) -> list[Warning]:
     """Return warnings about windows that do not look like those of a model's training; see `sight.models.domain`.
 
-    Windows without wear are left out. Nothing is returned if the windows already have a warning about gravity.
+    Windows without wear are left out. Nothing is returned if the unit is already known to be wrong.
     """
     domain = Domain.of(card)
-    if domain is None or any(text.startswith((AT_REST, IN_MEDIAN)) for text in windows.facts.get("warnings", ())):
+    if domain is None or any(warning.kind == "unit" and warning.severity == "error" for warning in windows.warnings):
         return []
     worn = np.flatnonzero(np.asarray(windows.wear))
     return domain.warnings(domain.statistics(windows.x[worn[:: max(len(worn) // MOST_WINDOWS, 1)]]))
@@ -98,16 +96,18 @@ def _saturated_share(values: Array) -> float:
     return int(np.sum(np.append(beside, False) | np.insert(beside, 0, False))) / len(values)
 
 
-def _gravity_warnings(recording: Recording) -> list[str]:
+def _gravity_warnings(recording: Recording) -> list[Warning]:
     rest = rest_g(recording)
     if rest is None:
         return _magnitude_warnings(recording)
     if 0.85 <= rest <= 1.15:
         return []
-    return [f"{AT_REST} {rest:.3g} g instead of 1 g; {gravity_guess(rest)}"]
+    guess, remedy = gravity_guess(rest)
+    text = f"At rest acceleration is {rest:.3g} g instead of 1 g" + (f"; {guess}" if guess else ".")
+    return [Warning(kind="unit", severity="error", text=text, remedy=remedy)]
 
 
-def _magnitude_warnings(recording: Recording) -> list[str]:
+def _magnitude_warnings(recording: Recording) -> list[Warning]:
     """Check the median magnitude over the whole recording, for wearers who never rest."""
     axes = accelerometer(recording)
     if axes is None:
@@ -119,30 +119,31 @@ def _magnitude_warnings(recording: Recording) -> list[str]:
     if 0.3 <= median <= 4:
         return []
     guess = "m/s^2" if 5 <= median <= 30 else "mg" if median > 300 else "another unit"
-    return [f"{IN_MEDIAN} {median:.3g} g instead of about 1 g; are the values in {guess}?"]
+    text = f"The median magnitude of acceleration is {median:.3g} g instead of about 1 g; are the values in {guess}?"
+    return [Warning(kind="unit", severity="error", text=text)]
 
 
-def _channel_warnings(recording: Recording, card: Mapping[str, Any]) -> list[str]:
-    """Compare rate, channel names and units with training."""
+def _channel_warnings(recording: Recording, card: Mapping[str, Any]) -> list[Warning]:
     warnings = []
     rate, channels = card.get("rate_hz"), tuple(card.get("channels", recording.channels))
     if rate and recording.rate_hz < 0.9 * rate:
-        warnings.append(
+        text = (
             f"The recording has {recording.rate_hz:g} Hz and the model {rate:g} Hz; frequencies above "
             f"{recording.rate_hz / 2:g} Hz are missing."
         )
+        warnings.append(Warning(kind="rate", severity="warning", text=text))
     if channels != recording.channels:
-        warnings.append(
-            f"The model was trained on channels {', '.join(channels)}, not {', '.join(recording.channels)}."
-        )
+        text = f"The model was trained on channels {', '.join(channels)}, not {', '.join(recording.channels)}."
+        warnings.append(Warning(kind="channels", severity="warning", text=text))
     unit = card.get("unit", recording.unit)
     units = (unit,) * len(channels) if isinstance(unit, str) else tuple(unit)
     if channels == recording.channels and units != recording.unit:
-        warnings.append(f"The model was trained in {', '.join(units)}; convert from {', '.join(recording.unit)}.")
+        text, remedy = f"The model was trained in {', '.join(units)}.", f"convert from {', '.join(recording.unit)}."
+        warnings.append(Warning(kind="unit", severity="warning", text=text, remedy=remedy))
     return warnings
 
 
-def _level_warnings(recording: Recording, card: Mapping[str, Any], skipped: tuple[str, ...]) -> list[str]:
+def _level_warnings(recording: Recording, card: Mapping[str, Any], skipped: tuple[str, ...]) -> list[Warning]:
     """Compare mean and spread of channels with training: another placement, turned axes, another unit.
 
     Channels with a unit in `skipped` are left out.
@@ -157,16 +158,18 @@ def _level_warnings(recording: Recording, card: Mapping[str, Any], skipped: tupl
         if not len(own) or recording.unit[column] in skipped:
             continue
         if abs(own.mean() - mean) > 3 * std:
-            warnings.append(
+            text = (
                 f"Channel {name} averages {own.mean():.3g}, in training {mean:.3g} with deviation {std:.3g}; "
                 f"is the sensor turned or at another place?"
             )
+            warnings.append(Warning(kind="level", severity="warning", text=text))
         elif own.std() > 5 * std and not (warnings and recording.unit[column] in ROTATION):
-            warnings.append(f"Channel {name} varies by {own.std():.3g}, in training by {std:.3g}; check its unit.")
+            text = f"Channel {name} varies by {own.std():.3g}, in training by {std:.3g}."
+            warnings.append(Warning(kind="level", severity="warning", text=text, remedy="check its unit."))
     return warnings
 
 
-def _rotation_warnings(recording: Recording, sample: Array, std: Array) -> list[str]:
+def _rotation_warnings(recording: Recording, sample: Array, std: Array) -> list[Warning]:
     """Compare the spread of rotation with training: values in the other unit are 57 times too small or too large."""
     columns = [column for column, unit in enumerate(recording.unit) if unit in ROTATION]
     if not columns:
@@ -175,10 +178,9 @@ def _rotation_warnings(recording: Recording, sample: Array, std: Array) -> list[
     share = float(np.median(own / std[columns])) if len(own) and np.isfinite(own).all() else 1.0
     for unit, factor in (("rad/s", 1 / ROTATION["rad/s"]), ("deg/s", ROTATION["rad/s"])):
         if factor / OTHER_UNIT < share < factor * OTHER_UNIT:
-            return [
-                f"Rotation varies {share:.3g} times as much as in training; are the values in {unit}? Set it with "
-                f"gyro_unit (--gyro-unit {unit})."
-            ]
+            text = f"Rotation varies {share:.3g} times as much as in training; are the values in {unit}?"
+            remedy = f"Set it with gyro_unit (--gyro-unit {unit})."
+            return [Warning(kind="rotation", severity="error", text=text, remedy=remedy)]
     return []
 
 

@@ -119,12 +119,10 @@ class _Output:
         self.end = stop
 
     def array(self) -> Array:
-        """Return all values."""
         return shortened(self._store, self.end)
 
 
 def _nearest_labels(labels: Array, time_s: Array, at_s: Array) -> Array:
-    """Return for each moment the label of the sample nearest in time."""
     out = np.empty(len(at_s), labels.dtype)
     for block in blocks(0, len(at_s)):
         right = np.clip(np.searchsorted(time_s, at_s[block]), 1, max(len(time_s) - 1, 1))

@@ -87,7 +87,6 @@ def check_rate(recording: Recording, facts: dict[str, Any], *, max_gap_s: float 
 
 
 def _fitting_share(samples: int, facts: dict[str, Any]) -> float:
-    """Return the share of intervals that fit the nominal rate."""
     within = samples - 1 - facts["gaps"]
     steady = within - facts["burst_samples"]
     if facts["burst_samples"] > within / 2:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from sight.recordings.signal.clock import BLOCK, MAX_GAP_S, Clock, gap_limit_s
-from sight.types import UNLABELLED, Array, Facts, Recording, Windows
+from sight.types import UNLABELLED, Array, Recording, RecordingFacts, Windows
 
 LABEL_RULES = ("majority", "whole", "centre")
 #: Pause assumed between two recordings if one has no start time; long enough for methods to relax.
@@ -56,7 +57,12 @@ def cut(
         gap_before_s=_gap_before(time_s, begins, span),
         window_s=span,
         stride_s=stride / rate_hz,
-        facts={"windows": len(x), "windows_unlabelled": int((label == UNLABELLED).sum()), "label_rule": label_rule},
+        facts=replace(
+            recording.facts,
+            windows=len(x),
+            windows_unlabelled=int((label == UNLABELLED).sum()),
+            label_rule=label_rule,
+        ),
     )
 
 
@@ -70,7 +76,7 @@ def feature_windows(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> Wi
     time_s, span = recording.time_s[keep], 1 / recording.rate_hz
     labels = np.full(len(keep), UNLABELLED) if recording.labels is None else recording.labels
     x = recording.values[keep][:, :, None]
-    facts = {**clock.facts, "gaps": int(begins[1:].sum()), "nan_share": float(np.isnan(x).mean()) if x.size else 0.0}
+    nan_share = float(np.isnan(x).mean()) if x.size else 0.0
     return Windows(
         x=x,
         time_s=time_s,
@@ -79,7 +85,8 @@ def feature_windows(recording: Recording, *, max_gap_s: float = MAX_GAP_S) -> Wi
         window_s=span,
         stride_s=span,
         start=recording.start,
-        facts={**recording.facts, **facts},
+        warnings=recording.warnings,
+        facts=replace(recording.facts, **clock.facts, gaps=int(begins[1:].sum()), nan_share=nan_share),
     )
 
 
@@ -114,26 +121,9 @@ def join(parts: Sequence[Windows], *, unknown_gap_s: float = UNKNOWN_GAP_S, one_
         label=np.concatenate([part.label for part in parts]),
         gap_before_s=np.concatenate(gaps),
         wear=np.concatenate([np.asarray(part.wear) for part in parts]),
-        facts={"recordings": len(parts), **merge_facts([part.facts for part in parts])},
+        warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
+        facts=RecordingFacts.merged([part.facts for part in parts]),
     )
-
-
-def merge_facts(parts: Sequence[Facts]) -> dict[str, Any]:
-    """Add counts and totals in seconds; keep other facts if all parts agree, drop them if not.
-
-    Examples
-    --------
-    >>> merge_facts([{"gaps": 1, "gap_total_s": 0.5, "rate_hz": 50.0}, {"gaps": 2, "rate_hz": 50.0, "file": "b"}])
-    {'gaps': 3, 'gap_total_s': 0.5, 'rate_hz': 50.0, 'file': 'b'}
-    """
-    merged: dict[str, Any] = {}
-    for name in dict.fromkeys(name for facts in parts for name in facts):
-        values = [facts[name] for facts in parts if name in facts]
-        if name.endswith("_total_s") or all(type(value) is int for value in values):
-            merged[name] = sum(values)
-        elif all(value == values[0] for value in values):
-            merged[name] = values[0]
-    return merged
 
 
 def label_windows(labels: Array | None, first: Array, length: int, rule: str) -> Array:
@@ -160,6 +150,72 @@ def label_windows(labels: Array | None, first: Array, length: int, rule: str) ->
         winner[count > best] = label
         best = np.maximum(best, count)
     return winner
+
+
+def windows_at(recording: Recording, starts: Array, labels: Array, windowing: Mapping[str, Any]) -> Windows:
+    """Cut windows with the given first samples and classes from a regularly sampled recording."""
+    length = round(windowing["window_s"] * recording.rate_hz)
+    index = starts[:, None] + np.arange(length)  # (N, T)
+    time_s = recording.time_s[starts]
+    return Windows(
+        x=np.ascontiguousarray(recording.values[index].transpose(0, 2, 1)),
+        time_s=time_s,
+        label=labels.astype(np.int64),
+        gap_before_s=gaps_before(time_s, windowing["window_s"], windowing["max_gap_s"]),
+        window_s=windowing["window_s"],
+        stride_s=windowing["stride_s"],
+        start=recording.start,
+        warnings=recording.warnings,
+        facts=recording.facts,
+    )
+
+
+def gaps_before(time_s: Array, window_s: float, max_gap_s: float) -> Array:
+    """Return the seconds missing between each window and the previous one, 0 if at most `max_gap_s`.
+
+    Examples
+    --------
+    >>> gaps_before(np.array([0.0, 1.0, 3.2, 9.0]), window_s=2.0, max_gap_s=0.5)
+    array([0. , 0. , 0. , 3.8])
+    """
+    missing = np.diff(time_s, prepend=time_s[:1] - window_s) - window_s
+    return np.where(missing > max_gap_s, np.round(missing, 9), 0.0)
+
+
+def drop_unlabelled(windows: Windows, max_gap_s: float) -> Windows:
+    """Remove windows without a label; the time they covered becomes a gap."""
+    keep = windows.label >= 0
+    time_s = windows.time_s[keep]
+    return replace(
+        windows,
+        x=windows.x[keep],
+        time_s=time_s,
+        label=windows.label[keep],
+        gap_before_s=gaps_before(time_s, windows.window_s, max_gap_s),
+        wear=None if windows.wear is None else windows.wear[keep],
+        facts=replace(windows.facts, unlabelled_windows_left_out=int((~keep).sum())),
+    )
+
+
+def unroll(x: Array, stride: int) -> Array:
+    """Return the signal (n, C) that overlapping windows (N, C, T) were cut from.
+
+    Examples
+    --------
+    >>> signal = np.arange(10.0)
+    >>> x = np.stack([signal[i : i + 4] for i in (0, 2, 4, 6)])[:, None, :]
+    >>> bool((unroll(x, 2)[:, 0] == signal).all())
+    True
+    """
+    body = x[:, :, :stride].transpose(0, 2, 1).reshape(-1, x.shape[1])
+    return np.concatenate([body, x[-1:, :, stride:].transpose(0, 2, 1).reshape(-1, x.shape[1])])
+
+
+def continuous_runs(x: Array, stride: int, label: Array) -> list[slice]:
+    """Return the runs of consecutive windows (N, C, T) that overlap exactly and share one label."""
+    overlaps = (x[1:, :, : x.shape[2] - stride] == x[:-1, :, stride:]).all(axis=(1, 2)) & (label[1:] == label[:-1])
+    edges = [0, *(np.flatnonzero(~overlaps) + 1).tolist(), len(x)]
+    return [slice(first, last) for first, last in pairwise(edges) if last > first]
 
 
 def whole_samples(seconds: float, rate_hz: float) -> int:

@@ -75,7 +75,7 @@ def _warnings(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Ite
     """Yield a banner with the warnings about the recording, if there are any."""
     warnings = warnings_of(summary, daily)
     if warnings:
-        items = tag("ul", *(tag("li", warning) for warning in warnings))
+        items = tag("ul", *(tag("li", str(warning)) for warning in warnings))
         yield tag("aside", tag("strong", "Check the recording"), items, class_="warnings", role="note")
 
 
@@ -143,9 +143,10 @@ def _details(summary: ResultSummary, facts: Mapping[str, Any]) -> Html:
     groups: dict[str, Mapping[str, Any]] = {"Method": {"name": result.method} | dict(result.params)}
     groups |= {key.capitalize(): value for key, value in facts.items() if isinstance(value, Mapping)}
     stream = {"windows": len(w), "window_s": w.window_s, "stride_s": w.stride_s, "start": w.start}
-    stream |= {key: value for key, value in w.facts.items() if key not in facts.get("input", {})}
+    stream |= {key: value for key, value in w.facts.as_dict().items() if key not in facts.get("input", {})}
     single_facts = {key: value for key, value in facts.items() if not isinstance(value, Mapping)}
-    groups |= {"Stream": stream, "Run": dict(result.facts) | single_facts}
+    names = ("sight_version", "rule", "state_bytes", "notes", "parts_are_ours")
+    groups |= {"Stream": stream, "Run": {name: getattr(result, name) for name in names} | single_facts}
     tables = tag("div", facts_table(groups), class_="columns")
     return tag(
         "section",

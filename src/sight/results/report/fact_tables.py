@@ -68,7 +68,7 @@ def method_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:
         note = f"accuracy {' → '.join(map(percent, accuracy))}"
         cards.append(("Macro-F1", _arrow(*(figure(value, 2) for value in f1)), note))
     else:
-        cards.append(("State", size(sum(result.facts.get("state_bytes", {}).values())), "memory for one wearer"))
+        cards.append(("State", size(sum(result.state_bytes.values())), "memory for one wearer"))
     return _cards(cards)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from sight.results.tables.cells import rounded
 from sight.results.tables.days import hour_columns
 from sight.results.tables.result_summary import ResultSummary
+from sight.types import Warning
 
 #: Columns of `summary.csv` before the means.
 SUMMARY_COLUMNS = (
@@ -69,15 +70,17 @@ def mean(rows: Rows, name: str) -> float | None:
     return rounded(sum(values) / len(values), 4) if values else None
 
 
-def warnings_of(summary: ResultSummary, daily: Rows) -> list[str]:
+def warnings_of(summary: ResultSummary, daily: Rows) -> list[Warning]:
     """Return the warnings about a recording: those of reading it, and one if it is long but has no valid day."""
-    warnings = list(summary.result.windows.facts.get("warnings", ()))
+    warnings = list(summary.result.windows.warnings)
     needed = summary.rules.valid_day_h
     span_h = float(summary.end_s[-1] - summary.start_s[0]) / 3600 if len(summary) else 0.0
     if span_h >= needed and not any(row["valid"] for row in daily):
         most = max((row["wear_h"] for row in daily), default=0.0)
-        warnings.append(
+        text = (
             f"No day is valid: the sensor was worn for at most {most:.1f} h a day, and a valid day needs {needed:g} h. "
-            f"Means over days are empty; a shorter valid day can be chosen with --valid-day."
+            f"Means over days are empty."
         )
+        remedy = "a shorter valid day can be chosen with --valid-day."
+        warnings.append(Warning(kind="valid-days", severity="warning", text=text, remedy=remedy))
     return warnings
