@@ -49,7 +49,7 @@ def run(
         report_gap(adapter, windows.gap_before_s, piece)
         x = windows.x[piece]
         z, p = (part[piece] for part in encoded) if encoded else adapter.source.encode(x)
-        q = adapter.refine(z, p) if isinstance(adapter, OutputAdapter) else adapter.step(x)
+        q = refine_or_step(adapter, x, z, p)
         _require_finite(adapter.name, p, q, piece.start)
         done.append((p, q, dict(adapter.trace())))
         if on_predictions:
@@ -72,6 +72,11 @@ def run(
         sight_version=__version__,
     )
     return smoothed(result, lag) if lag else result
+
+
+def refine_or_step(adapter: Adapter, x: Array, z: Array, p: Array) -> Array:
+    """Return refined probabilities of encoded windows; a gradient method encodes them again with its own network."""
+    return adapter.refine(z, p) if isinstance(adapter, OutputAdapter) else adapter.step(x)
 
 
 def _require_finite(method: str, p: Array, q: Array, first: int) -> None:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from sight.types import Result, Warning, Windows
+from sight.types import Warning
 
 # The networks are small: a second thread costs more than it gains, far more if other processes run.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -129,14 +129,6 @@ def _quarterly_lines(label: str, total: int) -> Any:
             console.print(f"{label}: {done} of {total} {escape(note)}".rstrip(), highlight=False)
 
     return show
-
-
-def run_with_progress(adapter: Any, windows: Windows, label: str, lag: float = 0.0) -> Result:
-    """Run an adapter over windows with a progress bar, and return the result."""
-    from sight.results.prediction_loop import run
-
-    with progress(label, len(windows)) as show:
-        return run(adapter, windows, on_predictions=lambda done, *_: show(done), lag=lag)
 
 
 def print_warnings(name: str, warnings: Iterable[Warning]) -> None:

@@ -70,7 +70,7 @@ def run(
     """
     from sight.apps.cohort.memory_budget import parse_bytes
     from sight.apps.cohort.run import run as run_cohort
-    from sight.results.tables import TableRules
+    from sight.results.tables.rules import TableRules
 
     if participants is not None and not participants.is_file():
         raise ValueError(f"There is no file {participants}; check the path of --participants.")
@@ -201,7 +201,7 @@ def query(
 
     [bold]Examples[/]
 
-      sight cohort query results/ "SELECT class, avg(minutes) FROM days GROUP BY class"
+      sight cohort query results/ "SELECT class, hours, share_median FROM time_use"
 
       sight cohort query results/ "FROM recordings WHERE flags <> ''" --csv flagged.csv
     """

@@ -9,11 +9,12 @@ from urllib.parse import quote
 
 import numpy as np
 
+from sight._util.durations import duration_text
 from sight.apps.cohort.results_folder import ResultsFolder
 from sight.apps.cohort.summary_tables import FLAGS
 from sight.apps.cohort.thumbnail import COLUMNS
 from sight.results.report.axis import STEPS_S
-from sight.results.report.html import Html, duration, join, percent, tag
+from sight.results.report.html import Html, join, percent, tag
 from sight.results.report.palette import stack_order
 from sight.types import Warning
 
@@ -178,7 +179,7 @@ def _line(
             *(tag("span", str(warning), class_="warning") for warning in warnings),
             class_="recording",
         ),
-        tag("span", duration(3600 * row["recorded_hours"]), class_="figure"),
+        tag("span", duration_text(3600 * row["recorded_hours"]), class_="figure"),
         tag("span", percent(share), class_="figure"),
         _drawing(name, facts[name]["thumbnail"], scale),
         tag("div", *flags, class_="flags"),

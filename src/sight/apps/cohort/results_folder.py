@@ -18,12 +18,16 @@ from typing import IO, Any
 
 from sight._util.atomic import sync, write_json
 from sight.recordings.window_cache import SETTLED_NS
-from sight.results.csv_cells import from_cell, to_cell
+from sight.results.files.csv import from_cell, write_csv
+from sight.results.tables import all_tables
 
-#: Tables of a recording beside its windows, each in a folder of its own.
-TABLE_KINDS = ("daily", "bouts", "nonwear")
 #: Recording, file and error of a recording that could not be read.
 Failure = tuple[str, str, str]
+
+
+def cohort_tables() -> list[str]:
+    """Return the names of the registered tables that recordings have beside their windows."""
+    return [table.name for table in all_tables() if table.in_cohort]
 
 
 class ResultsFolder:
@@ -61,8 +65,8 @@ class ResultsFolder:
         return self.root / "facts" / f"{name}.json"
 
     def table(self, kind: str, name: str) -> Path:
-        """Return the path of a recording's table of days, bouts or non-wear."""
-        return self.root / kind / f"{name}.parquet"
+        """Return the path of a registered table of a recording."""
+        return self.root / "tables" / kind / f"{name}.parquet"
 
     def page(self, name: str) -> Path:
         """Return the path of a recording's full report, which exists only after `sight cohort page`."""
@@ -82,7 +86,7 @@ class ResultsFolder:
 
     def remove(self, name: str) -> None:
         """Remove the results of a recording."""
-        tables = (self.table(kind, name) for kind in TABLE_KINDS)
+        tables = (self.table(kind, name) for kind in cohort_tables())
         for path in (self.facts(name), self.windows(name), *tables, self.page(name)):
             path.unlink(missing_ok=True)
 
@@ -108,13 +112,9 @@ class ResultsFolder:
         if not failures:
             self._failures.unlink(missing_ok=True)
             return
-
-        def write(draft: Path) -> None:
-            with draft.open("w", encoding="utf-8", newline="") as file:
-                rows = [("recording", "file", "error"), *failures]
-                csv.writer(file, lineterminator="\n").writerows([to_cell(cell) for cell in row] for row in rows)
-
-        self.write(self._failures, write)
+        columns = ("recording", "file", "error")
+        rows = [dict(zip(columns, failure, strict=True)) for failure in failures]
+        self.write(self._failures, lambda draft: write_csv(draft, columns, rows))
 
     def read_failures(self) -> list[Failure]:
         """Return the rows of failures.csv."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from sight._util.stateful import Stateful
 from sight.apps.stream.channel_mapping import ChannelMapping
-from sight.base import Adapter, OutputAdapter, Source
+from sight.base import Adapter, Source
 from sight.models.card import ModelCard, filled, require_card
 from sight.models.domain import Domain
 from sight.recordings.signal.calibrate import Calibration
@@ -18,7 +18,7 @@ from sight.recordings.signal.clock import MAX_GAP_S
 from sight.recordings.signal.live_windows import FeatureWindower, Windower
 from sight.recordings.signal.resample import SAME_RATE
 from sight.recordings.signal.windows import whole_samples
-from sight.results.prediction_loop import split_at_gaps
+from sight.results.prediction_loop import refine_or_step, split_at_gaps
 from sight.types import Array, Event, Warning, Windows
 
 #: First windows of a stream that are compared with the training data of the model.
@@ -161,7 +161,7 @@ class Session(Stateful):
             gap_s = float(windows.gap_before_s[piece.start])
             if gap_s > 0:
                 self.adapter.gap(gap_s)
-            q = self._refine(windows.x[piece], z[piece], p[piece])
+            q = refine_or_step(self.adapter, windows.x[piece], z[piece], p[piece])
             trace = self.adapter.trace()
             for row, at in enumerate(range(piece.start, piece.stop)):
                 event = Event(
@@ -181,9 +181,6 @@ class Session(Stateful):
 
     def _encode_and_predict(self, windows: Windows) -> list[Event]:
         return self.predict(windows, *self.source.encode(windows.x)) if len(windows) else []
-
-    def _refine(self, x: Array, z: Array, p: Array) -> Array:
-        return self.adapter.refine(z, p) if isinstance(self.adapter, OutputAdapter) else self.adapter.step(x)
 
     def _fill(self, windows: Windows) -> Windows:
         return replace(windows, x=filled(windows.x, self.card.fill)) if self.card.fill else windows

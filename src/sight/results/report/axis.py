@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sight.results.report.html import Html, tag
-from sight.results.tables import ResultSummary, days
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
 STEPS_S = (1, 2, 5, 10, 15, 30, *(60 * m for m in (1, 2, 5, 10, 15, 30)), *(3600 * h for h in (1, 2, 3, 6, 12, 24)))
@@ -119,7 +119,7 @@ def _clock_seconds(summary: ResultSummary, second: float) -> float:
 def _clock_changes(summary: ResultSummary) -> list[float]:
     """Return the seconds of the stream at which the local clock changes to or from summer time."""
     found = []
-    for day in days(summary):
+    for day in summary.days:
         low, high = day.start_s, day.end_s
         if _shift(summary, low) == _shift(summary, high):
             continue

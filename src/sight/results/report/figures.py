@@ -9,7 +9,7 @@ import numpy as np
 from sight._util.confusion import confusion
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, header, percent, table, tag
-from sight.results.tables import ResultSummary
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
 #: Time use is in hours from this many worn minutes on, else in minutes, so that short activities are not 0.0.

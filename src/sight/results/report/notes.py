@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from sight._util.durations import duration_text
 from sight.results.report.axis import Axis
-from sight.results.report.day_rows import is_weekend
 from sight.results.report.glossary import term
-from sight.results.report.html import duration, percent
+from sight.results.report.html import percent
 from sight.results.report.lanes import column_width
 from sight.results.report.score_table import Row
 from sight.results.report.timeline import change_indices
-from sight.results.tables import ResultSummary, days
+from sight.results.summary import ResultSummary
 
 
 def days_note(summary: ResultSummary) -> Iterator[object]:
@@ -23,7 +23,7 @@ def days_note(summary: ResultSummary) -> Iterator[object]:
         yield "Grey: not worn. "
     if len(summary.gaps):
         yield "Hatched: no data. "
-    if any(is_weekend(day) for day in days(summary)):
+    if any(day.is_weekend for day in summary.days):
         yield "Bold: weekend. "
     yield f"A day is valid if the sensor was worn for at least {summary.rules.valid_day_h:g} hours; the hours worn are "
     yield "on the right. Times in the legend are means of valid days."
@@ -74,7 +74,7 @@ def timeline_note(summary: ResultSummary) -> Iterator[object]:
     yield " mark changes of the refined class (zoom in if there are many): "
     yield f"its median is {inside:.2f} there and {outside:.2f} elsewhere. "
     if column_width(axis) > 1:
-        width = duration(column_width(axis) * axis.unit_s)
+        width = duration_text(column_width(axis) * axis.unit_s)
         yield f"The line is its mean over {width}, the shaded area its minimum and maximum."
 
 

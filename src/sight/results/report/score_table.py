@@ -10,7 +10,7 @@ import numpy as np
 from sight.results.metrics import score_predictions
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, figure, header, table, tag
-from sight.results.tables import ResultSummary
+from sight.results.summary import ResultSummary
 
 Row = Mapping[str, Any]
 
