@@ -116,13 +116,7 @@ class Adaptation:
         return write_report(path, self._summary)
 
     def plot(self, *, most_days: int = 14) -> Figure:
-        """Return a matplotlib figure with one row per day: raw classes above refined ones.
-
-        Parameters
-        ----------
-        most_days
-            Only the first days are drawn if there are more.
-        """
+        """Return a matplotlib figure with one row for each of the first days: raw classes above refined ones."""
         from sight.results.plot import plot_days
 
         return plot_days(self._summary, most_days)

@@ -32,14 +32,9 @@ class Day(NamedTuple):
 
 
 def find_days(start_s: Array, end_s: Array, start: datetime | None) -> list[Day]:
-    """Return the days that have windows.
+    """Return the days that have windows, which represent the seconds `start_s` to `end_s` of the stream, (N,).
 
-    Parameters
-    ----------
-    start_s, end_s
-        Time that each window represents, in seconds of the stream, (N,).
-    start
-        Wall clock at second 0; None if it is unknown.
+    `start` is the wall clock at second 0, None if it is unknown.
     """
     found: list[Day] = []
     second = float(start_s[0]) if len(start_s) else None

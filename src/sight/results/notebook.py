@@ -21,7 +21,6 @@ NOT_WORN = "#9aa0a6"
 
 
 def to_html(summary: ResultSummary) -> str:
-    """Return the HTML that a notebook shows."""
     info = summary.info
     facts = (
         f"{info.get('subject', '')}: {len(summary):,} windows, method {summary.result.name}, "

@@ -31,22 +31,8 @@ def summarise_recording(
 ) -> ResultSummary:
     """Read a recording, run a method over it and summarise the result.
 
-    Parameters
-    ----------
-    ref
-        The recording.
-    source, adapter, model
-        Source model, method (a copy of it is bound), and the name of the model's file.
-    options, windows
-        How the recording is read, or its windows if they are known already.
-    rules
-        Which days are valid and how long bouts last at least.
-    lag
-        Number of later windows that a prediction may use.
-    progress, label
-        Progress bar and its label, by default the name of the recording.
-    title
-        Heading of the report.
+    A copy of `adapter` is bound; `model` is the name of the model's file. Windows are read with `options` unless they
+    are given. `label` of the progress bar is the name of the recording by default, `title` is that of the report.
     """
     card = require_card(source, model)
     if rules is not None:

@@ -105,7 +105,6 @@ class ResultSummary:
 
     @cached_property
     def days(self) -> list[Day]:
-        """Days that have windows."""
         return find_days(self.start_s, self.end_s, self.result.windows.start)
 
     def rows(self, name: str) -> Sequence[Row]:

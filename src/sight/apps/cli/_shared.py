@@ -54,7 +54,6 @@ class ErrorReportingGroup(TyperGroup):
     """Command group that reports input errors as one line with exit code 2; ``SIGHT_DEBUG=1`` shows tracebacks."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command and report its errors."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # the reader of our output has closed it
@@ -140,7 +139,6 @@ def print_warnings(name: str, warnings: Iterable[Warning]) -> None:
 
 
 def print_facts(title: str, facts: Mapping[str, Any]) -> None:
-    """Print a table of names and values."""
     table = Table(title=escape(title), show_header=False)
     for key, value in facts.items():
         table.add_row(escape(key.replace("_", " ")), escape(_fact_text(value)))

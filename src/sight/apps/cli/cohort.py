@@ -102,7 +102,6 @@ def run(
 
 
 def _recordings(target: str, options: Any, separate: bool) -> list[RecordingRef]:
-    """List the recordings of a folder, or the subjects of a dataset."""
     is_dataset = not Path(target).exists() and target.lower() in registry.names("datasets")
     return dataset_recordings(target, options) if is_dataset else find_recordings(target, separate=separate)
 
@@ -129,7 +128,6 @@ def _report_results(outcome: Any, out: Path) -> None:
 
 
 def _report_participants(participants: Any) -> None:
-    """Print which recordings and participants have no counterpart."""
     if participants is None:
         return
     console.print(f"Participants are matched by their column {participants.id_column!r}.", markup=False)

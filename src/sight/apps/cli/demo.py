@@ -55,7 +55,11 @@ def demo(
     ]
     console.rule("[bold]2[/]  scores")
     model = write_atomic(out / "model.onnx", MODEL.read_bytes())
-    info = {"subject": wearer, "input": windows.facts.as_dict(), "model": {"file": model.name, "encoder": "transformer"}}
+    info = {
+        "subject": wearer,
+        "input": windows.facts.as_dict(),
+        "model": {"file": model.name, "encoder": "transformer"},
+    }
     info["title"] = f"Synthetic wearer {wearer}: raw against refined"
     try:
         write_scores(ResultSummary(result, info=info), others, out)

@@ -154,7 +154,6 @@ def _labelled_windows(
 def _write_recording(
     summary: ResultSummary, others: list[Result], folder: Path, *, in_training: bool = False
 ) -> RecordingScores:
-    """Write the result files of a recording and return its scores."""
     from sight.results.files.outputs import write_outputs
     from sight.results.files.scores import RecordingScores
     from sight.results.metrics import score_result
@@ -184,7 +183,6 @@ def _print_and_write(rows: list[RecordingScores], out: Path, title: str, labels:
 
 
 def _print_recordings(rows: list[RecordingScores], method: str, label: str) -> None:
-    """Print one line for each recording: raw and adapted macro-F1 and accuracy."""
     table = Table(title="Scores of each recording", caption="raw: the model alone. *: the subject was in training.")
     table.add_column("recording")
     for heading in ("windows", "raw macro-F1", f"{label} macro-F1", "raw accuracy", f"{label} accuracy"):

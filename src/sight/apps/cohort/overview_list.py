@@ -50,7 +50,6 @@ class Scale(NamedTuple):
     from_midnight: bool
 
     def offset_s(self, drawing: Mapping[str, Any]) -> float:
-        """Return where a drawing begins on the axis."""
         return float(drawing["offset_s"]) if self.from_midnight else 0.0
 
     def ticks(self, limit: int = 8) -> list[tuple[float, str]]:
@@ -143,7 +142,6 @@ def _legend(classes: Sequence[str]) -> Html:
 
 
 def _head(scale: Scale) -> Html:
-    """Return the headings, which sort the list, and the axis."""
     buttons = [
         tag("button", text, type="button", data_order=key)
         for key, text in (("name", "Recording"), ("recorded", "Recorded"), ("share", "Worn"))
@@ -213,7 +211,6 @@ def _drawing(name: str, drawing: Mapping[str, Any], scale: Scale) -> Html:
 
 
 def _round_time(seconds: float) -> str:
-    """Return a round time as text, in its largest unit."""
     for unit, name in ((DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if seconds >= unit:
             return f"{seconds / unit:g} {name}"

@@ -94,7 +94,6 @@ def _lead(rows: Sequence[Row], failures: Sequence[object]) -> Html:
 
 
 def _time_use(rows: Sequence[Row]) -> Html | None:
-    """Return the table of worn time by class, with its spread over recordings."""
     if not rows or rows[0]["share_of_wear"] is None:
         return None
     heads = tag(

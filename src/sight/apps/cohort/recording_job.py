@@ -128,7 +128,6 @@ def _load_source(model: Path, content: str) -> Source:  # noqa: ARG001 - part of
 
 
 def _windows_hash(windows: Any) -> str:
-    """Hash windows that do not come from a single file."""
     digest = blake2b(digest_size=20)
     digest.update(repr((windows.window_s, windows.stride_s, windows.start, windows.x.shape)).encode())
     for array in (windows.x, windows.time_s, windows.label, windows.gap_before_s, windows.wear):

@@ -20,7 +20,6 @@ from sight.results.tables.rules import TableRules
 
 
 def read_summary(folder: ResultsFolder, name: str, facts: dict[str, Any], rules: TableRules) -> ResultSummary:
-    """Return the summary of a finished recording from its stored windows."""
     model = {"file": folder.read_metadata()["model"]["file"]}
     result = read_result(folder.windows(name), facts)
     return ResultSummary(result, rules, {"subject": facts["subject"], "model": model})

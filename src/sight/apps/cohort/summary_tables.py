@@ -96,17 +96,7 @@ def write_summary(
 ) -> Participants | None:
     """Write every table over these recordings as Parquet and CSV; remove the tables if there are no recordings.
 
-    Parameters
-    ----------
-    folder, names
-        Folder of results, and its finished recordings.
-    participants, id_column
-        CSV file with one row per participant and its column of ids, as in `read_participants`.
-
-    Returns
-    -------
-    Participants
-        What was joined, or None without participants.
+    `participants` and `id_column` are those of `read_participants`. Returns what was joined, or None without it.
     """
     if not names:
         shutil.rmtree(folder.summary, ignore_errors=True)
@@ -138,7 +128,6 @@ def write_summary(
 
 
 def table_names() -> list[str]:
-    """Return the names of the tables over all recordings."""
     return [*QUERIES, *cohort_tables()]
 
 
@@ -162,7 +151,6 @@ def run_query(folder: ResultsFolder, sql: str, csv: Path | None = None) -> tuple
 
 
 def _connect(folder: ResultsFolder) -> Any:
-    """Return a connection with views of all windows and of each table."""
     if not (folder.summary / "recordings.parquet").is_file():
         raise ValueError(f"There is no summary in {folder.root}; run: sight cohort run FOLDER --out {folder.root}")
     import duckdb
@@ -208,5 +196,4 @@ def _quoted(name: str) -> str:
 
 
 def _literal(path: Any) -> str:
-    """Escape wildcards in a path."""
     return glob.escape(str(path))

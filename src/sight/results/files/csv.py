@@ -39,5 +39,4 @@ def to_cell(value: Any) -> Any:
 
 
 def from_cell(text: str) -> str:
-    """Return the text that `to_cell` was given."""
     return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA) else text

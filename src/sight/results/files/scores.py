@@ -35,25 +35,13 @@ COLUMNS = ("recording", "subject", "in_training", "method", *METRICS)
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingScores:
-    """Scores of one recording.
-
-    Parameters
-    ----------
-    recording, subject
-        Names.
-    in_training
-        Whether the subject was in the training of the model.
-    warnings
-        What looks wrong with the recording.
-    scores
-        Scores of each method, of the model alone under "none".
-    """
+    """Scores of one recording."""
 
     recording: str
     subject: str
-    in_training: bool = False
+    in_training: bool = False  # whether the subject was in the training of the model
     warnings: Sequence[Warning] = ()
-    scores: Mapping[str, Scores]
+    scores: Mapping[str, Scores]  # of each method; of the model alone under "none"
 
 
 def mean_scores(rows: Sequence[RecordingScores]) -> dict[str, Scores]:

@@ -101,7 +101,6 @@ class Axis:
         return f"{text}:{seconds:02d}" if step < 60 else text
 
     def labels(self) -> Html:
-        """Return the labels below the lanes."""
         spans = (tag("span", label, style=f"left:{100 * share:.3f}%") for share, label in self.ticks())
         return tag("div", *spans, class_="ticks", aria_hidden="true")
 

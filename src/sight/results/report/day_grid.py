@@ -51,17 +51,7 @@ class DayGrid(NamedTuple):
 
 
 def day_grid(summary: ResultSummary, labels: Array | None = None, bin_s: int = BIN_S) -> DayGrid:
-    """Return the grid of a stream of at least one window.
-
-    Parameters
-    ----------
-    summary
-        The stream.
-    labels
-        Class of each window, (N,); None takes the refined ones.
-    bin_s
-        Length of a part of a day, in seconds.
-    """
+    """Return the grid of a stream of at least one window; `labels` are its refined classes by default, (N,)."""
     listed, count, bins = summary.days, len(summary.classes) + 1, SECONDS_PER_DAY // bin_s
     seconds, recorded = np.zeros((len(listed), count, bins)), np.zeros((len(listed), bins))
     keys = np.where(summary.worn, summary.refined if labels is None else labels, count - 1)

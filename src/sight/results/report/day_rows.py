@@ -148,7 +148,6 @@ def _rectangles(bottom: Array, top: Array) -> str:
 
 
 def _axis(summary: ResultSummary) -> Html:
-    """Return the hours of a day."""
     clock = summary.result.windows.start is not None
     ticks = [
         tag("span", f"{hour:02d}" if clock else f"{hour} h", style=f"left:{100 * hour / 24:.3f}%", class_=kind)

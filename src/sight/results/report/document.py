@@ -78,7 +78,6 @@ def _header(summary: ResultSummary, title: str, facts: Mapping[str, Any]) -> Htm
 
 
 def _warnings(summary: ResultSummary) -> Iterator[Html]:
-    """Yield a banner with the warnings about the recording, if there are any."""
     if summary.warnings:
         items = tag("ul", *(tag("li", warning) for warning in summary.warnings))
         yield tag("aside", tag("strong", "Check the recording"), items, class_="warnings", role="note")
@@ -126,7 +125,6 @@ def _table_section(summary: ResultSummary, table: Table) -> Html:
 def _method(
     summary: ResultSummary, others: Sequence[ResultSummary], scores: Sequence[score_table.Row]
 ) -> Iterator[Html]:
-    """Yield the sections about what adaptation changed."""
     lead = tag("p", *notes.changes_text(summary, scores), class_="text")
     yield _section("What adaptation changed", lead, method_figures(summary, scores))
     if _is_long(summary):

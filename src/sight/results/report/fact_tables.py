@@ -52,7 +52,6 @@ def _mean_enmo(summary: ResultSummary) -> Iterator[tuple[str, str, str]]:
 
 
 def method_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:
-    """Return what the method changed as cards."""
     result, w = summary.result, summary.result.windows
     raw, refined = (
         find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
@@ -110,7 +109,6 @@ def fact_label(key: str) -> str:
 
 
 def _flatten(facts: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the path and the text of each fact."""
     for key, value in facts.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, (*path, key))

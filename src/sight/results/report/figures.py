@@ -69,7 +69,6 @@ def changes(summary: ResultSummary) -> Html | None:
 
 
 def _most_frequent(counts: Array, classes: Sequence[str], limit: int = 6) -> Html:
-    """Return a table of the most frequent changes."""
     order = [cell for cell in np.argsort(-counts, axis=None, kind="stable")[:limit].tolist() if counts.flat[cell]]
     rows = []
     for raw, refined in (divmod(cell, len(counts)) for cell in order):

@@ -52,7 +52,6 @@ def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
 
 
 def _round_up(hours: float) -> float:
-    """Return the end of an axis that includes a number of hours."""
     return next((top for top in (0.25, 0.5, 1, 2, 4, 6, 8, 12, 16, 20, 24) if hours <= top), 26)
 
 

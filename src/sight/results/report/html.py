@@ -55,7 +55,6 @@ def scrolling(content: Html, label: str) -> Html:
 
 
 def header(text: object, *, number: bool = False) -> Html:
-    """Return the header cell of a column."""
     return tag("th", text, scope="col", class_="number" if number else None)
 
 

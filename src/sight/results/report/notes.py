@@ -17,7 +17,6 @@ from sight.results.summary import ResultSummary
 
 
 def days_note(summary: ResultSummary) -> Iterator[object]:
-    """Yield the text below the rows of days."""
     yield "Each column is five minutes; its colours are the shares of the classes, with rest below and movement above. "
     if not summary.worn.all():
         yield "Grey: not worn. "
@@ -30,7 +29,6 @@ def days_note(summary: ResultSummary) -> Iterator[object]:
 
 
 def changes_text(summary: ResultSummary, scores: Sequence[Row]) -> Iterator[object]:
-    """Yield the text about how many windows the method changed and whether the scores improved."""
     yield f"Adaptation with {summary.result.method} changed the "
     yield term("raw")
     of_worn, worn = int(summary.changed[summary.worn].sum()), int(summary.worn.sum())
@@ -54,7 +52,6 @@ def changes_text(summary: ResultSummary, scores: Sequence[Row]) -> Iterator[obje
 
 
 def timeline_note(summary: ResultSummary) -> Iterator[object]:
-    """Yield the text below the timeline."""
     if len(summary.gaps) or not summary.worn.all():
         yield "Hatching marks time without data, grey time in which the sensor was not worn. "
     axis = Axis.of(summary)
@@ -79,7 +76,6 @@ def timeline_note(summary: ResultSummary) -> Iterator[object]:
 
 
 def time_use_note(summary: ResultSummary) -> Iterator[object]:
-    """Yield the text below the table of time use."""
     yield "Worn time only; each window counts for the time until the next one."
     if summary.truth is not None:
         missing = float((summary.truth < 0)[summary.worn].mean()) if summary.worn.any() else 0.0

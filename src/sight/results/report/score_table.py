@@ -80,7 +80,6 @@ def notes(rows: Sequence[Row], *, lag: bool) -> Html:
 
 
 def _best(values: Sequence[float], higher_is_better: bool) -> set[int]:
-    """Return the indices of the best of several values."""
     numbers = {i: round(value, 9) for i, value in enumerate(values) if np.isfinite(value)}
     if len(numbers) < 2:
         return set()

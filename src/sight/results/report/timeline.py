@@ -48,7 +48,6 @@ def timeline(summary: ResultSummary, others: Sequence[ResultSummary] = ()) -> Ht
 
 
 def change_indices(summary: ResultSummary) -> Array:
-    """Return the indices of the windows at which the refined class changes."""
     return np.flatnonzero(np.diff(summary.refined)) + 1
 
 

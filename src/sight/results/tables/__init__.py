@@ -63,7 +63,6 @@ class Table:
 
     @property
     def file(self) -> str:
-        """Name of the output file."""
         return f"{self.name}.csv"
 
     def columns_of(self, summary: ResultSummary) -> Sequence[str]:
@@ -72,7 +71,6 @@ class Table:
 
 
 def table(name: str) -> Table:
-    """Return a registered table."""
     found: Table = import_module(TABLES[name]).TABLE
     return found
 

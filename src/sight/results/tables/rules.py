@@ -67,7 +67,6 @@ class TableRules:
         return bool(wear_h >= self.valid_day_h - 1e-9)
 
     def is_bout(self, name: str, seconds: float) -> bool:
-        """Return whether a run of a class is long enough for a bout."""
         return seconds >= self.min_bout_of_class_s.get(name, self.min_bout_s) - 1e-6
 
     def require_classes(self, classes: tuple[str, ...]) -> None:
