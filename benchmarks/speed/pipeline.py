@@ -26,8 +26,9 @@ from sight.recordings.read import describe_run, read_samples
 from sight.recordings.references import find_recording
 from sight.recordings.signal import prepare
 from sight.recordings.signal.quality import warnings_for
-from sight.results.adapt import Adaptation
+from sight.results.files.outputs import write_outputs
 from sight.results.prediction_loop import ENCODE_AT_ONCE, run
+from sight.results.summary import ResultSummary
 from sight.types import Array, Result, Windows
 
 #: Reads a file with pyarrow alone, and prints processor time, wall time and peak memory.
@@ -82,7 +83,7 @@ def measure(
     del recording
     result = _run(stages, adapter, windows)
     with _stage(stages, "writing"), tempfile.TemporaryDirectory() as folder:
-        Adaptation(result=result, info=describe_run(ref, card, model, windows)).save(folder)
+        write_outputs(ResultSummary(result, info=describe_run(ref, card, model, windows)), folder)
     parallel, threads = _encode_on_all_cores(model, result)
     found = {
         "sight_version": __version__,

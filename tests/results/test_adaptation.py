@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 from types import SimpleNamespace
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -43,7 +41,7 @@ def test_tables_are_frames_in_the_wearers_time_zone(found):
     assert list(found.bouts.columns) == list(found.bouts.columns.unique())
     assert found.nonwear.empty
     assert (found.bouts["duration_min"] >= 0.5).all()
-    assert found.warnings == list(found.result.windows.warnings)
+    assert found.warnings == found.result.windows.warnings
 
 
 def test_a_frame_with_its_time_as_index_gives_the_same(found):
@@ -112,17 +110,6 @@ def test_a_plot_has_one_row_per_day(found):
     axes = found.plot().axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["Mon 3 Mar", "Tue 4 Mar"]
     assert len(found.plot(most_days=1).axes[0].get_yticklabels()) == 1
-
-
-@pytest.mark.parametrize(("day", "missing"), [(datetime(2024, 3, 31), 2), (datetime(2024, 10, 27), None)])
-def test_lanes_follow_the_local_clock_when_it_changes(day, missing):
-    from sight.results.notebook_lanes import day_lanes
-    from tests.results.tables.test_tables import summary_of
-
-    summary = summary_of(np.zeros(26, int), stride_s=3600.0, start=day.replace(tzinfo=ZoneInfo("Europe/Berlin")))
-    lane = next(iter(day_lanes(summary, 24, 1)))
-    hours = [summary.clock(summary.start_s[k]).hour for k in lane.window if k >= 0]
-    assert hours == [hour for hour in range(24) if hour != missing]
 
 
 def test_progress_in_a_notebook_is_html(monkeypatch):

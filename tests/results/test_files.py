@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 from sight.registry import method
-from sight.results.files import FILES, write_outputs
+from sight.results.files.info import files
+from sight.results.files.outputs import write_outputs
 from sight.results.prediction_loop import run
+from sight.results.summary import ResultSummary
 from sight.testing import ToySource, toy_stream
 from sight.types import RecordingFacts, Result, Windows
 
@@ -52,15 +54,21 @@ def midnight_result(start=datetime(2025, 3, 3, 23, 57, tzinfo=BERLIN), label=(0,
     )
 
 
+def summary_of(result: Result | None = None, info=None) -> ResultSummary:
+    return ResultSummary(result or midnight_result(), info=info)
+
+
 def read_rows(path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream))
 
 
-def test_windows_parquet_columns(tmp_path):
+def test_windows_parquet_columns(tmp_path, monkeypatch):
     import pyarrow.parquet as pq
 
-    path = write_outputs(midnight_result(), tmp_path / "out", info={}, low_confidence=0.6)["windows.parquet"]
+    monkeypatch.setattr("sight.results.summary.LOW_CONFIDENCE", 0.6)
+
+    path = write_outputs(summary_of(), tmp_path / "out")["windows.parquet"]
     table = pq.read_table(path).to_pydict()
     assert list(table) == [
         *("time_s", "time", "window_s", "raw_class", "class", "confidence", "p_sit", "p_walk", "q_sit", "q_walk"),
@@ -78,12 +86,12 @@ def test_windows_parquet_columns(tmp_path):
 def test_time_and_label_columns_are_omitted_if_unknown(tmp_path):
     import pyarrow.parquet as pq
 
-    path = write_outputs(midnight_result(start=None, label=[-1] * 6), tmp_path, info={})["windows.parquet"]
+    path = write_outputs(summary_of(midnight_result(start=None, label=[-1] * 6)), tmp_path)["windows.parquet"]
     assert {"time", "label"}.isdisjoint(pq.read_schema(path).names)
 
 
 def test_segments_end_at_changes_and_gaps(tmp_path):
-    rows = read_rows(write_outputs(midnight_result(), tmp_path, info={})["segments.csv"])
+    rows = read_rows(write_outputs(summary_of(), tmp_path)["segments.csv"])
     segments = [(row["start_s"], row["end_s"], row["duration_s"], row["class"], row["windows"]) for row in rows]
     assert segments == [
         ("0.0", "60.0", "60.0", "sit", "2"),
@@ -97,7 +105,7 @@ def test_segments_end_at_changes_and_gaps(tmp_path):
 
 
 def test_csv_files_hold_the_rows_of_the_tables(tmp_path):
-    paths = write_outputs(midnight_result(), tmp_path, info={"subject": "S01", "model": {"file": "wrist.onnx"}})
+    paths = write_outputs(summary_of(info={"subject": "S01", "model": {"file": "wrist.onnx"}}), tmp_path)
     first, second = read_rows(paths["daily.csv"])
     assert (first["date"], first["weekday"], first["complete"], first["valid"]) == (
         *("2025-03-03", "Monday", "false", "false"),
@@ -114,18 +122,18 @@ def test_csv_files_hold_the_rows_of_the_tables(tmp_path):
 
 
 def test_windows_csv_is_optional_and_has_local_times(tmp_path):
-    paths = write_outputs(midnight_result(), tmp_path, info={}, csv=True)
+    paths = write_outputs(summary_of(), tmp_path, csv=True)
     rows = read_rows(paths["windows.csv"])
     assert rows[3]["time"] == "2025-03-04T00:09:00.000+01:00"
     assert [row["class"] for row in rows] == ["sit", "sit", "walk", "walk", "walk", "sit"]
     assert rows[3]["label"] == ""
-    write_outputs(midnight_result(), tmp_path, info={})
-    assert {path.name for path in tmp_path.iterdir()} == set(FILES)
+    write_outputs(summary_of(), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == set(files())
 
 
 def test_info_json_contains_the_entries_of_the_caller(tmp_path):
     facts = {"input": {"file": "a.cwa", "size_bytes": np.int64(7)}, "model": {"encoder": "cnn"}, "subject": "S01"}
-    info = json.loads(write_outputs(midnight_result(), tmp_path, info=facts)["info.json"].read_text("utf-8"))
+    info = json.loads(write_outputs(summary_of(info=facts), tmp_path)["info.json"].read_text("utf-8"))
     assert info["input"] == {"file": "a.cwa", "size_bytes": 7}
     assert (info["model"], info["subject"]) == ({"encoder": "cnn"}, "S01")
     assert (info["method"], info["params"]) == ("sight", {"tau": 0.05, "gap_half_life_s": None})
@@ -134,44 +142,44 @@ def test_info_json_contains_the_entries_of_the_caller(tmp_path):
     assert (stream["windows"], stream["recorded_s"], stream["wear_s"], stream["gap_s"]) == (6, 240, 180, 600)
     assert stream["start"] == "2025-03-03T23:57:00+01:00"
     assert info["versions"]["numpy"] == np.__version__
-    assert set(info["files"]) == set(FILES) == {path.name for path in tmp_path.iterdir()}
+    assert set(info["files"]) == set(files()) == {path.name for path in tmp_path.iterdir()}
 
 
 def test_an_error_keeps_the_files_of_the_previous_run(tmp_path):
-    paths = write_outputs(midnight_result(), tmp_path / "out", info={})
+    paths = write_outputs(summary_of(), tmp_path / "out")
     before = {name: path.read_bytes() for name, path in paths.items()}
     other_stream = run(method("none").bind(ToySource()), toy_stream(n=5))
     with pytest.raises(ValueError, match="one stream"):
-        write_outputs(midnight_result(), tmp_path / "out", info={}, others=[other_stream])
+        write_outputs(summary_of(), tmp_path / "out", others=[other_stream])
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     with pytest.raises(ValueError, match="one stream"):
-        write_outputs(midnight_result(), tmp_path / "new", info={}, others=[other_stream])
+        write_outputs(summary_of(), tmp_path / "new", others=[other_stream])
     assert not (tmp_path / "new").exists()
 
 
 def test_other_files_in_the_folder_are_kept(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    write_outputs(midnight_result(), tmp_path, info={})
-    write_outputs(midnight_result(), tmp_path, info={})
-    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt"}
+    write_outputs(summary_of(), tmp_path)
+    write_outputs(summary_of(), tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*files(), "notes.txt"}
 
 
 def test_output_path_that_is_a_file_raises(tmp_path):
     (tmp_path / "out").write_text("a file")
     with pytest.raises(ValueError, match="out is a file"):
-        write_outputs(midnight_result(), tmp_path / "out", info={})
+        write_outputs(summary_of(), tmp_path / "out")
 
 
 def test_without_pyarrow_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ModuleNotFoundError, match="pip install"):
-        write_outputs(midnight_result(), tmp_path / "out", info={})
+        write_outputs(summary_of(), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_empty_stream_gives_headers_only(tmp_path):
     result = run(method("sight").bind(ToySource()), toy_stream(n=0))
-    paths = write_outputs(result, tmp_path, info={})
+    paths = write_outputs(summary_of(result), tmp_path)
     assert all(read_rows(paths[f"{name}.csv"]) == [] for name in ("segments", "daily", "bouts", "nonwear"))
     assert paths["daily.csv"].read_text().startswith("day,date,weekday,complete")
     assert read_rows(paths["summary.csv"])[0]["valid_days"] == "0"

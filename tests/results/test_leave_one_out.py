@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
+from sight.results.files.csv import write_csv
+from sight.results.files.scores import RecordingScores, mean_scores, write_confusions
 from sight.results.leave_one_out import leave_one_out, subject_scores
-from sight.results.score_files import RecordingScores, mean_scores, write_confusions, write_csv
 from sight.testing import ToySource, toy_stream
 
 

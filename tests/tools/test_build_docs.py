@@ -110,8 +110,11 @@ def test_links_point_to_files_and_headings():
 
 def test_the_glossary_explains_every_output_field_and_metric():
     from sight.registry import method
-    from sight.results import metrics, tables
+    from sight.results import metrics
     from sight.results.prediction_loop import run
+    from sight.results.summary import ResultSummary
+    from sight.results.tables import all_tables
+    from sight.results.tables.windows import window_columns
     from sight.testing import ToySource, toy_stream
 
     result = run(method("sight").bind(ToySource()), toy_stream(n=50))
@@ -119,9 +122,8 @@ def test_the_glossary_explains_every_output_field_and_metric():
     scores = metrics.score(
         result.windows.label, result.q, classes=result.classes, time_s=result.windows.time_s, stride_s=1.0
     )
-    columns = {key for key in tables.window_columns(tables.ResultSummary(result)) if not key.startswith(("p_", "q_"))}
-    fixed = (tables.SEGMENT_COLUMNS, tables.DAILY_COLUMNS, tables.BOUT_COLUMNS, tables.NONWEAR_COLUMNS)
-    missing = {*scores, *columns, *(name for names in fixed for name in names), *tables.SUMMARY_COLUMNS} - explained
+    columns = {key for key in window_columns(ResultSummary(result)) if not key.startswith(("p_", "q_"))}
+    missing = {*scores, *columns, *(name for table in all_tables() for name in table.fixed)} - explained
     assert not missing, f"GLOSSARY.md does not explain {sorted(missing)}"
     assert np.isfinite(scores["accuracy"])
 

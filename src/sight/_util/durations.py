@@ -43,3 +43,17 @@ def duration_text(seconds: float) -> str:
     if days:
         return f"{days} d {hours} h" if days < 100 else f"{days:,} d"
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole_seconds:02d} s"
+
+
+def hours_text(hours: float) -> str:
+    """Return hours as hours and minutes, minutes, or seconds.
+
+    Examples
+    --------
+    >>> [hours_text(hours) for hours in (9.17, 30, 0.87, 0.01)]
+    ['9 h 10 min', '30 h 00 min', '52 min', '36 s']
+    """
+    if hours < 1 / 60:
+        return f"{round(3600 * hours)} s"
+    whole, minutes = divmod(round(60 * hours), 60)
+    return f"{whole} h {minutes:02d} min" if whole else f"{minutes} min"

@@ -2,25 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sight import registry
 from sight.base import Adapter, Source
 from sight.models.bundled import resolve
 from sight.models.card import require_card
 from sight.recordings.options import ReadOptions
-from sight.recordings.read import describe_run, read_windows
 from sight.recordings.references import RecordingRef, find_recording
-from sight.results.adaptation import Adaptation
+from sight.results.files.outputs import write_outputs
+from sight.results.headline import headline
+from sight.results.pipeline import summarise_recording
 from sight.results.progress import Bar, progress_bar
-from sight.results.tables import TableRules
+from sight.results.report import write_report
+from sight.results.summary import ResultSummary
+from sight.results.tables import TABLES, Row, Table, table
+from sight.results.tables.rules import TableRules
+from sight.results.tables.windows import window_columns
+from sight.types import Result, Warning
 
-__all__ = ["Adaptation", "adapt", "adapt_recording"]
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+class Adaptation:
+    """Activities of one wearer, as `sight.adapt` returns them.
+
+    Tables are computed when they are first used and have the columns of the output files; times are in the wearer's
+    time zone.
+
+    Parameters
+    ----------
+    summary
+        The result with its rules and information.
+
+    Attributes
+    ----------
+    windows : DataFrame
+        One row per window: raw and refined class and probabilities, confidence, intensity, wear, gaps.
+    segments : DataFrame
+        One row per run of one refined class.
+    daily : DataFrame
+        One row per local day: wear, gaps, intensity, hours of each class.
+    bouts : DataFrame
+        One row per bout: a long run of one class with short interruptions.
+    nonwear : DataFrame
+        One row per period of non-wear or gap.
+    summary : DataFrame
+        One row with means over valid days.
+    """
+
+    if TYPE_CHECKING:
+        segments: pd.DataFrame
+        daily: pd.DataFrame
+        bouts: pd.DataFrame
+        nonwear: pd.DataFrame
+        summary: pd.DataFrame
+
+    def __init__(self, summary: ResultSummary) -> None:
+        self._summary = summary
+        self._frames: dict[str, pd.DataFrame] = {}
+
+    @property
+    def result(self) -> Result:
+        """Windows, raw and refined probabilities, and diagnostics."""
+        return self._summary.result
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """What `info.json` contains about the input and the model."""
+        return self._summary.info
+
+    @property
+    def rules(self) -> TableRules:
+        """Which days are valid and how long bouts last at least."""
+        return self._summary.rules
+
+    @property
+    def warnings(self) -> tuple[Warning, ...]:
+        """What looks wrong with the recording; empty if nothing does."""
+        return self._summary.warnings
+
+    @property
+    def headline(self) -> str:
+        """One sentence about the days."""
+        return headline(self._summary.rows("daily"), self.result.classes)
+
+    @property
+    def windows(self) -> pd.DataFrame:
+        """One row per window."""
+        import pandas as pd
+
+        if "windows" not in self._frames:
+            self._frames["windows"] = pd.DataFrame(window_columns(self._summary))
+        return self._frames["windows"]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in TABLES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name not in self._frames:
+            self._frames[name] = _frame(self._summary, table(name))
+        return self._frames[name]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *TABLES})
+
+    def report(self, path: str | Path = "report.html") -> Path:
+        """Write the HTML report and return its path."""
+        return write_report(path, self._summary)
+
+    def plot(self, *, most_days: int = 14) -> Figure:
+        """Return a matplotlib figure with one row for each of the first days: raw classes above refined ones."""
+        from sight.results.plot import plot_days
+
+        return plot_days(self._summary, most_days)
+
+    def save(self, folder: str | Path, *, csv: bool = False) -> dict[str, Path]:
+        """Write all files of `sight adapt` to a folder and return their paths by name; `csv` adds `windows.csv`."""
+        return write_outputs(self._summary, folder, csv=csv)
+
+    def __repr__(self) -> str:
+        name, count = self.info.get("subject", "a recording"), len(self.result.windows)
+        return f"<Adaptation of {name}: {count} windows, method {self.result.name}>"
+
+    def _repr_html_(self) -> str:
+        from sight.results.notebook import to_html
+
+        return to_html(self._summary)
 
 
 def adapt(
@@ -82,42 +195,34 @@ def adapt(
     >>> week.daily["wear_h"].tolist()
     [0.0028]
     """
-    source: Any = _load(model) if isinstance(model, str | Path) else model
+    from sight.models.load import load
+
+    source: Any = load(model, threads=None) if isinstance(model, str | Path) else model
     adapter = registry.method(method or registry.RECOMMENDED) if isinstance(method, str | None) else method
     rules, read = TableRules.parse(valid_day, min_bout), ReadOptions(**options)
     name = resolve(model) if isinstance(model, str | Path) else require_card(source).dataset or type(model).__name__
+    bar = progress_bar if progress is True else progress or None
     with _reference(recording) as ref:
-        found = adapt_recording(ref, source, adapter, name, read, rules, lag=lag, progress=progress)
-    return replace(found, info={**found.info, "subject": subject}) if subject else found
+        summary = summarise_recording(ref, source, adapter, name, options=read, rules=rules, lag=lag, progress=bar)
+    if subject:
+        summary.info["subject"] = subject
+    return Adaptation(summary)
 
 
-def adapt_recording(
-    ref: RecordingRef,
-    source: Source,
-    adapter: Adapter,
-    model: str | Path,
-    options: ReadOptions,
-    rules: TableRules,
-    *,
-    lag: float = 0.0,
-    progress: bool | Bar = True,
-) -> Adaptation:
-    """Read a recording and run a method over it; `adapter` is not changed, `model` is the name of the model's file."""
-    from sight.results.prediction_loop import run
+def _frame(summary: ResultSummary, table: Table) -> pd.DataFrame:
+    """Return a table as a frame; times are those of the wearer's clock, or missing."""
+    import pandas as pd
 
-    rules.require_classes(tuple(source.classes))
-    bound, card = adapter.clone().bind(source), require_card(source, model)
-    windows = read_windows(ref, card, options)
-    bar = progress_bar if progress is True else progress
-    with bar(ref.name, len(windows)) if bar else nullcontext() as show:
-        result = run(bound, windows, on_predictions=show and (lambda done, *_: show(done)), lag=lag)
-    return Adaptation(result=result, info=describe_run(ref, card, model, windows), rules=rules)
-
-
-def _load(model: str | Path) -> Source:
-    from sight.models.load import load
-
-    return load(model, threads=None)
+    rows: list[Row] = list(summary.rows(table.name))
+    frame = pd.DataFrame(rows, columns=list(table.columns_of(summary)))
+    zone = getattr(summary.result.windows.start, "tzinfo", None)
+    moment_type: Any = pd.DatetimeTZDtype("us", zone) if zone else "datetime64[us]"
+    for name, kind in table.kinds.items():
+        if kind == "date":
+            frame[name] = pd.to_datetime(frame[name])
+        elif kind == "time":
+            frame[name] = pd.Series([summary.clock(second) for second in frame[f"{name}_s"]], dtype=moment_type)
+    return frame
 
 
 @contextmanager

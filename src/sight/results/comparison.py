@@ -91,53 +91,34 @@ def compare(a: Any, b: Any = None, *, metric: str = "macro_f1_union") -> Compari
             )
         b = [b[subject] for subject in a]
     entries = list(a.values()) if isinstance(a, Mapping) else list(a)
-    others = [_raw(entry) for entry in entries] if b is None else list(b)
+    others = entries if b is None else list(b)
     if len(entries) != len(others) or not entries:
         raise ValueError(f"Expected one entry per subject in both, got {len(entries)} and {len(others)}.")
-    differences = _scores(entries, metric) - _scores(others, metric)
+    differences = _scores(entries, metric) - _scores(others, metric, raw=b is None)
     found = mean_difference(differences)
-    return Comparison(
-        differences=differences,
-        mean=found.mean,
-        low=found.low,
-        high=found.high,
-        record=record(differences, tie=0.0),
-        metric=metric,
-    )
+    return Comparison(differences=differences, **found._asdict(), record=record(differences, tie=0.0), metric=metric)
 
 
-class _Raw:
-    """The source model alone, of a result."""
-
-    def __init__(self, result: Result) -> None:
-        self.result = result
-
-
-def _raw(entry: Any) -> _Raw:
-    if not isinstance(entry, Result):
+def _scores(entries: Sequence[Any], metric: str, *, raw: bool = False) -> Array:
+    values = np.array([_score(entry, metric, raw=raw) for entry in entries], np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
         raise ValueError(
-            f"Expected results of sight.run to compare with their source model, got {entry!r}; pass b too."
-        )
-    return _Raw(entry)
-
-
-def _scores(entries: Sequence[Any], metric: str) -> Array:
-    values = np.array([_score(entry, metric) for entry in entries], np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError(
-            f"Expected finite scores, got {values[int(np.argmin(np.isfinite(values)))]} for subject "
-            f"{int(np.argmin(np.isfinite(values)))}; leave out subjects without labelled windows."
+            f"Expected finite scores, got {values[bad[0]]} for subject {bad[0]}; leave out subjects without labelled "
+            f"windows."
         )
     return values
 
 
-def _score(entry: Any, metric: str) -> float:
-    if isinstance(entry, Result):
-        scores = score_predictions(entry, entry.q, entry.lag)
-    elif isinstance(entry, _Raw):
-        scores = score_predictions(entry.result, entry.result.p)
-    else:
+def _score(entry: Any, metric: str, *, raw: bool) -> float:
+    """Return a score, or that of a result; `raw` is that of its source model alone."""
+    if not isinstance(entry, Result):
+        if raw:
+            raise ValueError(
+                f"Expected results of sight.run to compare with their source model, got {entry!r}; pass b too."
+            )
         return float(entry)
+    scores = score_predictions(entry, entry.p) if raw else score_predictions(entry, entry.q, entry.lag)
     if not isinstance(scores.get(metric), float):
         numbers = [name for name, value in scores.items() if isinstance(value, float)]
         raise ValueError(f"There is no metric {metric!r}; choose from {', '.join(numbers)}.")

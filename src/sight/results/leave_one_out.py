@@ -22,14 +22,7 @@ def leave_one_out(
 ) -> Iterator[tuple[str, Result]]:
     """Yield each subject with labels, and the predictions of a method for it.
 
-    Parameters
-    ----------
-    windows
-        Windows of each subject.
-    fit
-        Takes the name of the subject that is left out and the windows of the others, and returns a trained model.
-    method
-        Name of the adaptation method; the raw predictions are in the result as well.
+    `fit` takes the name of the subject that is left out and the windows of the others, and returns a trained model.
     """
     labelled = [subject for subject, own in windows.items() if (own.label != UNLABELLED).any()]
     if len(labelled) < 2:

@@ -122,9 +122,6 @@ def score_predictions(result: Result, q: Array, lag: float = 0.0) -> Scores:
     )
 
 
-# Metrics of the confusion matrix: rows are true classes, columns predicted classes.
-
-
 def time_use_error(table: Array) -> Array:
     """Return predicted minus true minutes of each class, per 24 hours, (K,).
 
@@ -137,9 +134,6 @@ def time_use_error(table: Array) -> Array:
         return np.full(len(table), np.nan)
     minutes: Array = (table.sum(axis=0) - table.sum(axis=1)) / table.sum() * MINUTES_PER_DAY
     return minutes
-
-
-# Metrics of probabilities.
 
 
 def nll(truth: Array, q: Array) -> float:
@@ -178,9 +172,6 @@ def ece(truth: Array, q: Array, bins: int = 15) -> float:
     index = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, bins - 1)
     excess = np.bincount(index, weights=confidence - correct, minlength=bins)
     return float(np.abs(excess).sum() / len(correct))
-
-
-# Metrics of the order in time.
 
 
 def transition_delays(truth: Array, predicted: Array, time_s: Array, gap_before_s: Array | None = None) -> Array:

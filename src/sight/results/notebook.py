@@ -1,85 +1,78 @@
-"""HTML of an adaptation in a notebook: headline, warnings, and one lane per day."""
+"""HTML of an adaptation in a notebook: headline, warnings, and one row of raw and refined classes per day."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sight.results.notebook_lanes import Lane, day_lanes
+from sight.results.days import SECONDS_PER_DAY
+from sight.results.headline import headline
+from sight.results.report.day_grid import day_grid
 from sight.results.report.html import Html, join, tag
 from sight.results.report.lanes import runs, strokes
 from sight.results.report.palette import class_colours, stack_order
-from sight.results.tables import ResultSummary
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
-if TYPE_CHECKING:
-    from sight.results.adaptation import Adaptation
-
-#: Columns of a lane, moments that each of them shows by their most frequent class, and lanes.
-COLUMNS, MOMENTS, MOST_DAYS = 480, 6, 8
+#: Columns of a row, and rows.
+COLUMNS, MOST_DAYS = 480, 8
+NOT_WORN = "#9aa0a6"
 
 
-def to_html(adaptation: Adaptation, summary: ResultSummary) -> str:
-    """Return the HTML that a notebook shows."""
+def to_html(summary: ResultSummary) -> str:
+    info = summary.info
     facts = (
-        f"{adaptation.info.get('subject', '')}: {len(summary):,} windows, method {summary.result.name}, "
-        f"model {adaptation.info.get('model', {}).get('file', '')}"
+        f"{info.get('subject', '')}: {len(summary):,} windows, method {summary.result.name}, "
+        f"model {info.get('model', {}).get('file', '')}"
     )
-    parts = [tag("strong", adaptation.headline), tag("div", facts, style="opacity:.7")]
-    if adaptation.warnings:
-        items = (tag("li", str(warning)) for warning in adaptation.warnings)
+    parts = [tag("strong", headline(summary.rows("daily"), summary.classes)), tag("div", facts, style="opacity:.7")]
+    if summary.warnings:
+        items = (tag("li", warning) for warning in summary.warnings)
         parts.append(tag("ul", *items, style="color:#b00020;margin:.4em 0;padding-left:1.4em"))
-    lanes = list(day_lanes(summary, COLUMNS * MOMENTS, MOST_DAYS))
-    colours = [light for light, _ in class_colours(summary.classes)]
-    rows = (_row(summary, lane, colours) for lane in lanes)
-    parts.append(tag("table", *rows, style="border-collapse:collapse;width:100%;max-width:60em;margin:.4em 0"))
+    colours = [*(light for light, _ in class_colours(summary.classes)), NOT_WORN]
+    if len(summary):
+        raw, refined = (
+            day_grid(summary, labels, SECONDS_PER_DAY // COLUMNS).main_classes()
+            for labels in (summary.raw, summary.refined)
+        )
+        rows = (_row(day.name, raw[d], refined[d], colours) for d, day in enumerate(summary.days[:MOST_DAYS]))
+        parts.append(tag("table", *rows, style="border-collapse:collapse;width:100%;max-width:60em;margin:.4em 0"))
     parts.append(tag("div", *_legend(summary, colours), style="max-width:60em"))
     return tag("div", *parts, style="font-size:90%;line-height:1.5")
 
 
-def _row(summary: ResultSummary, lane: Lane, colours: list[str]) -> Html:
+def _row(name: str, raw: Array, refined: Array, colours: list[str]) -> Html:
     cell = "padding:0 .6em 0 0;border:0;background:none;text-align:left;white-space:nowrap;vertical-align:middle"
     drawings = (
-        _drawing(summary, lane, labels, colours, name)
-        for name, labels in (("raw", summary.raw), ("refined", summary.refined))
+        _drawing(raw, colours, f"{name}, raw classes from 0 to 24 h", 6),
+        _drawing(refined, colours, f"{name}, refined classes from 0 to 24 h", 14),
     )
     return tag(
         "tr",
-        tag("td", lane.title, style=f"{cell};width:1%"),
+        tag("td", name, style=f"{cell};width:1%"),
         tag("td", *drawings, style="padding:.15em 0;border:0;background:none"),
         style="background:none",
     )
 
 
-def _drawing(summary: ResultSummary, lane: Lane, labels: Array, colours: list[str], name: str) -> Html:
-    """Return one lane from 0 to 24 h as an SVG; raw ones are thinner, not worn time is pale."""
-    keys = np.where(lane.window < 0, -1, 2 * labels[lane.window] + summary.worn[lane.window])
-    frequent = np.array([np.bincount(column + 1).argmax() - 1 for column in keys.reshape(COLUMNS, MOMENTS)])
-    known = np.flatnonzero(frequent >= 0)
-    key, start, end = runs(frequent[known], known, known + 1)
-    paths = []
-    for k in np.unique(key).tolist():
-        own = key == k
-        opacity = None if k % 2 else 0.25
-        paths.append(tag("path", d=strokes(start[own], end[own]), stroke=colours[k // 2], stroke_opacity=opacity))
-    height = 6 if name == "raw" else 14
+def _drawing(classes: Array, colours: list[str], label: str, height: int) -> Html:
+    """Return the main class of each column as an SVG; columns of -1 stay empty."""
+    known = np.flatnonzero(classes >= 0)
+    key, start, end = runs(classes[known], known, known + 1)
+    paths = [tag("path", d=strokes(start[key == k], end[key == k]), stroke=colours[k]) for k in np.unique(key).tolist()]
     style = f"display:block;width:100%;height:{height}px;background:rgba(128,128,128,.15);margin-bottom:1px"
-    label = f"{lane.title}, {name} classes from 0 to 24 h"
     view = f"0 0 {COLUMNS} 1"
     return tag("svg", *paths, viewBox=view, preserveAspectRatio="none", role="img", aria_label=label, style=style)
 
 
 def _legend(summary: ResultSummary, colours: list[str]) -> Iterator[Html]:
     used = set(summary.raw.tolist()) | set(summary.refined.tolist())
+    entries = [(colours[k], summary.classes[k]) for k in stack_order(summary.classes) if k in used]
+    if not summary.worn.all():
+        entries.append((NOT_WORN, "not worn"))
     swatch = "display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 0;background:"
-    for k in stack_order(summary.classes):
-        if k in used:
-            yield tag(
-                "span",
-                tag("i", style=f"{swatch}{colours[k]}"),
-                summary.classes[k],
-                style="margin-right:1em;white-space:nowrap",
-            )
+    for colour, name in entries:
+        square = tag("i", style=f"{swatch}{colour}")
+        yield tag("span", square, name, style="margin-right:1em;white-space:nowrap")
     yield join(["thin: raw, thick: refined, from 0 to 24 h"])

@@ -75,7 +75,6 @@ def run(
 
 
 def _require_finite(method: str, p: Array, q: Array, first: int) -> None:
-    """Raise ValueError, naming the window, if a prediction is not finite."""
     for who, values in (("the model", p), (method, q)):
         finite = np.isfinite(values).all(axis=1)
         if not finite.all():
@@ -102,6 +101,5 @@ def split_at_gaps(gap_before_s: Array, at_most: int | None) -> Iterator[slice]:
 
 
 def report_gap(adapter: Adapter, gap_before_s: Array, piece: slice) -> None:
-    """Report the gap before a piece to the adapter, if there is one."""
     if gap_before_s[piece.start] > 0:
         adapter.gap(float(gap_before_s[piece.start]))

@@ -31,7 +31,6 @@ def progress_bar(label: str, total: int) -> Iterator[Callable[[int], Any]]:
 
 
 def in_notebook() -> bool:
-    """Return whether the code runs in the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return "IPKernelApp" in getattr(shell, "config", {})
 

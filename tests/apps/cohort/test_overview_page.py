@@ -12,7 +12,7 @@ from sight.apps.cohort.overview_list import Scale, common_scale
 from sight.apps.cohort.overview_page import write_overview
 from sight.apps.cohort.recording_page import write_recording_pages
 from sight.apps.cohort.results_folder import ResultsFolder
-from sight.results.tables import NONWEAR_COLUMNS
+from sight.results.tables import table
 from tests.helpers.cohorts import READABLE
 
 VISIBLE = "[...document.querySelectorAll('#list li:not([hidden]) b')].map((node) => node.textContent)"
@@ -97,7 +97,9 @@ def test_participants_are_shown_searched_and_sorted(opened, cohort, tmp_path):
         {"recording": READABLE, "age": [70, 9, None, 50, 8], "site": ["Bonn", "Oslo", "Oslo", None, "Bonn"]}
     )
     people.assign(valid_days=[1, 5, 2, 3, 0]).to_parquet(folder.summary / "summary.parquet", index=False)
-    people.assign(**dict.fromkeys(NONWEAR_COLUMNS, 0)).to_parquet(folder.summary / "nonwear.parquet", index=False)
+    people.assign(**dict.fromkeys(table("nonwear").fixed, 0)).to_parquet(
+        folder.summary / "nonwear.parquet", index=False
+    )
     write_overview(folder, READABLE, [])
     page = opened(tmp_path / "out/overview.html")
     page.select_option("#order", label="age")

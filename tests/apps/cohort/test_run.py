@@ -7,16 +7,21 @@ import os
 import platform
 import shutil
 import time
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from sight.apps.cohort.memory_budget import PROCESS_BYTES, available_bytes, estimate_bytes, parse_bytes
 from sight.apps.cohort.results_folder import ResultsFolder
 from sight.apps.cohort.run import time_left
-from sight.apps.cohort.summary_tables import TABLES
+from sight.apps.cohort.summary_tables import table_names
 from sight.apps.cohort.window_table import read_result
+from sight.datasets import windows_of
+from sight.recordings.npz import write_npz
 from sight.recordings.read import read
 from tests.helpers.cohorts import (
     DATASET,
@@ -104,24 +109,54 @@ def test_only_the_log_depends_on_place_or_time(cohort, folder):
 # --- tables compared with pandas ------------------------------------------------------------------------------------
 
 
-def test_days(cohort, windows):
-    days = pd.read_parquet(cohort / "summary" / "days.parquet")
-    worn = windows[windows["wear"]].assign(date=lambda w: w["time"].dt.date)
-    expected = worn.groupby(["recording", "date", "class"])["duration_s"].sum() / 60
-    raw = worn.groupby(["recording", "date", "raw_class"])["duration_s"].sum() / 60
-    assert len(days) == windows.groupby(["recording", "date"]).ngroups * len(DATASET.classes)
-    for row in days.itertuples():
-        at = (row.recording, row.date, row[4])
-        assert row.minutes == pytest.approx(expected.get(at, 0), abs=1e-3)
-        assert row.raw_minutes == pytest.approx(raw.get(at, 0), abs=1e-3)
-    whole = windows.assign(date=lambda w: w["time"].dt.date).groupby(["recording", "date"])
-    found = days.drop_duplicates(["recording", "date"]).set_index(["recording", "date"])
-    off = whole[["duration_s", "wear"]].apply(lambda w: w["duration_s"][~w["wear"]].sum() / 60)
-    assert found["day_non_wear_minutes"].to_numpy() == pytest.approx(off.to_numpy(), abs=1e-3)
-    assert found["day_gap_minutes"].to_numpy() == pytest.approx(whole["gap_before_s"].sum().to_numpy() / 60, abs=1e-3)
-    assert found["day_non_wear_minutes"].max() > 1
-    assert found["day_gap_minutes"].max() > 0.4
-    assert (days.groupby("recording")["day"].nunique() == 2).sum() == 4  # four cross midnight
+def test_days_are_split_at_midnight(cohort, windows):
+    daily = pd.read_parquet(cohort / "summary" / "daily.parquet")
+    for name, own in windows.groupby("recording"):
+        found = daily[daily["recording"] == name]
+        worn, end = own[own["wear"]], own["time"] + pd.to_timedelta(own["duration_s"], unit="s")
+        assert found["date"].tolist() == sorted({*own["time"].dt.date, *(end - pd.Timedelta("1us")).dt.date})
+        assert found["wear_h"].sum() == pytest.approx(worn["duration_s"].sum() / 3600, abs=2e-4)
+        assert found["non_wear_h"].sum() == pytest.approx(own[~own["wear"]]["duration_s"].sum() / 3600, abs=2e-4)
+        assert found["gap_h"].sum() == pytest.approx(own["gap_before_s"].sum() / 3600, abs=2e-4)
+        for label in DATASET.classes:
+            hours = worn[worn["class"] == label]["duration_s"].sum() / 3600
+            assert found[f"{label}_h"].sum() == pytest.approx(hours, abs=2e-4)
+    assert daily["non_wear_h"].max() > 1 / 60
+    assert daily["gap_h"].max() > 0.4 / 60
+    assert (daily.groupby("recording").size() == 2).sum() == 4  # four cross midnight
+
+
+def test_wear_time_is_not_rounded_before_a_day_is_valid(cohort, tmp_path):
+    """A day of 15.99996 h, which a table prints as 16.0, is not valid for `sight adapt` and for a cohort."""
+    windows, classes = recorded_day(15.99996), DATASET.classes
+    (tmp_path / "in").mkdir()
+    write_npz(windows, tmp_path / "in" / "P1.npz", classes)
+    run_sight("adapt", tmp_path / "in" / "P1.npz", "-m", cohort / "model.onnx", "-o", tmp_path / "alone")
+    run_cohort(tmp_path / "in", cohort / "model.onnx", tmp_path / "out", "--valid-day", "1h")
+    for options, valid in (((), False), (("--valid-day", "15.9h"), True), ((), False)):
+        run_cohort(tmp_path / "in", cohort / "model.onnx", tmp_path / "out", *options)
+        (day,) = pd.read_csv(tmp_path / "out" / "summary" / "daily.csv").itertuples()
+        assert (day.wear_h, day.valid) == (16.0, valid)
+    (day,) = pd.read_csv(tmp_path / "alone" / "daily.csv").itertuples()
+    assert (day.wear_h, day.valid) == (16.0, False)
+
+
+def recorded_day(hours):
+    """Return a day of windows of 2 s every 16 minutes, the last one shorter, that are worn for some hours."""
+    few = replace(windows_of(DATASET, "W07", stride_s=2.0, cache=False), start=datetime(2025, 3, 3, tzinfo=UTC))
+    step_s, own = 960.0, slice(60)
+    time_s = step_s * np.arange(60)
+    time_s[-1] = 3600 * hours - step_s
+    return replace(
+        few,
+        x=few.x[own],
+        time_s=time_s,
+        label=few.label[own],
+        gap_before_s=np.zeros(60),
+        wear=np.ones(60, bool),
+        stride_s=step_s,
+        intensity={},
+    )
 
 
 def test_transitions_are_counted_within_worn_time_without_gaps(cohort, windows):
@@ -158,7 +193,7 @@ def test_recordings_and_time_use(cohort, windows):
     assert use["share_median"].to_numpy() == pytest.approx(share.median().to_numpy(), abs=1e-3)
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", table_names())
 def test_csv_and_parquet_agree(cohort, table):
     text, binary = pd.read_csv(cohort / f"summary/{table}.csv"), pd.read_parquet(cohort / f"summary/{table}.parquet")
     assert text.columns.tolist() == binary.columns.tolist()
@@ -366,12 +401,12 @@ def test_queries_in_sql(copied, windows):
     _, out = copied
     printed = output_of("cohort", "query", out, "SELECT count(*) AS n, count(DISTINCT recording) FROM windows")
     assert f" {len(windows)} " in printed
-    sql = "SELECT recording, sum(minutes) AS m FROM days GROUP BY ALL"
+    sql = "SELECT recording, sum(wear_h) AS h FROM daily GROUP BY ALL"
     run_sight("cohort", "query", out, sql, "--csv", out / "a.csv")
-    found = pd.read_csv(out / "a.csv").set_index("recording")["m"]
-    worn = windows[windows["wear"]].groupby("recording")["duration_s"].sum() / 60
-    assert found.sort_index().to_numpy() == pytest.approx(worn.to_numpy(), abs=0.02)
-    assert "nope" in output_of("cohort", "query", out, "SELECT nope FROM days", code=2)
+    found = pd.read_csv(out / "a.csv").set_index("recording")["h"]
+    worn = windows[windows["wear"]].groupby("recording")["duration_s"].sum() / 3600
+    assert found.sort_index().to_numpy() == pytest.approx(worn.to_numpy(), abs=2e-4)
+    assert "nope" in output_of("cohort", "query", out, "SELECT nope FROM daily", code=2)
     assert "no summary" in output_of("cohort", "query", out / "nowhere", "SELECT 1", code=2)
 
 

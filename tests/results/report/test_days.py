@@ -16,7 +16,8 @@ from sight.results.report.day_grid import day_grid
 from sight.results.report.fact_tables import recording_figures
 from sight.results.report.figures import time_use
 from sight.results.report.notes import changes_text, days_note
-from sight.results.tables import ResultSummary, TableRules, daily_rows
+from sight.results.summary import ResultSummary
+from sight.results.tables.rules import TableRules
 from sight.types import Result, Windows
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -49,7 +50,7 @@ def test_grid_agrees_with_the_daily_table():
     summary = ResultSummary(result(datetime(2025, 3, 3, 9, 2, 30, tzinfo=BERLIN), (0, 60), off=(20, 26)))
     grid = day_grid(summary)
     hours = grid.seconds.sum(axis=2) / HOUR
-    for row, found in zip(daily_rows(summary), hours, strict=True):
+    for row, found in zip(summary.rows("daily"), hours, strict=True):
         expected = [row["walking_h"], row["sitting_h"], row["lying_h"], row["non_wear_h"]]
         assert found.tolist() == pytest.approx(expected, abs=1e-3)
     assert grid.recorded.sum() == pytest.approx(60 * HOUR)
@@ -67,6 +68,14 @@ def test_days_of_a_clock_change_are_drawn_by_local_hours(day, hours, in_third_ho
     assert grid.seconds[0, :, 24:36].sum() == in_third_hour * HOUR  # from 2:00 to 3:00
     assert grid.seconds[0, :, 36:].sum() == 21 * HOUR
     assert grid.shares(0).sum(axis=0).max() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(("day", "skipped"), [((2024, 3, 31), 2), ((2024, 10, 27), None)])
+def test_main_classes_follow_the_local_clock_when_it_changes(day, skipped):
+    summary = ResultSummary(result(datetime(*day, tzinfo=BERLIN), (0, 23 if skipped else 25), off=(10, 11)))
+    (hours,) = day_grid(summary, summary.raw, bin_s=HOUR).main_classes()
+    assert np.flatnonzero(hours < 0).tolist() == ([skipped] if skipped else [])
+    assert np.flatnonzero(hours == len(CLASSES)).tolist() == [11 if skipped else 9]
 
 
 def test_the_axis_follows_the_local_clock_through_a_change():
@@ -88,7 +97,7 @@ def test_a_long_gap_is_one_line_and_does_not_hide_data(opened, tmp_path):
     axis = Axis.of(ResultSummary(gappy))
     places = axis.place(gappy.windows.time_s)
     assert len(np.unique(places)) / axis.span > 0.9
-    page = opened(write_report(tmp_path / "r.html", gappy))
+    page = opened(write_report(tmp_path / "r.html", ResultSummary(gappy)))
     assert page.locator(".day[data-name] svg").count() == 2  # no day is valid, so there is no average day
     assert page.locator(".skipped").all_inner_texts() == ["39 days without data"]
     assert "No valid day" in page.locator(".lead").inner_text()
@@ -106,7 +115,7 @@ def test_mean_enmo_is_that_of_valid_days(valid_day_h, expected):
     enmo = np.select([hour < 24, hour < 25], [10.0, 500.0], (20 * 35 - 10 * 24) / 11)
     windows = replace(whole.windows, intensity={"enmo_mg": enmo})
     summary = ResultSummary(replace(whole, windows=windows), rules=TableRules(valid_day_h=valid_day_h))
-    assert expected in recording_figures(summary, daily_rows(summary))
+    assert expected in recording_figures(summary)
 
 
 def test_the_share_of_changes_counts_worn_windows():
@@ -124,7 +133,7 @@ def test_time_use_of_less_than_eight_hours_is_in_minutes(hours, unit):
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     found = result(datetime(2025, 3, 7, tzinfo=BERLIN), (0, 84), off=(76, 80))  # Friday to Monday noon
-    return write_report(tmp_path_factory.mktemp("days") / "r.html", found)
+    return write_report(tmp_path_factory.mktemp("days") / "r.html", ResultSummary(found))
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -183,7 +192,7 @@ def test_a_wide_matrix_scrolls_and_keeps_the_names_of_its_rows(opened, tmp_path)
     classes = tuple(f"activity {k}" for k in range(12))
     p, q = (np.eye(12)[(np.arange(len(whole.p)) // step) % 12] for step in (1, 7))
     wide = replace(whole, classes=classes, p=p, q=q)
-    page = opened(write_report(tmp_path / "r.html", wide), 390)
+    page = opened(write_report(tmp_path / "r.html", ResultSummary(wide)), 390)
     region = page.locator(".scroll:has(.matrix)")
     assert region.evaluate("e => { e.scrollLeft = 9999; return e.scrollLeft }") > 0
     name, last = (region.locator(cell).last.bounding_box() for cell in ("tbody th", "tbody td"))
@@ -198,13 +207,14 @@ def test_the_average_day_has_the_shares_of_valid_days(opened, report):
 
 
 def test_without_a_clock_days_are_numbered(opened, tmp_path):
-    page = opened(write_report(tmp_path / "r.html", result(None, (0, 50))), 390)
+    page = opened(write_report(tmp_path / "r.html", ResultSummary(result(None, (0, 50)))), 390)
     assert page.locator(".day .name b").all_inner_texts() == ["Day 1", "Day 2", "Day 3"]
     assert page.locator(".hours span").first.inner_text() == "0 h"
 
 
 def test_less_than_a_day_is_one_axis(opened, tmp_path):
-    page = opened(write_report(tmp_path / "r.html", result(datetime(2025, 3, 3, 20, tzinfo=BERLIN), (0, 14))))
+    evening = result(datetime(2025, 3, 3, 20, tzinfo=BERLIN), (0, 14))
+    page = opened(write_report(tmp_path / "r.html", ResultSummary(evening)))
     assert page.locator(".days").count() == 0
     headings = page.locator("h2").all_inner_texts()
     assert headings.index("Activities over time") < headings.index("What adaptation changed")

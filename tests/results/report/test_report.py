@@ -13,6 +13,7 @@ from sight.registry import method
 from sight.results.prediction_loop import run
 from sight.results.report import write_report
 from sight.results.report.lanes import MAX_POINTS, MAX_RUNS
+from sight.results.summary import ResultSummary
 from sight.testing import ToySource, toy_stream
 from sight.types import Result, Windows
 
@@ -44,9 +45,10 @@ def result() -> Result:
 @pytest.fixture(scope="module")
 def report(result, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
-    facts = {"subject": "S<08>", "input": {"file": "</script><script>alert(1)</script>.cwa"}}
+    info = {"subject": "S<08>", "input": {"file": "</script><script>alert(1)</script>.cwa"}}
+    info["title"] = "Monday & <b>more</b>"
     others = [run_method(result.windows, "ema")]
-    return write_report(path, result, others=others, title="Monday & <b>more</b>", facts=facts)
+    return write_report(path, ResultSummary(result, info=info), others=others)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (320, "light")])
@@ -167,7 +169,7 @@ def test_best_of_each_column_is_bold(opened, report):
 
 def test_unlabelled_stream_without_start_time(opened, tmp_path):
     windows = morning(label=np.full(900, -1), start=None)
-    page = opened(write_report(tmp_path / "r.html", run_method(windows, "none")), 390)
+    page = opened(write_report(tmp_path / "r.html", ResultSummary(run_method(windows, "none"))), 390)
     assert page.messages == [f"request: {(tmp_path / 'r.html').as_uri()}"]
     assert page.locator(".methods, .matrix").count() == 0
     assert page.locator(".ticks span").first.inner_text() == "0:00"
@@ -192,7 +194,7 @@ def alternating(n: int, k: int = 12) -> Result:
 
 @pytest.mark.parametrize("n", [1, 2, 100_000])
 def test_page_stays_small_for_any_length(opened, tmp_path, n):
-    path = write_report(tmp_path / "r.html", alternating(n))
+    path = write_report(tmp_path / "r.html", ResultSummary(alternating(n)))
     assert path.stat().st_size < 2_000_000
     text = path.read_text("utf-8")
     lanes = re.findall(r"<svg.*?</svg>", text)
@@ -205,10 +207,10 @@ def test_page_stays_small_for_any_length(opened, tmp_path, n):
 def test_results_of_other_streams_raise(result, tmp_path):
     other = run_method(morning(n=500))
     with pytest.raises(ValueError, match="one stream"):
-        write_report(tmp_path / "r.html", result, others=[other])
+        write_report(tmp_path / "r.html", ResultSummary(result), others=[other])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_predictions_of_wrong_shape_raise(result, tmp_path):
     with pytest.raises(ValueError, match=r"Expected q of shape \(900, 5\)"):
-        write_report(tmp_path / "r.html", replace(result, q=result.q[:10]))
+        ResultSummary(replace(result, q=result.q[:10]))

@@ -8,23 +8,14 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from sight.results.tables import (
-    ResultSummary,
-    TableRules,
-    bout_rows,
-    count_bouts,
-    daily_rows,
-    headline,
-    hour_columns,
-    nonwear_rows,
-    subject_row,
-    warnings_of,
-)
+from sight.results.headline import headline
+from sight.results.summary import ResultSummary
+from sight.results.tables.daily import hour_columns
+from sight.results.tables.rules import TableRules
 from sight.types import Result, Windows
 
 BERLIN = ZoneInfo("Europe/Berlin")
 MONDAY = datetime(2025, 3, 3, tzinfo=BERLIN)
-FACTS = {"subject": "S01", "method": "keel", "model": "wrist", "warnings": 0}
 
 
 def summary_of(labels, *, stride_s=60.0, start=MONDAY, gaps=None, wear=None, rules=None, raw=None, **intensity):
@@ -44,7 +35,15 @@ def summary_of(labels, *, stride_s=60.0, start=MONDAY, gaps=None, wear=None, rul
     )
     q, p = (np.eye(3)[np.asarray(k)] * 0.8 + 0.1 for k in (labels, labels if raw is None else raw))
     result = Result(method="none", params={}, classes=("sit", "walk", "run"), p=p, q=q, windows=windows)
-    return ResultSummary(result, rules=rules)
+    return ResultSummary(result, rules)
+
+
+def daily_rows(summary):
+    return summary.rows("daily")
+
+
+def bout_rows(summary):
+    return summary.rows("bouts")
 
 
 # --- days -------------------------------------------------------------------------------------------------------
@@ -53,10 +52,9 @@ def summary_of(labels, *, stride_s=60.0, start=MONDAY, gaps=None, wear=None, rul
 def test_hours_of_a_day_are_those_of_worn_time():
     hour = np.arange(48) // 2
     wear = hour < 22
-    rows = daily_rows(
+    (row,) = daily_rows(
         summary_of(np.where(hour < 7, 0, 1), stride_s=1800.0, wear=wear, raw=np.zeros(48, int), enmo_mg=10.0 * hour)
     )
-    (row,) = rows
     assert (row["complete"], row["valid"]) == (True, True)
     assert (row["wear_h"], row["non_wear_h"], row["gap_h"]) == (22, 2, 0)
     assert (row["sit_h"], row["walk_h"], row["run_h"], row["raw_sit_h"], row["raw_walk_h"]) == (7, 15, 0, 22, 0)
@@ -96,10 +94,9 @@ def test_a_jump_of_the_clock_by_decades_adds_only_the_days_with_windows(start):
 
 
 def test_a_day_is_valid_from_the_hours_of_the_rule():
-    summary = summary_of(np.zeros(10, int), stride_s=3600.0)
-    assert not daily_rows(summary)[0]["valid"]
-    summary.rules = TableRules.parse("10h")
-    assert daily_rows(summary)[0]["valid"]
+    for text, valid in (("16h", False), ("10h", True)):
+        (row,) = daily_rows(summary_of(np.zeros(10, int), stride_s=3600.0, rules=TableRules.parse(text)))
+        assert row["valid"] == valid
 
 
 def test_columns_of_classes_never_replace_columns_of_the_day():
@@ -173,7 +170,7 @@ def test_a_rule_for_an_unknown_class_raises():
 
 def test_nonwear_lists_periods_and_gaps_in_time_order():
     wear = [True, False, False, True, True, False]
-    rows = nonwear_rows(summary_of(np.zeros(6, int), wear=wear, gaps=[0, 0, 0, 0, 3600, 0]))
+    rows = summary_of(np.zeros(6, int), wear=wear, gaps=[0, 0, 0, 0, 3600, 0]).rows("nonwear")
     assert [(row["start_s"], row["end_s"], row["kind"]) for row in rows] == [
         *((60, 180, "non-wear"), (240, 3840, "gap"), (3900, 3960, "non-wear")),
     ]
@@ -194,7 +191,7 @@ def test_summary_has_means_over_valid_days_only():
     summary = week_summary()
     daily = daily_rows(summary)
     assert [row["valid"] for row in daily] == [False, True, True, True, True, True, False, False]
-    row = subject_row(daily, count_bouts(bout_rows(summary)), summary.classes, FACTS)
+    (row,) = summary.rows("summary")
     assert (row["days"], row["complete_days"], row["valid_days"], row["valid_weekend_days"]) == (8, 6, 5, 1)
     assert (row["first_date"], row["last_date"]) == ("2025-03-03", "2025-03-10")
     assert (row["wear_h"], row["sit_h"], row["walk_h"], row["weekday_walk_h"], row["weekend_walk_h"]) == (24, *[12] * 4)
@@ -205,14 +202,13 @@ def test_summary_has_means_over_valid_days_only():
 def test_without_a_valid_day_means_are_missing_and_a_warning_says_so():
     summary = week_summary(TableRules(valid_day_h=24.5))
     daily = daily_rows(summary)
-    row = subject_row(daily, count_bouts(bout_rows(summary)), summary.classes, FACTS)
+    (row,) = summary.rows("summary")
     assert row["valid_days"] == 0
     assert {row[name] for name in row if name.endswith(("_h", "_per_day"))} == {None}
-    assert any("24.5 h" in warning.text for warning in warnings_of(summary, daily))
-    assert warnings_of(week_summary(), daily_rows(week_summary())) == []
+    assert [warning.kind for warning in summary.warnings if "24.5 h" in str(warning)] == ["valid-days"]
+    assert week_summary().warnings == ()
     assert headline(daily, summary.classes).startswith("No valid day of 8")
 
 
 def test_a_short_recording_gives_no_warning_about_valid_days():
-    summary = summary_of(np.zeros(10, int))
-    assert warnings_of(summary, daily_rows(summary)) == []
+    assert summary_of(np.zeros(10, int)).warnings == ()

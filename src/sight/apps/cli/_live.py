@@ -16,18 +16,9 @@ SPARKS = "▁▂▃▄▅▆▇█"
 
 
 class LiveBands:
-    """Rich renderable of the latest windows of a stream.
+    """Rich renderable of the latest `width` windows of a stream.
 
-    Parameters
-    ----------
-    classes
-        Class names in the order of the probabilities.
-    truth
-        Class index of each window, -1 if unlabelled; only displayed, never passed to the method.
-    stride_s
-        Seconds between windows.
-    width
-        Windows shown at once.
+    `truth` is the class index of each window, -1 if unlabelled; it is only displayed, never passed to the method.
     """
 
     def __init__(self, classes: Sequence[str], truth: Array, stride_s: float, width: int = 72) -> None:
@@ -38,7 +29,6 @@ class LiveBands:
         self.confidence = 0.0
 
     def add(self, p: Array, q: Array, surprise: Array) -> None:
-        """Add the predictions of the next windows."""
         self.raw += p.argmax(axis=1).tolist()
         self.refined += q.argmax(axis=1).tolist()
         self.surprise += np.asarray(surprise, float).tolist()

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from sight.types import Result, Warning, Windows
+from sight.types import Warning
 
 # The networks are small: a second thread costs more than it gains, far more if other processes run.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -54,7 +54,6 @@ class ErrorReportingGroup(TyperGroup):
     """Command group that reports input errors as one line with exit code 2; ``SIGHT_DEBUG=1`` shows tracebacks."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command and report its errors."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # the reader of our output has closed it
@@ -131,14 +130,6 @@ def _quarterly_lines(label: str, total: int) -> Any:
     return show
 
 
-def run_with_progress(adapter: Any, windows: Windows, label: str, lag: float = 0.0) -> Result:
-    """Run an adapter over windows with a progress bar, and return the result."""
-    from sight.results.prediction_loop import run
-
-    with progress(label, len(windows)) as show:
-        return run(adapter, windows, on_predictions=lambda done, *_: show(done), lag=lag)
-
-
 def print_warnings(name: str, warnings: Iterable[Warning]) -> None:
     """Print the warnings of a recording, errors in red."""
     colours = {"error": "red", "warning": "yellow", "note": "cyan"}
@@ -148,7 +139,6 @@ def print_warnings(name: str, warnings: Iterable[Warning]) -> None:
 
 
 def print_facts(title: str, facts: Mapping[str, Any]) -> None:
-    """Print a table of names and values."""
     table = Table(title=escape(title), show_header=False)
     for key, value in facts.items():
         table.add_row(escape(key.replace("_", " ")), escape(_fact_text(value)))

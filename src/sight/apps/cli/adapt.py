@@ -49,8 +49,9 @@ def adapt(
       sight adapt hapt:5 -m hapt.safetensors --method sticky
     """
     from sight.models.load import load
-    from sight.results.adapt import adapt_recording
-    from sight.results.tables import TableRules
+    from sight.results.adapt import Adaptation
+    from sight.results.pipeline import summarise_recording
+    from sight.results.tables.rules import TableRules
 
     source: Any = load(model, threads=None)
     adapter = registry.method(method, preset, params or ())
@@ -59,7 +60,10 @@ def adapt(
     failed = 0
     for ref in refs:
         try:
-            week = adapt_recording(ref, source, adapter, model, reading, rules, lag=lag, progress=progress)
+            summary = summarise_recording(
+                ref, source, adapter, model, options=reading, rules=rules, lag=lag, progress=progress
+            )
+            week = Adaptation(summary)
             written = week.save(out if len(refs) == 1 else out / ref.name, csv=csv)
         except (ValueError, OSError) as error:
             if len(refs) == 1:

@@ -71,7 +71,7 @@ def run(
     """
     from sight.apps.cohort.memory_budget import parse_bytes
     from sight.apps.cohort.run import run as run_cohort
-    from sight.results.tables import TableRules
+    from sight.results.tables.rules import TableRules
 
     if participants is not None and not participants.is_file():
         raise ValueError(f"There is no file {participants}; check the path of --participants.")
@@ -103,7 +103,6 @@ def run(
 
 
 def _recordings(target: str, options: Any, separate: bool) -> list[RecordingRef]:
-    """List the recordings of a folder, or the subjects of a dataset."""
     is_dataset = not Path(target).exists() and target.lower() in registry.names("datasets")
     return dataset_recordings(target, options) if is_dataset else find_recordings(target, separate=separate)
 
@@ -130,7 +129,6 @@ def _report_results(outcome: Any, out: Path) -> None:
 
 
 def _report_participants(participants: Any) -> None:
-    """Print which recordings and participants have no counterpart."""
     if participants is None:
         return
     console.print(f"Participants are matched by their column {participants.id_column!r}.", markup=False)
@@ -202,7 +200,7 @@ def query(
 
     [bold]Examples[/]
 
-      sight cohort query results/ "SELECT class, avg(minutes) FROM days GROUP BY class"
+      sight cohort query results/ "SELECT class, hours, share_median FROM time_use"
 
       sight cohort query results/ "FROM recordings WHERE flags <> ''" --csv flagged.csv
     """

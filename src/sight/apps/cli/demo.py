@@ -10,7 +10,7 @@ from rich.live import Live
 
 from sight import registry
 from sight.apps.cli._live import LiveBands
-from sight.apps.cli._shared import console, error_message, run_with_progress
+from sight.apps.cli._shared import console, error_message, progress
 from sight.apps.cli.evaluate import write_scores
 from sight.types import Result, Windows
 
@@ -39,16 +39,20 @@ def demo(
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
     from sight.models.load import load
+    from sight.results.pipeline import run_with_progress
+    from sight.results.summary import ResultSummary
 
     dataset = Synthetic(**(DATASET | {"hours": minutes / 60}))
     if wearer not in dataset.subjects() or wearer in TRAINING_SUBJECTS:
         raise ValueError(f"Expected a wearer from W06 to W60, got {wearer!r}; the model was trained on W01 to W05.")
     source: Any = load(MODEL)
-    adapter, windows = registry.method(method).bind(source), windows_of(dataset, wearer)
+    windows = windows_of(dataset, wearer)
     console.rule(f"[bold]1[/]  adapt to {wearer}, a synthetic wearer who was not in the training data")
-    result = _run_live(adapter, windows)
+    result = _run_live(registry.method(method), source, windows)
     compared = [name for name in COMPARED if name != method]
-    others = [run_with_progress(registry.method(name).bind(source), windows, name) for name in compared]
+    others = [
+        run_with_progress(registry.method(name), source, windows, progress=progress, label=name) for name in compared
+    ]
     console.rule("[bold]2[/]  scores")
     model = write_atomic(out / "model.onnx", MODEL.read_bytes())
     info = {
@@ -56,8 +60,9 @@ def demo(
         "input": windows.facts.as_dict(),
         "model": {"file": model.name, "encoder": "transformer"},
     }
+    info["title"] = f"Synthetic wearer {wearer}: raw against refined"
     try:
-        write_scores(result, others, out, info, title=f"Synthetic wearer {wearer}: raw against refined")
+        write_scores(ResultSummary(result, info=info), others, out)
     except ModuleNotFoundError as missing:  # the base install has no packages for tables
         console.print(f"No report was written. {error_message(missing)}", highlight=False, soft_wrap=True, markup=False)
     console.print("Results on real recordings: docs/keel.md", highlight=False)
@@ -65,12 +70,14 @@ def demo(
     console.print("     sight serve --demo", highlight=False)
 
 
-def _run_live(adapter: Any, windows: Windows) -> Result:
+def _run_live(adapter: Any, source: Any, windows: Windows) -> Result:
     """Run the adapter and show its predictions live; without a terminal, show a progress bar."""
+    from sight.results.pipeline import run_with_progress
     from sight.results.prediction_loop import run
 
     if not console.is_terminal:
-        return run_with_progress(adapter, windows, adapter.name)
+        return run_with_progress(adapter, source, windows, progress=progress, label=adapter.name)
+    adapter.bind(source)
     bands = LiveBands(adapter.source.classes, windows.label, windows.stride_s)
     with Live(bands, console=console, refresh_per_second=20) as live:
 

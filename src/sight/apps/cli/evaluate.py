@@ -13,15 +13,16 @@ from rich.table import Table
 
 from sight import registry
 from sight.apps.cli import _options as opt
-from sight.apps.cli._shared import console, error_message, errors, print_warnings, run_with_progress
+from sight.apps.cli._shared import console, error_message, errors, print_warnings, progress
 from sight.models.card import ModelCard, require_card
 from sight.recordings.options import ReadOptions
-from sight.recordings.read import describe_run, read_windows
+from sight.recordings.read import read_windows
 from sight.recordings.references import RecordingRef
 from sight.types import Result, Windows
 
 if TYPE_CHECKING:
-    from sight.results.score_files import RecordingScores
+    from sight.results.files.scores import RecordingScores
+    from sight.results.summary import ResultSummary
 
 #: Metrics in the printed table: key, heading, scale. Higher is better for the first three, lower for the others.
 METRICS = (
@@ -79,6 +80,7 @@ def evaluate(
     """
     from sight.models.load import load
     from sight.recordings.labelled import diaries_of, find_labelled, is_in_training
+    from sight.results.pipeline import run_with_progress, summarise_recording
     from sight.results.smoothing import require_smoothable
 
     source: Any = load(model)
@@ -93,12 +95,24 @@ def evaluate(
     rows, labels_of = [], {}
     for ref, windows in _labelled_windows(refs, card, reading, diaries):
         prefix = f"{ref.name}, " if len(refs) > 1 else ""
-        compared_results = [run_with_progress(other.reset(), windows, prefix + other.name) for other in others]
-        result = run_with_progress(adapter.reset(), windows, prefix + method, lag)
-        info = describe_run(ref, card, model, windows) | {"title": f"{ref.name}: raw against refined"}
+        results = [
+            run_with_progress(other, source, windows, progress=progress, label=prefix + other.name) for other in others
+        ]
+        summary = summarise_recording(
+            ref,
+            source,
+            adapter,
+            model,
+            windows=windows,
+            lag=lag,
+            progress=progress,
+            label=prefix + method,
+            title=f"{ref.name}: raw against refined",
+        )
+        result = summary.result
         folder = out / ref.name if len(refs) > 1 else out
-        rows.append(_write_recording(result, compared_results, folder, info, in_training=is_in_training(ref, card)))
-        labels_of = {each.name: each.label for each in (*compared_results, result)}
+        rows.append(_write_recording(summary, results, folder, in_training=is_in_training(ref, card)))
+        labels_of = {each.name: each.label for each in (*results, result)}
     if len(refs) > 1 and rows:
         _print_recordings(rows, result.name, result.label)
     if rows:
@@ -108,10 +122,11 @@ def evaluate(
         raise ValueError(f"{len(refs) - len(rows)} of {len(refs)} recordings could not be scored; each is named above.")
 
 
-def write_scores(result: Result, others: list[Result], out: Path, facts: dict[str, Any], title: str) -> None:
+def write_scores(summary: ResultSummary, others: list[Result], out: Path) -> None:
     """Print the table of scores of one recording, and write the result files, scores.csv and scores.json."""
-    row = _write_recording(result, others, out, facts | {"title": title})
-    _print_and_write([row], out, title, {each.name: each.label for each in (*others, result)}, result.lag)
+    row = _write_recording(summary, others, out)
+    labels = {each.name: each.label for each in (*others, summary.result)}
+    _print_and_write([row], out, summary.info["title"], labels, summary.result.lag)
 
 
 def _labelled_windows(
@@ -139,15 +154,15 @@ def _labelled_windows(
 
 
 def _write_recording(
-    result: Result, others: list[Result], folder: Path, info: dict[str, Any], *, in_training: bool = False
+    summary: ResultSummary, others: list[Result], folder: Path, *, in_training: bool = False
 ) -> RecordingScores:
-    """Write the result files of a recording and return its scores."""
-    from sight.results.files import write_outputs
+    from sight.results.files.outputs import write_outputs
+    from sight.results.files.scores import RecordingScores
     from sight.results.metrics import score_result
-    from sight.results.score_files import RecordingScores
 
+    result, info = summary.result, summary.info
     scored = {each.name: score_result(each) for each in (*others, result)}
-    write_outputs(result, folder, info=info, others=others)
+    write_outputs(summary, folder, others=others)
     return RecordingScores(
         recording=info.get("input", {}).get("name") or info["subject"],
         subject=info["subject"],
@@ -158,8 +173,8 @@ def _write_recording(
 
 
 def _print_and_write(rows: list[RecordingScores], out: Path, title: str, labels: dict[str, str], lag: float) -> None:
+    from sight.results.files.scores import mean_scores, write_score_files
     from sight.results.report.score_table import LAG_NOTE
-    from sight.results.score_files import mean_scores, write_score_files
 
     print_scores(mean_scores(rows), title, labels)
     if lag:
@@ -170,7 +185,6 @@ def _print_and_write(rows: list[RecordingScores], out: Path, title: str, labels:
 
 
 def _print_recordings(rows: list[RecordingScores], method: str, label: str) -> None:
-    """Print one line for each recording: raw and adapted macro-F1 and accuracy."""
     table = Table(title="Scores of each recording", caption="raw: the model alone. *: the subject was in training.")
     table.add_column("recording")
     for heading in ("windows", "raw macro-F1", f"{label} macro-F1", "raw accuracy", f"{label} accuracy"):

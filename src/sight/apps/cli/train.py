@@ -160,8 +160,8 @@ def _score_subjects(
     windows: dict[str, Windows], classes: tuple[str, ...], arguments: dict[str, Any], out: Path
 ) -> dict[str, Any]:
     """Print leave-one-subject-out scores, write them beside the model, and return what the card contains."""
+    from sight.results.files.scores import write_confusions, write_subject_scores
     from sight.results.leave_one_out import leave_one_out, subject_scores
-    from sight.results.score_files import write_confusions, write_subject_scores
 
     def fit(subject: str, others: list[Windows]) -> Any:
         return fit_with_progress(f"without {subject}", others, classes, **arguments)

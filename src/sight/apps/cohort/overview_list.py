@@ -9,11 +9,12 @@ from urllib.parse import quote
 
 import numpy as np
 
+from sight._util.durations import duration_text
 from sight.apps.cohort.results_folder import ResultsFolder
 from sight.apps.cohort.summary_tables import FLAGS
 from sight.apps.cohort.thumbnail import COLUMNS
 from sight.results.report.axis import STEPS_S
-from sight.results.report.html import Html, duration, join, percent, tag
+from sight.results.report.html import Html, join, percent, tag
 from sight.results.report.palette import stack_order
 from sight.types import Warning
 
@@ -49,7 +50,6 @@ class Scale(NamedTuple):
     from_midnight: bool
 
     def offset_s(self, drawing: Mapping[str, Any]) -> float:
-        """Return where a drawing begins on the axis."""
         return float(drawing["offset_s"]) if self.from_midnight else 0.0
 
     def ticks(self, limit: int = 8) -> list[tuple[float, str]]:
@@ -142,7 +142,6 @@ def _legend(classes: Sequence[str]) -> Html:
 
 
 def _head(scale: Scale) -> Html:
-    """Return the headings, which sort the list, and the axis."""
     buttons = [
         tag("button", text, type="button", data_order=key)
         for key, text in (("name", "Recording"), ("recorded", "Recorded"), ("share", "Worn"))
@@ -178,7 +177,7 @@ def _line(
             *(tag("span", str(warning), class_="warning") for warning in warnings),
             class_="recording",
         ),
-        tag("span", duration(3600 * row["recorded_hours"]), class_="figure"),
+        tag("span", duration_text(3600 * row["recorded_hours"]), class_="figure"),
         tag("span", percent(share), class_="figure"),
         _drawing(name, facts[name]["thumbnail"], scale),
         tag("div", *flags, class_="flags"),
@@ -212,7 +211,6 @@ def _drawing(name: str, drawing: Mapping[str, Any], scale: Scale) -> Html:
 
 
 def _round_time(seconds: float) -> str:
-    """Return a round time as text, in its largest unit."""
     for unit, name in ((DAY_S, "d"), (3600, "h"), (60, "min"), (1, "s")):
         if seconds >= unit:
             return f"{seconds / unit:g} {name}"

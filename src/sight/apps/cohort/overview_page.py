@@ -7,12 +7,13 @@ from importlib.resources import files
 from typing import Any
 
 from sight import __version__
+from sight._util.durations import duration_text
 from sight.apps.cohort.overview_list import recordings_list
 from sight.apps.cohort.results_folder import Failure, ResultsFolder
 from sight.results.report.document import html_document
-from sight.results.report.html import Html, duration, figure, join, percent, tag
+from sight.results.report.html import Html, figure, join, percent, tag
 from sight.results.report.palette import class_colours, stylesheet
-from sight.results.tables import NONWEAR_COLUMNS
+from sight.results.tables import table as registered
 
 #: Recordings on one page; a larger cohort has several pages.
 PAGE_SIZE = 5000
@@ -55,7 +56,7 @@ def _join_subjects(folder: ResultsFolder, rows: Sequence[Row]) -> list[str]:
     summary, joined = (folder.summary / f"{name}.parquet" for name in ("summary", "nonwear"))
     if not rows or not (summary.is_file() and joined.is_file()):
         return []
-    columns = [name for name in pq.read_schema(joined).names if name not in ("recording", *NONWEAR_COLUMNS)]
+    columns = [name for name in pq.read_schema(joined).names if name not in ("recording", *registered("nonwear").fixed)]
     kept = pq.read_table(summary, columns=["recording", "valid_days", *columns]).to_pylist()
     subjects = {row["recording"]: row for row in kept}
     for row in rows:
@@ -84,7 +85,7 @@ def _header(metadata: Mapping[str, Any], rows: Sequence[Row]) -> Html:
 def _lead(rows: Sequence[Row], failures: Sequence[object]) -> Html:
     recorded, worn = (sum(row[key] for row in rows) * 3600 for key in ("recorded_hours", "wear_hours"))
     cards = {
-        "Recorded": duration(recorded),
+        "Recorded": duration_text(recorded),
         "Worn": percent(worn / recorded) if recorded else "\N{EN DASH}",
         "With a flag": figure(sum(bool(row["flags"]) for row in rows)),
         "Could not be read": figure(len(failures)),
@@ -93,7 +94,6 @@ def _lead(rows: Sequence[Row], failures: Sequence[object]) -> Html:
 
 
 def _time_use(rows: Sequence[Row]) -> Html | None:
-    """Return the table of worn time by class, with its spread over recordings."""
     if not rows or rows[0]["share_of_wear"] is None:
         return None
     heads = tag(

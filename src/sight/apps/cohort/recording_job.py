@@ -6,7 +6,7 @@ import json
 import platform
 import time
 from dataclasses import asdict, dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sight import __version__
-from sight.apps.cohort.activity_tables import tables_of, write_table
+from sight.apps.cohort.recording_tables import has_tables, read_summary, write_tables
 from sight.apps.cohort.results_folder import ResultsFolder, file_stamp
 from sight.apps.cohort.thumbnail import thumbnail
 from sight.apps.cohort.window_table import LAYOUT, write_windows
@@ -24,8 +24,10 @@ from sight.recordings.options import ReadOptions
 from sight.recordings.read import read_windows
 from sight.recordings.references import RecordingRef
 from sight.recordings.window_cache import file_hash
-from sight.results.files import info_facts
-from sight.results.tables import ResultSummary
+from sight.results.files.info import info_facts
+from sight.results.pipeline import summarise_recording
+from sight.results.summary import ResultSummary
+from sight.results.tables.rules import TableRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +36,16 @@ class RunConfig:
 
     out: Path  # folder of the results
     model: Path  # file that every process loads
-    model_hash: str  # of the file that the user gave
+    model_name: str  # of the file that the user gave
+    model_hash: str  # of its content
     adapter: Adapter  # unbound, with its hyper-parameters
     method_hash: str  # of the method's code
     options: ReadOptions
+    rules: TableRules
     overlap: float = 1.0  # number of windows that contain each sample
 
     def key(self, content: str) -> str:
-        """Return the hash of everything that determines the results of a recording with this content hash."""
+        """Return the hash of what determines the windows of a recording; the rules determine its tables only."""
         method = (self.adapter.name, self.adapter.params(), self.method_hash)
         parts = (content, self.model_hash, method, asdict(self.options), LAYOUT, __version__)
         return blake2b(json.dumps(parts, sort_keys=True, default=str).encode(), digest_size=20).hexdigest()
@@ -52,6 +56,10 @@ LOG_FIELDS: dict[str, Any] = {
     **{"content": "", "stamp": None, "error": "", "reused": False, "replaced": False},
     **{"seconds": 0.0, "cpu_seconds": 0.0, "peak_bytes": 0, "host": ""},
 }
+
+
+#: Contents of `info.json` that the facts of a recording lack: those of the run, and those of the rules.
+OMITTED = ("versions", "files", "rules", "input", "model")
 
 
 def process_recording(ref: RecordingRef, config: RunConfig) -> dict[str, Any]:
@@ -78,42 +86,40 @@ def process_recording(ref: RecordingRef, config: RunConfig) -> dict[str, Any]:
 
 def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool, bool]:
     """Return the content hash, whether results for it existed already, and whether other results were replaced."""
-    from sight.results.prediction_loop import run
-
     folder, source = ResultsFolder(config.out), _load_source(config.model, config.model_hash)
-    card = require_card(source)
-    windows = None if ref.files else read_windows(ref, card, config.options)
+    windows = None if ref.files else read_windows(ref, require_card(source), config.options)
     content = " ".join(map(file_hash, ref.files)) or _windows_hash(windows)
     key = config.key(content)
     earlier = folder.read_facts(ref.name)
     if earlier is not None and earlier["key"] == key:
+        if not has_tables(folder, ref.name, config.rules):
+            write_tables(folder, ref.name, read_summary(folder, ref.name, earlier, config.rules))
         return content, True, False
     folder.remove(ref.name)
-    if windows is None:
-        windows = read_windows(ref, card, config.options)
-    summary = ResultSummary(run(config.adapter.clone().bind(source), windows))
+    summary = summarise_recording(
+        ref, source, config.adapter, config.model_name, options=config.options, windows=windows, rules=config.rules
+    )
     folder.write(folder.windows(ref.name), lambda draft: write_windows(draft, summary, ref.name))
-    for kind, table in tables_of(summary, ref.name).items():
-        folder.write(folder.table(kind, ref.name), partial(write_table, table=table))
+    write_tables(folder, ref.name, summary)
     folder.write_json(folder.facts(ref.name), _facts(summary, ref, key=key, content=content))
     return content, False, earlier is not None
 
 
 def _facts(summary: ResultSummary, ref: RecordingRef, **hashes: str) -> dict[str, Any]:
     """Return the facts of a recording; they depend on recording, model and options alone, not on time or machine."""
-    info = {
+    facts: dict[str, Any] = {
         "recording": ref.name,
-        "subject": ref.subject or ref.name,
+        "subject": "",
         "file": ref.file_names,
         "dataset": ref.dataset,
         **hashes,
     }
-    facts = info_facts(summary, info)
+    facts |= info_facts(summary)
     start = summary.result.windows.start
     facts["stream"]["zone"] = getattr(start.tzinfo, "key", None) if start else None
     facts["sight_version"] = __version__
     facts["thumbnail"] = thumbnail(summary)
-    return {key: value for key, value in facts.items() if key not in ("versions", "files", "rules")}
+    return {key: value for key, value in facts.items() if key not in OMITTED}
 
 
 @lru_cache(maxsize=1)
@@ -124,7 +130,6 @@ def _load_source(model: Path, content: str) -> Source:  # noqa: ARG001 - part of
 
 
 def _windows_hash(windows: Any) -> str:
-    """Hash windows that do not come from a single file."""
     digest = blake2b(digest_size=20)
     digest.update(repr((windows.window_s, windows.stride_s, windows.start, windows.x.shape)).encode())
     for array in (windows.x, windows.time_s, windows.label, windows.gap_before_s, windows.wear):

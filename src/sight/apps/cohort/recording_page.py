@@ -7,9 +7,10 @@ from pathlib import Path
 
 from sight._util.text import choices
 from sight.apps.cohort.overview_page import write_overview
+from sight.apps.cohort.recording_tables import read_summary
 from sight.apps.cohort.results_folder import ResultsFolder
-from sight.apps.cohort.window_table import read_result
 from sight.results.report import write_report
+from sight.results.tables.rules import TableRules
 
 
 def write_recording_pages(out: Path, names: Sequence[str]) -> list[Path]:
@@ -27,7 +28,8 @@ def _write_page(folder: ResultsFolder, name: str) -> Path:
         if not names:
             raise ValueError(f"There is no cohort in {folder.root}; run: sight cohort run FOLDER --out {folder.root}")
         raise ValueError(f"There is no recording {name!r} in {folder.root}; {choices(name, names)}")
-    header = {key: facts[key] for key in ("subject", "file", "dataset", "content") if facts[key]}
-    header["model"] = folder.read_metadata()["model"]
-    result = read_result(folder.windows(name), facts)
-    return write_report(folder.page(name), result, title=f"Activities of {name}", facts=header)
+    metadata = folder.read_metadata()
+    summary = read_summary(folder, name, facts, TableRules(**metadata["rules"]))
+    summary.info |= {key: facts[key] for key in ("file", "dataset", "content") if facts[key]}
+    summary.info |= {"model": metadata["model"], "title": f"Activities of {name}"}
+    return write_report(folder.page(name), summary)

@@ -18,42 +18,30 @@ from typing import IO, Any
 
 from sight._util.atomic import sync, write_json
 from sight.recordings.window_cache import SETTLED_NS
-from sight.results.csv_cells import from_cell, to_cell
+from sight.results.files.csv import from_cell, write_csv
+from sight.results.tables import all_tables
 
-#: Tables of a recording beside its windows, each in a folder of its own.
-TABLE_KINDS = ("daily", "bouts", "nonwear")
 #: Recording, file and error of a recording that could not be read.
 Failure = tuple[str, str, str]
 
 
+def cohort_tables() -> list[str]:
+    """Return the names of the registered tables that recordings have beside their windows."""
+    return [table.name for table in all_tables() if table.in_cohort]
+
+
 class ResultsFolder:
-    """Folder of results.
-
-    Parameters
-    ----------
-    root
-        Path of the folder.
-
-    Attributes
-    ----------
-    summary
-        Folder of tables over all recordings.
-    metadata
-        Model, method, hyper-parameters and reading options of the run (JSON).
-    log
-        One line for each processed recording: when, where, how long (JSON lines).
-    """
+    """Paths and files of a folder of results."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
-        self.summary = self.root / "summary"
-        self.metadata = self.root / "cohort.json"
-        self.log = self.root / "log.jsonl"
+        self.summary = self.root / "summary"  # tables over all recordings
+        self.metadata = self.root / "cohort.json"  # model, method, hyper-parameters and reading options
+        self.log = self.root / "log.jsonl"  # one line for each processed recording: when, where, how long
         self._failures = self.root / "failures.csv"
         self._drafts = self.root / ".drafts"
 
     def windows(self, name: str) -> Path:
-        """Return the path of a recording's windows."""
         return self.root / "windows" / f"{name}.parquet"
 
     def facts(self, name: str) -> Path:
@@ -61,28 +49,23 @@ class ResultsFolder:
         return self.root / "facts" / f"{name}.json"
 
     def table(self, kind: str, name: str) -> Path:
-        """Return the path of a recording's table of days, bouts or non-wear."""
-        return self.root / kind / f"{name}.parquet"
+        return self.root / "tables" / kind / f"{name}.parquet"
 
     def page(self, name: str) -> Path:
         """Return the path of a recording's full report, which exists only after `sight cohort page`."""
         return self.root / "pages" / f"{name}.html"
 
     def names(self) -> list[str]:
-        """Return the names of all finished recordings, sorted."""
         return sorted(path.stem for path in (self.root / "facts").glob("*.json"))
 
     def read_facts(self, name: str) -> dict[str, Any] | None:
-        """Return the facts of a finished recording, or None."""
         return _read_json(self.facts(name)) if self.windows(name).is_file() else None
 
     def read_metadata(self) -> dict[str, Any]:
-        """Return the metadata of the run, empty if there are none."""
         return _read_json(self.metadata) or {}
 
     def remove(self, name: str) -> None:
-        """Remove the results of a recording."""
-        tables = (self.table(kind, name) for kind in TABLE_KINDS)
+        tables = (self.table(kind, name) for kind in cohort_tables())
         for path in (self.facts(name), self.windows(name), *tables, self.page(name)):
             path.unlink(missing_ok=True)
 
@@ -100,7 +83,6 @@ class ResultsFolder:
             draft.unlink(missing_ok=True)
 
     def write_json(self, path: Path, content: Any) -> None:
-        """Write JSON atomically."""
         self.write(path, lambda draft: write_json(draft, content))
 
     def write_failures(self, failures: Sequence[Failure]) -> None:
@@ -108,16 +90,11 @@ class ResultsFolder:
         if not failures:
             self._failures.unlink(missing_ok=True)
             return
-
-        def write(draft: Path) -> None:
-            with draft.open("w", encoding="utf-8", newline="") as file:
-                rows = [("recording", "file", "error"), *failures]
-                csv.writer(file, lineterminator="\n").writerows([to_cell(cell) for cell in row] for row in rows)
-
-        self.write(self._failures, write)
+        columns = ("recording", "file", "error")
+        rows = [dict(zip(columns, failure, strict=True)) for failure in failures]
+        self.write(self._failures, lambda draft: write_csv(draft, columns, rows))
 
     def read_failures(self) -> list[Failure]:
-        """Return the rows of failures.csv."""
         if not self._failures.exists():
             return []
         with self._failures.open(encoding="utf-8", newline="") as file:
@@ -165,7 +142,6 @@ def file_stamp(files: Sequence[Path], now_ns: int) -> list[Any] | None:
 
 
 def is_unchanged(files: Sequence[Path], stamp: list[Any] | None) -> bool:
-    """Return whether files still have this stamp."""
     try:
         return stamp is not None and file_stamp(files, 1 << 62) == stamp
     except OSError:

@@ -16,6 +16,7 @@ from sight.apps.cohort.memory_budget import available_bytes, estimate_bytes
 from sight.apps.cohort.overview_page import write_overview
 from sight.apps.cohort.participants import Participants, read_participants
 from sight.apps.cohort.recording_job import LOG_FIELDS, RunConfig, process_recording
+from sight.apps.cohort.recording_tables import has_tables
 from sight.apps.cohort.results_folder import Failure, ResultsFolder, append_log, is_unchanged
 from sight.apps.cohort.summary_tables import write_summary
 from sight.base import Adapter, OutputAdapter
@@ -24,7 +25,7 @@ from sight.models.card import require_card
 from sight.recordings.options import ReadOptions
 from sight.recordings.references import RecordingRef
 from sight.recordings.window_cache import file_hash
-from sight.results.tables import TableRules
+from sight.results.tables.rules import TableRules
 
 #: Called with the number of finished recordings and the estimated time left.
 OnDone = Callable[[int, str], None]
@@ -82,7 +83,7 @@ def run(
     on_done
         Called after each recording.
     rules
-        Which days are valid and how long bouts last at least; another rule needs no new run of the recordings.
+        Which days are valid and how long bouts last at least; with other rules only the tables are computed again.
     participants, id_column
         CSV file with one row per participant, joined with the tables, and its column of ids, detected if None.
     """
@@ -110,7 +111,7 @@ def run(
         finished = sorted(ref.name for ref in wanted if ref.name not in failed)
         failures.sort()
         folder.write_failures(failures)
-        people = write_summary(folder, finished, rules, participants, id_column)
+        people = write_summary(folder, finished, participants, id_column)
         write_overview(folder, finished, failures)
     return CohortOutcome(
         finished=finished,
@@ -173,10 +174,12 @@ def _prepare(
     return RunConfig(
         out=folder.root,
         model=stored,
+        model_name=model.name,
         model_hash=content,
         adapter=adapter,
         method_hash=class_fingerprint(type(adapter)),
         options=options,
+        rules=rules,
         overlap=card.window_s / card.stride_s,
     )
 
@@ -205,13 +208,14 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def _unfinished(recordings: Sequence[RecordingRef], config: RunConfig, folder: ResultsFolder) -> list[RecordingRef]:
-    """Return the recordings that must be opened: without results, or with a file that may have changed."""
+    """Return the recordings without results for these rules, and those whose file may have changed."""
     stamps = folder.logged_stamps()
 
     def is_finished(ref: RecordingRef) -> bool:
         stamp, content = stamps.get(ref.name, (None, ""))
         facts = folder.read_facts(ref.name) if is_unchanged(ref.files, stamp) else None
-        return facts is not None and facts["key"] == config.key(content)
+        known = facts is not None and facts["key"] == config.key(content)
+        return known and has_tables(folder, ref.name, config.rules)
 
     return [ref for ref in recordings if not is_finished(ref)]
 

@@ -12,11 +12,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from sight.apps.cohort.activity_tables import create_tables
 from sight.apps.cohort.participants import Participants, join_participants, read_participants
-from sight.apps.cohort.results_folder import TABLE_KINDS, ResultsFolder
-from sight.results.csv_cells import FORMULA, to_cell
-from sight.results.tables import TableRules
+from sight.apps.cohort.results_folder import ResultsFolder, cohort_tables
+from sight.results.files.csv import FORMULA, to_cell
 
 #: Flags of a recording that should be inspected, each with the condition on its row in `recordings`.
 FLAGS = {
@@ -30,30 +28,6 @@ FLAGS = {
 }
 
 _FLAG_CASES = ", ".join(f"CASE WHEN {condition} THEN '{flag}' END" for flag, condition in FLAGS.items())
-
-DAYS = """
-WITH of_day AS (
-    SELECT recording, day, min(date) AS date,
-        sum(ms) FILTER (wear) AS wear, sum(ms) FILTER (NOT wear) AS off, sum(gap_ms) AS gap
-    FROM timed GROUP BY ALL
-),
-refined AS (
-    SELECT recording, day, class, sum(ms) AS worn, sum(ms) FILTER (low_confidence) AS uncertain
-    FROM timed WHERE wear GROUP BY ALL
-),
-raw AS (SELECT recording, day, raw_class AS class, sum(ms) AS raw FROM timed WHERE wear GROUP BY ALL)
-SELECT recording, day, date, class,
-    minutes(worn) AS minutes,
-    minutes(raw) AS raw_minutes,
-    minutes(uncertain) AS low_confidence_minutes,
-    minutes(wear) AS day_wear_minutes,
-    minutes(off) AS day_non_wear_minutes,
-    minutes(gap) AS day_gap_minutes
-FROM of_day CROSS JOIN classes
-LEFT JOIN refined USING (recording, day, class)
-LEFT JOIN raw USING (recording, day, class)
-ORDER BY recording, day, place
-"""
 
 TRANSITIONS = """
 SELECT recording, previous_class AS from_class, class AS to_class, count(*) AS windows
@@ -85,24 +59,23 @@ FROM whole ORDER BY recording
 """
 
 TIME_USE = """
-WITH used AS (
-    SELECT recording, class, sum(minutes) AS minutes, sum(day_wear_minutes) AS worn FROM days GROUP BY ALL
+WITH whole AS (SELECT recording, coalesce(sum(ms) FILTER (wear), 0) AS worn FROM timed GROUP BY recording),
+of_class AS (SELECT recording, class, sum(ms) AS own FROM timed WHERE wear GROUP BY ALL),
+used AS (
+    SELECT class, place, worn, coalesce(own, 0) AS ms
+    FROM whole CROSS JOIN classes LEFT JOIN of_class USING (recording, class)
 )
-SELECT class, count(*) FILTER (minutes > 0) AS recordings,
-    round(sum(CAST(round(1000 * minutes) AS BIGINT)) / 60000, 3) AS hours,
-    round(sum(CAST(round(1000 * minutes) AS BIGINT)) / nullif(sum(CAST(round(1000 * worn) AS BIGINT)), 0), 4)
-        AS share_of_wear,
-    round(quantile_cont(minutes / nullif(worn, 0), 0.1), 4) AS share_p10,
-    round(quantile_cont(minutes / nullif(worn, 0), 0.5), 4) AS share_median,
-    round(quantile_cont(minutes / nullif(worn, 0), 0.9), 4) AS share_p90
-FROM used JOIN classes USING (class) GROUP BY class, place ORDER BY place
+SELECT class, count(*) FILTER (ms > 0) AS recordings,
+    round(sum(ms) / 3600000, 3) AS hours,
+    round(sum(ms) / nullif(sum(worn), 0), 4) AS share_of_wear,
+    round(quantile_cont(ms / nullif(worn, 0), 0.1), 4) AS share_p10,
+    round(quantile_cont(ms / nullif(worn, 0), 0.5), 4) AS share_median,
+    round(quantile_cont(ms / nullif(worn, 0), 0.9), 4) AS share_p90
+FROM used GROUP BY class, place ORDER BY place
 """
 
-#: Table name to query; a query may use earlier tables.
-QUERIES = {"days": DAYS, "transitions": TRANSITIONS, "recordings": RECORDINGS, "time_use": TIME_USE}
-#: Tables with one row per recording, day, bout or period of non-wear, to which participants are joined.
-JOINED = ("summary", *TABLE_KINDS)
-TABLES = (*QUERIES, *JOINED)
+#: Tables that are computed from the windows of all recordings, name to query.
+QUERIES = {"transitions": TRANSITIONS, "recordings": RECORDINGS, "time_use": TIME_USE}
 
 _FACTS = {
     "recording": "VARCHAR",
@@ -118,25 +91,12 @@ _FACTS = {
 def write_summary(
     folder: ResultsFolder,
     names: Sequence[str],
-    rules: TableRules | None = None,
     participants: Path | None = None,
     id_column: str | None = None,
 ) -> Participants | None:
     """Write every table over these recordings as Parquet and CSV; remove the tables if there are no recordings.
 
-    Parameters
-    ----------
-    folder, names
-        Folder of results, and its finished recordings.
-    rules
-        Which days are valid and how long bouts last at least.
-    participants, id_column
-        CSV file with one row per participant and its column of ids, as in `read_participants`.
-
-    Returns
-    -------
-    Participants
-        What was joined, or None without participants.
+    `participants` and `id_column` are those of `read_participants`. Returns what was joined, or None without it.
     """
     if not names:
         shutil.rmtree(folder.summary, ignore_errors=True)
@@ -145,7 +105,6 @@ def write_summary(
     with closing(_windows_view(folder, names)) as connection:
         connection.read_json([_literal(folder.facts(name)) for name in names], columns=_FACTS).create_view("facts")
         for statement in (
-            "CREATE MACRO minutes(ms) AS round(coalesce(ms, 0) / 60000, 3)",
             "CREATE MACRO hours(ms) AS round(coalesce(ms, 0) / 3600000, 4)",
             "CREATE VIEW timed AS SELECT *, CAST(round(1000 * duration_s) AS BIGINT) AS ms, "
             "CAST(round(1000 * gap_before_s) AS BIGINT) AS gap_ms FROM windows",
@@ -155,17 +114,21 @@ def write_summary(
             connection.execute(statement)
         for table, query in QUERIES.items():
             connection.execute(f"CREATE TABLE {table} AS {query}")
-        files = {kind: [_literal(folder.table(kind, name)) for name in names] for kind in TABLE_KINDS}
-        model = folder.read_metadata().get("model", {}).get("file", "")
-        create_tables(connection, files, rules or TableRules(), model)
+        for table in cohort_tables():  # recordings whose intensity is unknown lack its columns
+            files = [_literal(folder.table(table, name)) for name in names]
+            connection.read_parquet(files, union_by_name=True).create(table)
         if participants is not None:
             subjects = dict(connection.sql("SELECT recording, subject FROM facts ORDER BY recording").fetchall())
             people = read_participants(participants, subjects, id_column)
-            join_participants(connection, people, JOINED)
-        for table in TABLES:
+            join_participants(connection, people, cohort_tables())
+        for table in table_names():
             for form in ("parquet", "csv"):
                 folder.write(folder.summary / f"{table}.{form}", lambda draft, t=table: _copy(connection, t, draft))  # type: ignore[misc]
     return people
+
+
+def table_names() -> list[str]:
+    return [*QUERIES, *cohort_tables()]
 
 
 def run_query(folder: ResultsFolder, sql: str, csv: Path | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -188,7 +151,6 @@ def run_query(folder: ResultsFolder, sql: str, csv: Path | None = None) -> tuple
 
 
 def _connect(folder: ResultsFolder) -> Any:
-    """Return a connection with views of all windows and of each table."""
     if not (folder.summary / "recordings.parquet").is_file():
         raise ValueError(f"There is no summary in {folder.root}; run: sight cohort run FOLDER --out {folder.root}")
     import duckdb
@@ -197,7 +159,7 @@ def _connect(folder: ResultsFolder) -> Any:
         path = _literal(folder.summary / "recordings.parquet")
         names = [name for (name,) in reader.read_parquet(path).project("recording").fetchall()]
     connection = _windows_view(folder, names)
-    for table in TABLES:
+    for table in table_names():
         connection.read_parquet(_literal(folder.summary / f"{table}.parquet")).create_view(table)
     return connection
 
@@ -234,5 +196,4 @@ def _quoted(name: str) -> str:
 
 
 def _literal(path: Any) -> str:
-    """Escape wildcards in a path."""
     return glob.escape(str(path))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sight.results.report.lanes import runs, strokes
-from sight.results.tables import ResultSummary
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
 #: Parts of a recording, of equal length; each has the colour of its most frequent class.

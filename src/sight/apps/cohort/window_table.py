@@ -11,11 +11,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from sight import __version__
-from sight.results.tables import ResultSummary, days, window_columns
+from sight.results.summary import ResultSummary
+from sight.results.tables.windows import window_columns
 from sight.types import UNLABELLED, Array, RecordingFacts, Result, Warning, Windows
 
 #: Increased whenever columns or facts change, so that recordings with an older layout are run again.
-LAYOUT = 3
+LAYOUT = 4
 #: Text columns.
 TEXT_COLUMNS = ("recording", "raw_class", "class", "previous_class", "label")
 #: Intensity of movement; null if it is unknown.
@@ -107,7 +108,7 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
 
 def _days(summary: ResultSummary) -> tuple[Array, list[Any]]:
     """Return number and date of the day in which each window begins; a day begins at the wearer's midnight."""
-    listed = days(summary)
+    listed = summary.days
     place = np.searchsorted([day.start_s for day in listed], summary.start_s, side="right") - 1
     return np.array([day.number for day in listed], np.int64)[place], [listed[k].date for k in place.tolist()]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sight.results.report.html import Html, tag
-from sight.results.tables import ResultSummary, days
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
 STEPS_S = (1, 2, 5, 10, 15, 30, *(60 * m for m in (1, 2, 5, 10, 15, 30)), *(3600 * h for h in (1, 2, 3, 6, 12, 24)))
@@ -101,7 +101,6 @@ class Axis:
         return f"{text}:{seconds:02d}" if step < 60 else text
 
     def labels(self) -> Html:
-        """Return the labels below the lanes."""
         spans = (tag("span", label, style=f"left:{100 * share:.3f}%") for share, label in self.ticks())
         return tag("div", *spans, class_="ticks", aria_hidden="true")
 
@@ -119,7 +118,7 @@ def _clock_seconds(summary: ResultSummary, second: float) -> float:
 def _clock_changes(summary: ResultSummary) -> list[float]:
     """Return the seconds of the stream at which the local clock changes to or from summer time."""
     found = []
-    for day in days(summary):
+    for day in summary.days:
         low, high = day.start_s, day.end_s
         if _shift(summary, low) == _shift(summary, high):
             continue

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sight.results.tables import Day, ResultSummary, daily_rows, days
+from sight.results.days import SECONDS_PER_DAY, Day
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
 #: Length of a part of a day, in seconds.
 BIN_S = 300
-BINS = 24 * 60 * 60 // BIN_S
+BINS = SECONDS_PER_DAY // BIN_S
 
 
 class DayGrid(NamedTuple):
-    """Days of a stream in parts of five minutes of the local clock.
+    """Days of a stream in parts of equal length of the local clock, five minutes by default.
 
     Attributes
     ----------
     days, rows
         The D days and their rows of `daily.csv`.
     seconds
-        Worn seconds of each class and, last, seconds in which the sensor was not worn, (D, K + 1, BINS).
+        Worn seconds of each class and, last, seconds in which the sensor was not worn, (D, K + 1, parts).
     recorded
-        Seconds between the start and the end of the recording, (D, BINS): none in the hour that a change to summer time
-        skips, twice as many in the hour that is repeated.
+        Seconds between the start and the end of the recording, (D, parts): none in the hour that a change to summer
+        time skips, twice as many in the hour that is repeated.
     """
 
     days: Sequence[Day]
@@ -40,47 +41,54 @@ class DayGrid(NamedTuple):
         return np.array([row["valid"] for row in self.rows], bool)
 
     def shares(self, day: int) -> Array:
-        """Return the share of each part of a day, as `seconds`, (K + 1, BINS)."""
-        return np.asarray(self.seconds[day] / np.maximum(self.recorded[day], BIN_S))
+        """Return the share of each part of a day, as `seconds`, (K + 1, parts)."""
+        part_s = SECONDS_PER_DAY // self.recorded.shape[1]
+        return np.asarray(self.seconds[day] / np.maximum(self.recorded[day], part_s))
+
+    def main_classes(self) -> Array:
+        """Return the most frequent class of each part, K if not worn and -1 without data, (D, parts)."""
+        return np.where(self.seconds.any(axis=1), self.seconds.argmax(axis=1), -1)
 
 
-def day_grid(summary: ResultSummary) -> DayGrid:
-    """Return the grid of a stream of at least one window."""
-    listed, count = days(summary), len(summary.classes) + 1
-    seconds, recorded = np.zeros((len(listed), count, BINS)), np.zeros((len(listed), BINS))
-    keys = np.where(summary.worn, summary.refined, count - 1)
+def day_grid(summary: ResultSummary, labels: Array | None = None, bin_s: int = BIN_S) -> DayGrid:
+    """Return the grid of a stream of at least one window; `labels` are its refined classes by default, (N,)."""
+    listed, count, bins = summary.days, len(summary.classes) + 1, SECONDS_PER_DAY // bin_s
+    seconds, recorded = np.zeros((len(listed), count, bins)), np.zeros((len(listed), bins))
+    keys = np.where(summary.worn, summary.refined if labels is None else labels, count - 1)
     first, last = float(summary.start_s[0]), float(summary.end_s.max())
     for d, day in enumerate(listed):
-        edges = np.arange(day.start_s, day.end_s + 1, BIN_S)
-        place = _local_bins(summary, edges)
+        edges = np.arange(day.start_s, day.end_s + 1, bin_s)
+        place = _local_bins(summary, edges, bin_s)
         np.add.at(recorded[d], place, np.clip(np.diff(np.clip(edges, first, last)), 0, None))
         own = (summary.end_s > day.start_s) & (summary.start_s < day.end_s)
-        piece, part, length = _split(summary.start_s[own], summary.end_s[own], edges)
-        np.add.at(seconds[d], (keys[own][piece], place[part]), length)
-    return DayGrid(listed, daily_rows(summary), seconds, recorded)
+        for which, part, length in _pieces(summary.start_s[own], summary.end_s[own], edges):
+            np.add.at(seconds[d], (keys[own][which], place[part]), length)
+    return DayGrid(listed, summary.rows("daily"), seconds, recorded)
 
 
-def _local_bins(summary: ResultSummary, edges: Array) -> Array:
+def _local_bins(summary: ResultSummary, edges: Array, bin_s: int) -> Array:
     """Return the part of the local day that follows each edge but the last; a skipped or repeated hour moves them."""
-    middle = (edges[:-1] + BIN_S / 2).tolist()
-    clocks = [summary.clock(second) for second in middle]
-    if clocks[0] is None:
-        return np.arange(len(middle)) % BINS
-    return np.array([(3600 * c.hour + 60 * c.minute + c.second) // BIN_S for c in clocks if c is not None], np.int64)
+    middle = (edges[:-1] + bin_s / 2).tolist()
+    if summary.clock(0.0) is None:
+        return np.arange(len(middle)) % (SECONDS_PER_DAY // bin_s)
+    clocks = [moment for moment in map(summary.clock, middle) if moment is not None]
+    return np.array([(3600 * c.hour + 60 * c.minute + c.second) // bin_s for c in clocks], np.int64)
 
 
-def _split(start: Array, end: Array, edges: Array) -> tuple[Array, Array, Array]:
-    """Cut intervals at edges; return the interval, the part and the length of each piece.
+def _pieces(start: Array, end: Array, edges: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Cut intervals at edges: yield the interval, the part and the length of their first pieces, then of the second.
 
     Examples
     --------
-    >>> [a.tolist() for a in _split(np.array([1.0, 9]), np.array([4.0, 25]), np.array([0, 10, 20]))]
-    [[0, 1, 1], [0, 0, 1], [3.0, 1.0, 10.0]]
+    >>> found = _pieces(np.array([1.0, 9]), np.array([4.0, 25]), np.array([0, 10, 20]))
+    >>> [[values.tolist() for values in piece] for piece in found]
+    [[[0, 1], [0, 0], [3.0, 1.0]], [[1], [1], [10.0]]]
     """
-    last = len(edges) - 2
-    low = np.clip(np.searchsorted(edges, start, side="right") - 1, 0, last)
-    high = np.clip(np.searchsorted(edges, end, side="left") - 1, low, last)
-    piece = np.repeat(np.arange(len(start)), high - low + 1)
-    part = low[piece] + np.arange(len(piece)) - np.repeat(np.cumsum(high - low + 1) - (high - low + 1), high - low + 1)
-    length = np.minimum(end[piece], edges[part + 1]) - np.maximum(start[piece], edges[part])
-    return piece, part, np.clip(length, 0, None)
+    start, end = np.maximum(start, edges[0]), np.minimum(end, edges[-1])
+    which = np.flatnonzero(start < end)
+    while len(which):
+        part = np.searchsorted(edges, start[which], side="right") - 1
+        stop = np.minimum(end[which], edges[part + 1])
+        yield which, part, stop - start[which]
+        start[which] = stop
+        which = which[stop < end[which]]

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sight._util.durations import hours_text
 from sight.results.report.day_grid import BIN_S, BINS, DayGrid
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, tag
 from sight.results.report.palette import stack_order
-from sight.results.tables import Day, ResultSummary, hours_text
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
 #: Height of a column of a drawing; shares are rounded to it.
@@ -85,14 +86,14 @@ def legend(summary: ResultSummary, grid: DayGrid | None = None) -> Html:
 
 def _row(summary: ResultSummary, grid: DayGrid, d: int) -> Html:
     day, row = grid.days[d], grid.rows[d]
-    name = day_name(day)
+    name = day.name
     worn = f"{row['wear_h']:.1f} h worn"
     flags = [] if row["valid"] else [tag("span", "not valid", class_="flag")]
     hours = round((day.end_s - day.start_s) / 3600, 1)
     if hours != 24:
         flags.append(tag("span", f"{hours:g}-hour day", class_="flag", title="The clocks changed on this day."))
     label = f"{name}, {worn}{'' if row['valid'] else ', not valid'}: {_main_classes(summary, grid.seconds[d])}"
-    kinds = ["day", *(["weekend"] if is_weekend(day) else []), *([] if row["valid"] else ["invalid"])]
+    kinds = ["day", *(["weekend"] if day.is_weekend else []), *([] if row["valid"] else ["invalid"])]
     return tag(
         "div",
         tag("div", tag("b", name), class_="name"),
@@ -101,16 +102,6 @@ def _row(summary: ResultSummary, grid: DayGrid, d: int) -> Html:
         class_=" ".join(kinds),
         data_name=name,
     )
-
-
-def day_name(day: Day) -> str:
-    """Return weekday and date, or the number of the day if the date is unknown."""
-    return f"Day {day.number}" if day.date is None else f"{day.date:%a} {day.date.day} {day.date:%b}"
-
-
-def is_weekend(day: Day) -> bool:
-    """Return whether a day is a Saturday or Sunday; it is not if the date is unknown."""
-    return day.date is not None and day.date.weekday() >= 5
 
 
 def _main_classes(summary: ResultSummary, seconds: Array) -> str:
@@ -157,7 +148,6 @@ def _rectangles(bottom: Array, top: Array) -> str:
 
 
 def _axis(summary: ResultSummary) -> Html:
-    """Return the hours of a day."""
     clock = summary.result.windows.start is not None
     ticks = [
         tag("span", f"{hour:02d}" if clock else f"{hour} h", style=f"left:{100 * hour / 24:.3f}%", class_=kind)

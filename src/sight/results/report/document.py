@@ -11,28 +11,34 @@ from string import Template
 from typing import Any
 
 from sight import __version__
+from sight.results.headline import headline
 from sight.results.report import day_rows, figures, notes, score_table
 from sight.results.report.day_grid import day_grid
 from sight.results.report.fact_tables import facts_table, method_figures, recording_figures
 from sight.results.report.glossary import glossary
 from sight.results.report.hours_a_day import hours_a_day
-from sight.results.report.html import Html, join, tag
+from sight.results.report.html import Html, figure, header, join, tag
+from sight.results.report.html import table as html_table
 from sight.results.report.palette import class_colours, stylesheet
 from sight.results.report.timeline import timeline
-from sight.results.tables import ResultSummary, daily_rows, headline, warnings_of
+from sight.results.summary import ResultSummary
+from sight.results.tables import Table, all_tables
 
 #: Recordings at least this long have a row for each day; shorter ones are shown on one time axis.
 DAYS_FROM_S = 24 * 60 * 60
 
 
-def render(summary: ResultSummary, others: Sequence[ResultSummary], title: str, facts: Mapping[str, Any]) -> str:
-    """Return the page as text; parameters as in `sight.results.report.write_report`."""
+def render(summary: ResultSummary, others: Sequence[ResultSummary]) -> str:
+    """Return the page as text; `others` are summaries of other methods on the same stream."""
+    facts = dict(summary.info)
+    title = str(facts.pop("title", "Activities of one wearer"))
     scores = [] if summary.truth is None else score_table.score_rows(summary, others)
-    daily = daily_rows(summary)
-    body = [_header(summary, title, facts), *_warnings(summary, daily)]
+    body = [_header(summary, title, facts), *_warnings(summary)]
     if len(summary):
-        body += [tag("p", headline(daily, summary.classes), ".", class_="lead"), recording_figures(summary, daily)]
+        lead = headline(summary.rows("daily"), summary.classes)
+        body += [tag("p", lead, ".", class_="lead"), recording_figures(summary)]
         body += _activities(summary, others)
+        body += [_table_section(summary, table) for table in all_tables() if table.heading]
         body += _method(summary, others, scores)
     else:
         body.append(tag("p", "The recording contains no window, so there is nothing to show.", class_="lead"))
@@ -71,11 +77,9 @@ def _header(summary: ResultSummary, title: str, facts: Mapping[str, Any]) -> Htm
     )
 
 
-def _warnings(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Iterator[Html]:
-    """Yield a banner with the warnings about the recording, if there are any."""
-    warnings = warnings_of(summary, daily)
-    if warnings:
-        items = tag("ul", *(tag("li", str(warning)) for warning in warnings))
+def _warnings(summary: ResultSummary) -> Iterator[Html]:
+    if summary.warnings:
+        items = tag("ul", *(tag("li", warning) for warning in summary.warnings))
         yield tag("aside", tag("strong", "Check the recording"), items, class_="warnings", role="note")
 
 
@@ -108,10 +112,19 @@ def _activities(summary: ResultSummary, others: Sequence[ResultSummary]) -> Iter
         yield _section("Hours a day", hours_a_day(summary, grid), _note(note, of_range))
 
 
+def _table_section(summary: ResultSummary, table: Table) -> Html:
+    columns = table.columns_of(summary)
+    rows = [
+        tag("tr", *(tag("td", figure(row.get(name)), class_="number") for name in columns))
+        for row in summary.rows(table.name)
+    ]
+    heads = [header(name, number=True) for name in columns]
+    return _section(table.heading, html_table(heads, rows, label=table.heading, class_="plain"))
+
+
 def _method(
     summary: ResultSummary, others: Sequence[ResultSummary], scores: Sequence[score_table.Row]
 ) -> Iterator[Html]:
-    """Yield the sections about what adaptation changed."""
     lead = tag("p", *notes.changes_text(summary, scores), class_="text")
     yield _section("What adaptation changed", lead, method_figures(summary, scores))
     if _is_long(summary):

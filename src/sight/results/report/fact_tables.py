@@ -7,41 +7,42 @@ from typing import Any
 
 import numpy as np
 
-from sight.results.report.html import Html, duration, figure, join, percent, scrolling, size, tag
+from sight._util.durations import duration_text
+from sight.results.report.html import Html, figure, join, percent, scrolling, size, tag
 from sight.results.report.score_table import Row
 from sight.results.segments import find_segments
-from sight.results.tables import ResultSummary
-from sight.results.tables.subject import mean
+from sight.results.summary import ResultSummary
+from sight.results.tables.cells import mean
 
 #: Ends of the names of facts that are units, and how these are written.
 UNITS = {"s": "s", "ms": "ms", "hz": "Hz", "g": "g", "mg": "mg", "h": "h", "bytes": "bytes"}
 
 
-def recording_figures(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Html:
+def recording_figures(summary: ResultSummary) -> Html:
     """Return the key figures of a recording as cards: its length, worn time, valid days and confidence."""
-    w, gaps = summary.result.windows, summary.gaps
+    w, gaps, daily = summary.result.windows, summary.gaps, summary.rows("daily")
     recorded_s, worn_s = float(summary.seconds.sum()), float(summary.seconds[summary.worn].sum())
-    missing = f"{len(gaps):,} gap{'s' * (len(gaps) > 1)}, {duration(float(np.diff(gaps).sum()))} missing"
+    missing = f"{len(gaps):,} gap{'s' * (len(gaps) > 1)}, {duration_text(float(np.diff(gaps).sum()))} missing"
     cards: list[tuple[str, str, str]] = [
-        ("Recorded", duration(recorded_s), missing if len(gaps) else "no gaps"),
-        ("Worn", duration(worn_s), f"{percent(worn_s / recorded_s)} of the recorded time"),
+        ("Recorded", duration_text(recorded_s), missing if len(gaps) else "no gaps"),
+        ("Worn", duration_text(worn_s), f"{percent(worn_s / recorded_s)} of the recorded time"),
     ]
     if len(daily) > 1:
         valid, complete = (sum(bool(row[key]) for row in daily) for key in ("valid", "complete"))
         spanned = f"the recording spans {complete} whole day{'s' * (complete != 1)}, gaps included"
         note = f"worn for {summary.rules.valid_day_h:g} h or more; {spanned}"
         cards.append(("Valid days", f"{valid} of {len(daily)}", note))
-    cards += _mean_enmo(summary, daily)
+    cards += _mean_enmo(summary)
     uncertain = float(summary.uncertain.mean())
     cards.append(("Low confidence", percent(uncertain), f"of {len(summary):,} windows of {w.window_s:g} s"))
     return _cards(cards)
 
 
-def _mean_enmo(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+def _mean_enmo(summary: ResultSummary) -> Iterator[tuple[str, str, str]]:
     """Yield the card of the mean ENMO, if known: that of valid days as in `summary.csv`, else of all worn time."""
     if "enmo_mg" not in summary.intensity:
         return
-    valid = [row for row in daily if row["valid"]]
+    valid = [row for row in summary.rows("daily") if row["valid"]]
     enmo = summary.intensity["enmo_mg"][summary.worn]
     known = enmo[np.isfinite(enmo)]
     value = mean(valid, "enmo_mg") if valid else float(known.mean()) if len(known) else None
@@ -51,13 +52,12 @@ def _mean_enmo(summary: ResultSummary, daily: Sequence[Mapping[str, Any]]) -> It
 
 
 def method_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:
-    """Return what the method changed as cards."""
     result, w = summary.result, summary.result.windows
     raw, refined = (
         find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
         for labels in (summary.raw, summary.refined)
     )
-    median = " → ".join(duration(float(np.median(s.end_s - s.start_s))) for s in (raw, refined))
+    median = " → ".join(duration_text(float(np.median(s.end_s - s.start_s))) for s in (raw, refined))
     confidence = [f"{p.max(axis=1).mean():.2f}" for p in (result.p, result.q)]
     cards: list[tuple[str, str, str]] = [
         ("Segments", _arrow(f"{len(raw.label):,}", f"{len(refined.label):,}"), f"median length {median}"),
@@ -109,7 +109,6 @@ def fact_label(key: str) -> str:
 
 
 def _flatten(facts: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the path and the text of each fact."""
     for key, value in facts.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, (*path, key))

@@ -9,7 +9,7 @@ import numpy as np
 from sight._util.confusion import confusion
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, header, percent, table, tag
-from sight.results.tables import ResultSummary
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
 #: Time use is in hours from this many worn minutes on, else in minutes, so that short activities are not 0.0.
@@ -69,7 +69,6 @@ def changes(summary: ResultSummary) -> Html | None:
 
 
 def _most_frequent(counts: Array, classes: Sequence[str], limit: int = 6) -> Html:
-    """Return a table of the most frequent changes."""
     order = [cell for cell in np.argsort(-counts, axis=None, kind="stable")[:limit].tolist() if counts.flat[cell]]
     rows = []
     for raw, refined in (divmod(cell, len(counts)) for cell in order):

@@ -41,6 +41,5 @@ def term(name: str, text: str | None = None) -> Html:
 
 
 def glossary() -> Html:
-    """Return a list of all terms and definitions."""
     pairs = (tag("div", tag("dt", name), tag("dd", definition)) for name, definition in sorted(TERMS.items()))
     return tag("dl", *pairs, class_="glossary")

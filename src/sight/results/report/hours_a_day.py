@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sight._util.durations import hours_text
 from sight.results.report.day_grid import DayGrid
-from sight.results.report.day_rows import day_name
 from sight.results.report.html import Html, header, table, tag
-from sight.results.tables import ResultSummary, hours_text
+from sight.results.summary import ResultSummary
 
 #: With more ticks than this, narrow screens show every other one.
 MOST_NARROW = 4
@@ -28,7 +28,7 @@ def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
             continue
         dots = []
         for day, value, good in zip(grid.days, hours[:, k].tolist(), valid.tolist(), strict=True):
-            place, title = f"left:{100 * value / top:.2f}%", f"{day_name(day)}: {hours_text(value)}"
+            place, title = f"left:{100 * value / top:.2f}%", f"{day.name}: {hours_text(value)}"
             dots.append(tag("i", class_="dot" if good else "dot open", style=place, title=title))
         bar = tag("i", class_=f"bar k{k}", style=f"width:{100 * mean[k] / top:.2f}%")
         low, high = (hours_text(f(hours[valid, k])) for f in (np.min, np.max))
@@ -52,7 +52,6 @@ def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
 
 
 def _round_up(hours: float) -> float:
-    """Return the end of an axis that includes a number of hours."""
     return next((top for top in (0.25, 0.5, 1, 2, 4, 6, 8, 12, 16, 20, 24) if hours <= top), 26)
 
 

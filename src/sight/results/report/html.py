@@ -55,26 +55,7 @@ def scrolling(content: Html, label: str) -> Html:
 
 
 def header(text: object, *, number: bool = False) -> Html:
-    """Return the header cell of a column."""
     return tag("th", text, scope="col", class_="number" if number else None)
-
-
-def duration(seconds: float) -> str:
-    """Format a length of time with its two largest units.
-
-    Examples
-    --------
-    >>> [duration(s) for s in (0.5, 42, 305, 7500, 8 * 86400 + 7200, 1200 * 86400)]
-    ['0.5 s', '42 s', '5 min 05 s', '2 h 05 min', '8 d 2 h', '1,200 d']
-    """
-    if seconds < 59.5:
-        return f"{seconds:.3g} s"
-    minutes, whole_seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h" if days < 100 else f"{days:,} d"
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole_seconds:02d} s"
 
 
 def percent(share: float) -> str:

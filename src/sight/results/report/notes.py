@@ -6,31 +6,29 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from sight._util.durations import duration_text
 from sight.results.report.axis import Axis
-from sight.results.report.day_rows import is_weekend
 from sight.results.report.glossary import term
-from sight.results.report.html import duration, percent
+from sight.results.report.html import percent
 from sight.results.report.lanes import column_width
 from sight.results.report.score_table import Row
 from sight.results.report.timeline import change_indices
-from sight.results.tables import ResultSummary, days
+from sight.results.summary import ResultSummary
 
 
 def days_note(summary: ResultSummary) -> Iterator[object]:
-    """Yield the text below the rows of days."""
     yield "Each column is five minutes; its colours are the shares of the classes, with rest below and movement above. "
     if not summary.worn.all():
         yield "Grey: not worn. "
     if len(summary.gaps):
         yield "Hatched: no data. "
-    if any(is_weekend(day) for day in days(summary)):
+    if any(day.is_weekend for day in summary.days):
         yield "Bold: weekend. "
     yield f"A day is valid if the sensor was worn for at least {summary.rules.valid_day_h:g} hours; the hours worn are "
     yield "on the right. Times in the legend are means of valid days."
 
 
 def changes_text(summary: ResultSummary, scores: Sequence[Row]) -> Iterator[object]:
-    """Yield the text about how many windows the method changed and whether the scores improved."""
     yield f"Adaptation with {summary.result.method} changed the "
     yield term("raw")
     of_worn, worn = int(summary.changed[summary.worn].sum()), int(summary.worn.sum())
@@ -54,7 +52,6 @@ def changes_text(summary: ResultSummary, scores: Sequence[Row]) -> Iterator[obje
 
 
 def timeline_note(summary: ResultSummary) -> Iterator[object]:
-    """Yield the text below the timeline."""
     if len(summary.gaps) or not summary.worn.all():
         yield "Hatching marks time without data, grey time in which the sensor was not worn. "
     axis = Axis.of(summary)
@@ -74,12 +71,11 @@ def timeline_note(summary: ResultSummary) -> Iterator[object]:
     yield " mark changes of the refined class (zoom in if there are many): "
     yield f"its median is {inside:.2f} there and {outside:.2f} elsewhere. "
     if column_width(axis) > 1:
-        width = duration(column_width(axis) * axis.unit_s)
+        width = duration_text(column_width(axis) * axis.unit_s)
         yield f"The line is its mean over {width}, the shaded area its minimum and maximum."
 
 
 def time_use_note(summary: ResultSummary) -> Iterator[object]:
-    """Yield the text below the table of time use."""
     yield "Worn time only; each window counts for the time until the next one."
     if summary.truth is not None:
         missing = float((summary.truth < 0)[summary.worn].mean()) if summary.worn.any() else 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from sight.results.metrics import score_predictions
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, figure, header, table, tag
-from sight.results.tables import ResultSummary
+from sight.results.summary import ResultSummary
 
 Row = Mapping[str, Any]
 
@@ -80,7 +80,6 @@ def notes(rows: Sequence[Row], *, lag: bool) -> Html:
 
 
 def _best(values: Sequence[float], higher_is_better: bool) -> set[int]:
-    """Return the indices of the best of several values."""
     numbers = {i: round(value, 9) for i, value in enumerate(values) if np.isfinite(value)}
     if len(numbers) < 2:
         return set()

@@ -12,7 +12,7 @@ from sight.results.report.day_rows import legend
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, join, tag
 from sight.results.report.lanes import band, marks, trace
-from sight.results.tables import ResultSummary
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
 
@@ -48,7 +48,6 @@ def timeline(summary: ResultSummary, others: Sequence[ResultSummary] = ()) -> Ht
 
 
 def change_indices(summary: ResultSummary) -> Array:
-    """Return the indices of the windows at which the refined class changes."""
     return np.flatnonzero(np.diff(summary.refined)) + 1
 
 

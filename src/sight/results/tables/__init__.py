@@ -1,42 +1,80 @@
-"""Tables of a result as rows: windows, segments, days, bouts, non-wear, and one row per subject.
+"""Tables of a result, one module each, and their registry.
 
-They are computed with numpy alone. `sight.results.files` writes them; reports and cohorts show them.
+A module below defines `TABLE`. With its line in `TABLES`, the table is written by `sight adapt`, described in
+`info.json`, an attribute of `sight.Adaptation`, and concatenated over the recordings of a cohort.
 """
 
 from __future__ import annotations
 
-from sight.results.tables.bouts import BOUT_COLUMNS, bout_columns, bout_rows
-from sight.results.tables.days import DAILY_COLUMNS, Day, daily_columns, daily_rows, days, hour_columns
-from sight.results.tables.headline import headline, hours_text
-from sight.results.tables.nonwear import NONWEAR_COLUMNS, nonwear_rows
-from sight.results.tables.result_summary import LOW_CONFIDENCE, ResultSummary, clock
-from sight.results.tables.rules import TableRules
-from sight.results.tables.subject import SUMMARY_COLUMNS, count_bouts, subject_row, warnings_of
-from sight.results.tables.window_rows import SEGMENT_COLUMNS, segment_rows, window_columns
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-__all__ = [
-    "BOUT_COLUMNS",
-    "DAILY_COLUMNS",
-    "LOW_CONFIDENCE",
-    "NONWEAR_COLUMNS",
-    "SEGMENT_COLUMNS",
-    "SUMMARY_COLUMNS",
-    "Day",
-    "ResultSummary",
-    "TableRules",
-    "bout_columns",
-    "bout_rows",
-    "clock",
-    "count_bouts",
-    "daily_columns",
-    "daily_rows",
-    "days",
-    "headline",
-    "hour_columns",
-    "hours_text",
-    "nonwear_rows",
-    "segment_rows",
-    "subject_row",
-    "warnings_of",
-    "window_columns",
-]
+if TYPE_CHECKING:
+    from sight.results.summary import ResultSummary
+
+Row: TypeAlias = Mapping[str, Any]
+#: date: ISO text; time: ISO text of the moment in the column with the suffix ``_s``.
+Kind: TypeAlias = Literal["number", "int", "bool", "text", "date", "time"]
+
+#: Name of each table and the module that defines it, in the order of the output files.
+TABLES = {
+    "segments": "sight.results.tables.segments",
+    "daily": "sight.results.tables.daily",
+    "bouts": "sight.results.tables.bouts",
+    "nonwear": "sight.results.tables.nonwear",
+    "summary": "sight.results.tables.subject",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Description of an output table.
+
+    Parameters
+    ----------
+    name
+        Name of the file without its suffix, of the attribute and of the table of a cohort.
+    description
+        What one row is.
+    fixed
+        Columns that do not depend on the classes of the model.
+    rows
+        Takes the summary of a result and returns one mapping per row, from column to value.
+    columns
+        Takes the summary and returns all columns in their order; None if they are the `fixed` ones.
+    kinds
+        Kind of the columns that are not numbers.
+    heading
+        Heading of a section of the report with the rows; empty for no section.
+    in_cohort
+        Whether a cohort concatenates the tables of its recordings.
+    """
+
+    name: str
+    description: str
+    fixed: tuple[str, ...]
+    rows: Callable[[ResultSummary], Sequence[Row]]
+    columns: Callable[[ResultSummary], Sequence[str]] | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    heading: str = ""
+    in_cohort: bool = True
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.csv"
+
+    def columns_of(self, summary: ResultSummary) -> Sequence[str]:
+        """Return the columns of a result, in the order of the file."""
+        return self.fixed if self.columns is None else self.columns(summary)
+
+
+def table(name: str) -> Table:
+    found: Table = import_module(TABLES[name]).TABLE
+    return found
+
+
+def all_tables() -> Iterator[Table]:
+    """Yield the registered tables in the order of the output files."""
+    return map(table, TABLES)

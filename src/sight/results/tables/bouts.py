@@ -1,38 +1,32 @@
-"""Bouts: long runs of one class with short interruptions; the rows of `bouts.csv`."""
+"""One row per bout: a long run of one class with short interruptions."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sight.results.segments import Segments, find_segments
+from sight.results.tables import Table
 from sight.results.tables.cells import iso, rounded
-from sight.results.tables.days import days
-from sight.results.tables.result_summary import ResultSummary
 from sight.results.tables.rules import MAX_PAUSE_S
 from sight.types import Array
 
-#: Columns of `bouts.csv`; `enmo_mg` only if the intensity of movement is known.
-BOUT_COLUMNS = ("day", "start_s", "end_s", "start", "end", "duration_min", "class", "mean_confidence", "enmo_mg")
+if TYPE_CHECKING:
+    from sight.results.summary import ResultSummary
+
+#: `enmo_mg` only if the intensity of movement is known.
+COLUMNS = ("day", "start_s", "end_s", "start", "end", "duration_min", "class", "mean_confidence", "enmo_mg")
 #: Difference of two times that is rounding.
 SAME_MOMENT_S = 1e-3
 
 
 def bout_columns(summary: ResultSummary) -> list[str]:
-    """Return the columns of `bouts.csv`."""
-    return [name for name in BOUT_COLUMNS if name != "enmo_mg" or name in summary.intensity]
+    return [name for name in COLUMNS if name != "enmo_mg" or name in summary.intensity]
 
 
-def bout_rows(summary: ResultSummary, *, all_lengths: bool = False) -> list[dict[str, Any]]:
-    """Return the rows of `bouts.csv` in time order.
-
-    Parameters
-    ----------
-    summary
-        The result; its rules give the length of the shortest bout of each class.
-    all_lengths
-        Whether to return every bout above the longest interruption, and not only those that the rules keep.
+def bout_rows(summary: ResultSummary) -> list[dict[str, Any]]:
+    """Return the bouts that are long enough for the rules, in time order.
 
     Notes
     -----
@@ -41,20 +35,18 @@ def bout_rows(summary: ResultSummary, *, all_lengths: bool = False) -> list[dict
     """
     w = summary.result.windows
     labels = np.where(summary.worn, summary.refined, -1)
-    table = find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
-    first = np.cumsum(table.windows) - table.windows
-    listed = days(summary)
-    starts = [day.start_s for day in listed]
+    found = find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
+    first = np.cumsum(found.windows) - found.windows
+    starts = [day.start_s for day in summary.days]
     enmo = summary.intensity.get("enmo_mg")
     rows: list[dict[str, Any]] = []
-    for begin, last in join_runs(table):
-        start, end, name = float(table.start_s[begin]), float(table.end_s[last]), summary.classes[table.label[begin]]
-        shortest = MAX_PAUSE_S if all_lengths else summary.rules.shortest_bout_s(name)
-        if end - start < shortest - 1e-6:
+    for begin, last in join_runs(found):
+        start, end, name = float(found.start_s[begin]), float(found.end_s[last]), summary.classes[found.label[begin]]
+        if not summary.rules.is_bout(name, end - start):
             continue
-        own = slice(first[begin], first[last] + table.windows[last])
+        own = slice(first[begin], first[last] + found.windows[last])
         row = {
-            "day": listed[int(np.searchsorted(starts, start, side="right")) - 1].number,
+            "day": summary.days[int(np.searchsorted(starts, start, side="right")) - 1].number,
             "start_s": rounded(start),
             "end_s": rounded(end),
             "start": iso(summary.clock(start)),
@@ -63,7 +55,7 @@ def bout_rows(summary: ResultSummary, *, all_lengths: bool = False) -> list[dict
             "class": name,
             "mean_confidence": rounded(summary.confidence[own].mean(), 4),
         }
-        rows.append(row if enmo is None else row | {"enmo_mg": finite_mean(enmo[own])})
+        rows.append(row if enmo is None else row | {"enmo_mg": _finite_mean(enmo[own])})
     return rows
 
 
@@ -94,7 +86,17 @@ def join_runs(table: Segments) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def finite_mean(values: Array) -> float | None:
+def _finite_mean(values: Array) -> float | None:
     """Return the mean of the finite values, None if there are none."""
     values = values[np.isfinite(values)]
     return rounded(float(values.mean()), 2) if len(values) else None
+
+
+TABLE = Table(
+    name="bouts",
+    description="one row per bout: a long run of one class with short interruptions",
+    fixed=COLUMNS,
+    rows=bout_rows,
+    columns=bout_columns,
+    kinds={"day": "int", "start": "time", "end": "time", "class": "text"},
+)

@@ -1,24 +1,25 @@
-"""Periods without usable data: the rows of `nonwear.csv`."""
+"""One row per period of non-wear or gap."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sight.results.segments import find_segments
+from sight.results.tables import Table
 from sight.results.tables.cells import iso, rounded
-from sight.results.tables.result_summary import ResultSummary
 
-NONWEAR_COLUMNS = ("start_s", "end_s", "start", "end", "duration_h", "kind")
+if TYPE_CHECKING:
+    from sight.results.summary import ResultSummary
 
 
 def nonwear_rows(summary: ResultSummary) -> list[dict[str, Any]]:
-    """Return the rows of `nonwear.csv` in time order: periods of non-wear, and gaps without data."""
+    """Return periods of non-wear, and gaps without data, in time order."""
     w = summary.result.windows
-    table = find_segments(summary.worn.astype(np.int64), w.time_s, w.window_s, w.stride_s, w.gap_before_s)
-    off = table.label == 0
-    periods = [(start, end, "non-wear") for start, end in zip(table.start_s[off], table.end_s[off], strict=True)]
+    found = find_segments(summary.worn.astype(np.int64), w.time_s, w.window_s, w.stride_s, w.gap_before_s)
+    off = found.label == 0
+    periods = [(start, end, "non-wear") for start, end in zip(found.start_s[off], found.end_s[off], strict=True)]
     periods += [(start, end, "gap") for start, end in summary.gaps.tolist()]
     return [
         {
@@ -31,3 +32,12 @@ def nonwear_rows(summary: ResultSummary) -> list[dict[str, Any]]:
         }
         for start, end, kind in sorted(periods)
     ]
+
+
+TABLE = Table(
+    name="nonwear",
+    description="one row per period of non-wear or gap",
+    fixed=("start_s", "end_s", "start", "end", "duration_h", "kind"),
+    rows=nonwear_rows,
+    kinds={"start": "time", "end": "time", "kind": "text"},
+)

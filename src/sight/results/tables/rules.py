@@ -62,9 +62,12 @@ class TableRules:
         hours = valid_day if isinstance(valid_day, float | int) else parse_seconds(valid_day, "h") / 3600
         return cls(valid_day_h=float(hours), min_bout_s=shortest, min_bout_of_class_s=of_class)
 
-    def shortest_bout_s(self, name: str) -> float:
-        """Return the length of the shortest bout of a class."""
-        return self.min_bout_of_class_s.get(name, self.min_bout_s)
+    def is_valid_day(self, wear_h: float) -> bool:
+        """Return whether a day with this wear time, not rounded, is valid."""
+        return bool(wear_h >= self.valid_day_h - 1e-9)
+
+    def is_bout(self, name: str, seconds: float) -> bool:
+        return seconds >= self.min_bout_of_class_s.get(name, self.min_bout_s) - 1e-6
 
     def require_classes(self, classes: tuple[str, ...]) -> None:
         """Raise ValueError if a rule names a class that the model does not have."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sight.results.tables.days import hour_columns
-from sight.results.tables.subject import Rows, mean
+from sight._util.durations import hours_text
+from sight.results.tables import Row
+from sight.results.tables.cells import mean
+from sight.results.tables.daily import hour_columns
 
 
-def headline(daily: Rows, classes: Sequence[str], most: int = 4) -> str:
+def headline(daily: Sequence[Row], classes: Sequence[str], most: int = 4) -> str:
     """Return the hours of the most frequent classes: a day's mean over valid days, else those of all worn time.
 
     Examples
@@ -30,17 +32,3 @@ def headline(daily: Rows, classes: Sequence[str], most: int = 4) -> str:
         text = f"In {worn} of worn time: {used or 'no activity'}"
         return f"No valid day of {len(daily)}. {text}" if len(daily) > 1 else text
     return f"{len(valid)} valid day{'s' if len(valid) > 1 else ''} of {len(daily)}: on average {used} a day"
-
-
-def hours_text(hours: float) -> str:
-    """Return hours as text.
-
-    Examples
-    --------
-    >>> [hours_text(hours) for hours in (9.17, 0.87, 0.01)]
-    ['9 h 10 min', '52 min', '36 s']
-    """
-    if hours < 1 / 60:
-        return f"{round(3600 * hours)} s"
-    whole, minutes = divmod(round(60 * hours), 60)
-    return f"{whole} h {minutes:02d} min" if whole else f"{minutes} min"

@@ -1,30 +1,35 @@
-"""Values derived from a result, shared by the tables and the report."""
+"""A result with everything that tables, files, report and notebook derive from it, each computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from sight.results.days import Day, clock, find_days
+from sight.results.tables import Row, table
 from sight.results.tables.rules import TableRules
-from sight.types import UNLABELLED, Array, Result
+from sight.types import UNLABELLED, Array, Result, Warning
 
-#: Default threshold of low confidence: below it, no class has a majority.
+#: Windows have low confidence if the probability of their class is below this value: no class has a majority.
 LOW_CONFIDENCE = 0.5
 
 
 class ResultSummary:
-    """A result with values derived from it.
+    """A result with values derived from it; days and rows of tables are computed when they are first used.
 
     Parameters
     ----------
     result
         The stream and its predictions.
-    low_confidence
-        Windows have low confidence if the probability of their class is below this value.
     rules
-        Rules of the tables.
+        Which days are valid and how long bouts last at least.
+    info
+        Information that the result does not have: "title" and "subject" are shown at the top of the report, mappings
+        such as "input" (facts of the file) and "model" (its card) are copied to `info.json`.
 
     Attributes
     ----------
@@ -52,11 +57,11 @@ class ResultSummary:
     >>> from sight.registry import method
     >>> from sight.testing import ToySource, toy_stream
     >>> summary = ResultSummary(run(method("none").bind(ToySource()), toy_stream(n=60)))
-    >>> float(summary.seconds.sum()), int(summary.changed.sum())
-    (61.0, 0)
+    >>> float(summary.seconds.sum()), int(summary.changed.sum()), len(summary.rows("daily"))
+    (61.0, 0, 1)
     """
 
-    def __init__(self, result: Result, low_confidence: float = LOW_CONFIDENCE, rules: TableRules | None = None) -> None:
+    def __init__(self, result: Result, rules: TableRules | None = None, info: Mapping[str, Any] | None = None) -> None:
         windows, shape = result.windows, (len(result.windows), len(result.classes))
         for name, array in (("p", result.p), ("q", result.q)):
             if array.shape != shape:
@@ -64,14 +69,14 @@ class ResultSummary:
                     f"Expected {name} of shape {shape} for {shape[0]} windows and {shape[1]} classes, got "
                     f"{array.shape}; pass the result as the run returned it."
                 )
-        self.result, self.classes, self.low_confidence = result, result.classes, low_confidence
-        self.rules = rules or TableRules()
+        self.result, self.classes = result, result.classes
+        self.rules, self.info = rules or TableRules(), dict(info or {})
         self.intensity: Mapping[str, Array] = windows.intensity
         self.raw: Array = result.p.argmax(axis=1)
         self.refined: Array = result.q.argmax(axis=1)
         self.changed: Array = self.raw != self.refined
         self.confidence: Array = result.q.max(axis=1).astype(np.float64)
-        self.uncertain: Array = self.confidence < low_confidence
+        self.uncertain: Array = self.confidence < LOW_CONFIDENCE
         self.truth: Array | None = windows.label if (windows.label != UNLABELLED).any() else None
         self.worn: Array = np.ones(len(windows), bool) if windows.wear is None else windows.wear.astype(bool)
         self.start_s: Array = windows.time_s
@@ -83,6 +88,7 @@ class ResultSummary:
         after_gap = np.flatnonzero(windows.gap_before_s[1:] > 0) + 1
         gap_end_s = windows.time_s[after_gap]
         self.gaps: Array = np.stack([gap_end_s - windows.gap_before_s[after_gap], gap_end_s], axis=1)
+        self._rows: dict[str, Sequence[Row]] = {}
 
     def __len__(self) -> int:
         return len(self.result.windows)
@@ -97,16 +103,31 @@ class ResultSummary:
         start = self.result.windows.start
         return None if start is None else clock(start, seconds)
 
+    @cached_property
+    def days(self) -> list[Day]:
+        return find_days(self.start_s, self.end_s, self.result.windows.start)
 
-def clock(start: datetime, seconds: float) -> datetime:
-    """Add elapsed seconds to a wall-clock time, also across a change to or from summer time.
+    def rows(self, name: str) -> Sequence[Row]:
+        """Return the rows of a registered table."""
+        if name not in self._rows:
+            self._rows[name] = table(name).rows(self)
+        return self._rows[name]
 
-    Examples
-    --------
-    >>> from zoneinfo import ZoneInfo
-    >>> clock(datetime(2024, 3, 31, 1, 30, tzinfo=ZoneInfo("Europe/Berlin")), 3600).isoformat()
-    '2024-03-31T03:30:00+02:00'
-    """
-    if start.tzinfo is None:
-        return start + timedelta(seconds=float(seconds))
-    return (start.astimezone(UTC) + timedelta(seconds=float(seconds))).astimezone(start.tzinfo)
+    @property
+    def warnings(self) -> tuple[Warning, ...]:
+        """Warnings of reading, and one if the recording is long but has no valid day."""
+        needed, daily = self.rules.valid_day_h, self.rows("daily")
+        span_h = float(self.end_s[-1] - self.start_s[0]) / 3600 if len(self) else 0.0
+        if span_h < needed or any(row["valid"] for row in daily):
+            return self.result.windows.warnings
+        most = max((row["wear_h"] for row in daily), default=0.0)
+        return (
+            *self.result.windows.warnings,
+            Warning(
+                kind="valid-days",
+                severity="warning",
+                text=f"No day is valid: the sensor was worn for at most {most:.1f} h a day, and a valid day needs "
+                f"{needed:g} h. Means over days are empty.",
+                remedy="a shorter valid day can be chosen with --valid-day.",
+            ),
+        )

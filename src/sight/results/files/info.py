@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
@@ -12,23 +11,30 @@ from typing import Any
 import numpy as np
 
 from sight import __version__
-from sight.results.tables import ResultSummary
+from sight.results.summary import LOW_CONFIDENCE, ResultSummary
+from sight.results.tables import all_tables
 
-#: Output files with a description, in the order in which they are moved into place. `windows.csv` is optional.
-FILES = {
-    "windows.parquet": "one row per window: raw and refined predictions, confidence, wear, gaps",
-    "segments.csv": "one row per run of one refined class; a gap ends a run",
-    "daily.csv": "one row per local day: hours of each class, wear, non-wear, gaps, intensity of movement",
-    "bouts.csv": "one row per bout: a long run of one class with short interruptions",
-    "nonwear.csv": "one row per period of non-wear or gap",
-    "summary.csv": "one row: means over valid days",
-    "report.html": "figures and tables of the results",
-    "info.json": "method, hyper-parameters, model, input, versions",
-}
+WINDOWS = "windows.parquet"
 
 
-def info_facts(summary: ResultSummary, info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the contents of `info.json`: the entries of `info`, then those derived from the result."""
+def files() -> dict[str, str]:
+    """Return the output files with a description, in the order in which they are moved into place.
+
+    Examples
+    --------
+    >>> list(files())[:3], list(files())[-1]
+    (['windows.parquet', 'segments.csv', 'daily.csv'], 'info.json')
+    """
+    return {
+        WINDOWS: "one row per window: raw and refined predictions, confidence, wear, gaps",
+        **{table.file: table.description for table in all_tables()},
+        "report.html": "figures and tables of the results",
+        "info.json": "method, hyper-parameters, model, input, versions",
+    }
+
+
+def info_facts(summary: ResultSummary) -> dict[str, Any]:
+    """Return the contents of `info.json`: the entries of `summary.info`, then those derived from the result."""
     result, w = summary.result, summary.result.windows
     facts: dict[str, Any] = {
         "method": result.method,
@@ -46,7 +52,7 @@ def info_facts(summary: ResultSummary, info: Mapping[str, Any]) -> dict[str, Any
             "wear_s": float(summary.seconds[summary.worn].sum()),
             "gaps": len(summary.gaps),
             "gap_s": float(np.diff(summary.gaps).sum()),
-            "low_confidence_below": summary.low_confidence,
+            "low_confidence_below": LOW_CONFIDENCE,
             "low_confidence_windows": int(summary.uncertain.sum()),
             "changed_windows": int(summary.changed.sum()),
             "facts": w.facts.as_dict(),
@@ -58,6 +64,6 @@ def info_facts(summary: ResultSummary, info: Mapping[str, Any]) -> dict[str, Any
             "platform": platform.platform(),
             **{name: version(name) for name in ("numpy", "pyarrow", "torch", "onnxruntime") if name in sys.modules},
         },
-        "files": FILES,
+        "files": files(),
     }
-    return dict(info) | facts
+    return summary.info | facts

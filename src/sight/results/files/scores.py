@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -12,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sight._util.atomic import staged_file, write_json
-from sight.results.csv_cells import to_cell
+from sight._util.atomic import write_json
+from sight.results.files.csv import write_csv
 from sight.results.leave_one_out import SCORES, confusions
 from sight.results.metrics import Scores
 from sight.types import Result, Warning
@@ -36,25 +35,13 @@ COLUMNS = ("recording", "subject", "in_training", "method", *METRICS)
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingScores:
-    """Scores of one recording.
-
-    Parameters
-    ----------
-    recording, subject
-        Names.
-    in_training
-        Whether the subject was in the training of the model.
-    warnings
-        What looks wrong with the recording.
-    scores
-        Scores of each method, of the model alone under "none".
-    """
+    """Scores of one recording."""
 
     recording: str
     subject: str
-    in_training: bool = False
+    in_training: bool = False  # whether the subject was in the training of the model
     warnings: Sequence[Warning] = ()
-    scores: Mapping[str, Scores]
+    scores: Mapping[str, Scores]  # of each method; of the model alone under "none"
 
 
 def mean_scores(rows: Sequence[RecordingScores]) -> dict[str, Scores]:
@@ -89,14 +76,14 @@ def write_score_files(folder: Path, rows: Sequence[RecordingScores]) -> dict[str
     lines += [{"recording": "mean", "method": method, **scores} for method, scores in means.items()]
     return {
         "scores.json": write_json(folder / "scores.json", {"recordings": recordings, "mean": means}),
-        "scores.csv": write_csv(folder / "scores.csv", COLUMNS, lines),
+        "scores.csv": write_csv(folder / "scores.csv", COLUMNS, map(_rounded, lines)),
     }
 
 
 def write_subject_scores(path: Path, rows: Mapping[str, Mapping[str, Any]], method: str) -> Path:
     """Write leave-one-subject-out scores (`sight.results.leave_one_out.subject_scores`), one line for each subject."""
     lines = [{"subject": subject, "method": method, **row} for subject, row in rows.items()]
-    return write_csv(path, ("subject", "method", "windows", *SCORES), lines)
+    return write_csv(path, ("subject", "method", "windows", *SCORES), map(_rounded, lines))
 
 
 def write_confusions(path: Path, results: Sequence[Result]) -> Path:
@@ -111,23 +98,12 @@ def write_confusions(path: Path, results: Sequence[Result]) -> Path:
     return write_csv(path, ("predictions", "true_class", *classes), lines)
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write rows as CSV; other keys are ignored, and a number without a value is an empty cell."""
-    with staged_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([to_cell(column) for column in columns])
-        writer.writerows([_cell(row.get(column, "")) for column in columns] for row in rows)
-    return path
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else round(value, 6)
-    return str(value).lower() if isinstance(value, bool) else to_cell(value)
-
-
 def _combined(name: str, values: Sequence[float]) -> float:
     if name in ("windows", "hours", "changes", "changes_missed") or name.startswith("events_"):
         return sum(values)
     present = [value for value in values if not math.isnan(value)]
     return fmean(present) if present else math.nan
+
+
+def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()}
