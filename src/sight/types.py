@@ -174,10 +174,8 @@ class Recording:
         Wall clock at ``time_s == 0`` (with a time zone); None if unknown.
     subject
         Name of the person who wore the sensor.
-    warnings
-        What looks wrong with it.
-    facts
-        Figures that the reader reports.
+    warnings, facts
+        What looks wrong with it, and figures that the reader reports.
     """
 
     values: Array
@@ -230,10 +228,8 @@ class Windows:
     intensity
         Intensity of movement in each window, name to (N,); empty if the unit is unknown. See
         `sight.recordings.signal.intensity`.
-    warnings
-        What looks wrong with the recording.
-    facts
-        Figures that reading and windowing report.
+    warnings, facts
+        What looks wrong with the recording, and figures that reading and windowing report.
     """
 
     x: Array
@@ -336,10 +332,8 @@ class Event:
 
     Parameters
     ----------
-    window
-        Index of the window in its stream, from 0.
-    time_s
-        Start of the window in seconds.
+    window, time_s
+        Index of the window in its stream, from 0, and its start in seconds.
     q, p
         Refined and raw probabilities, (K,).
     gap_s
@@ -362,10 +356,8 @@ class Result:
 
     Parameters
     ----------
-    method
-        Registry name of the method.
-    params
-        Its hyper-parameters.
+    method, params
+        Registry name of the method, and its hyper-parameters.
     classes
         Names of the K classes.
     p, q
@@ -378,10 +370,8 @@ class Result:
         Number of later windows that a prediction uses: 0 for live predictions, infinity for the whole recording.
     rule, notes, state_bytes
         Streaming rule, remarks and size of the state of the method.
-    parts_are_ours
-        Whether parts of the method that its paper leaves open are ours.
-    sight_version
-        Version of the package that made the predictions.
+    parts_are_ours, sight_version
+        Whether we completed parts that the method's paper leaves open; version that made the predictions.
     """
 
     method: str

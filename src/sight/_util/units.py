@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -67,3 +67,9 @@ def factor(unit: str, to: str) -> float:
         f"Cannot convert {unit!r} to {to!r}; supported are {', '.join(ACCELERATION)} (acceleration) and "
         f"{', '.join(ROTATION)} (rotation)."
     )
+
+
+def accelerometer_axes(units: Sequence[str]) -> tuple[list[int], float] | None:
+    """Return the columns of the first three channels of acceleration and the size of their unit in g, or None."""
+    columns = [column for column, unit in enumerate(units) if unit in ACCELERATION][:3]
+    return (columns, ACCELERATION[units[columns[0]]]) if len(columns) == 3 else None

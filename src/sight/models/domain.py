@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sight._util.units import ACCELERATION
+from sight._util.units import ACCELERATION, accelerometer_axes
 from sight.models.card import ModelCard
 from sight.types import Array, Warning
 
@@ -170,12 +170,6 @@ def describe(subjects: Sequence[Array], units: Sequence[str], rate_hz: float, mo
         "alarm_share": round(max(MARGIN * max(shares), LEAST_SHARE), 4) if shares else SHORT_SHARE,
         "steady": round(max(_steadiness(statistics[_movement(statistics) > MOVING]) for statistics in own), 4),
     }
-
-
-def accelerometer_axes(units: Sequence[str]) -> tuple[list[int], float] | None:
-    """Return the columns of the first three channels of acceleration and the size of their unit in g, or None."""
-    columns = [column for column, unit in enumerate(units) if unit in ACCELERATION][:3]
-    return (columns, ACCELERATION[units[columns[0]]]) if len(columns) == 3 else None
 
 
 def window_statistics(x: Array, rate_hz: float) -> Array:

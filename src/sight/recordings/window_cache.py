@@ -25,6 +25,7 @@ from platformdirs import user_cache_path
 
 from sight._util.atomic import write_atomic
 from sight._util.code_fingerprint import hash_files
+from sight._util.hashing import arrays_sha256, file_sha256
 from sight.types import Array, RecordingFacts, Warning, Windows
 
 LIMIT_BYTES = 10 << 30
@@ -78,13 +79,10 @@ def file_hash(path: Path) -> str:
     identity = (str(path.resolve()), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     if identity in _hashes:
         return _hashes[identity]
-    digest = blake2b(digest_size=20)
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
+    digest = file_sha256(path)
     if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS:
-        _hashes[identity] = digest.hexdigest()
-    return digest.hexdigest()
+        _hashes[identity] = digest
+    return digest
 
 
 def size() -> int:
@@ -136,11 +134,7 @@ def _save(windows: Windows, entry: Path) -> None:
 
 
 def _digest(entry: Path, header: str, arrays: Mapping[str, Array]) -> str:
-    digest = blake2b(f"{entry.name}\n{header}".encode(), digest_size=20)
-    for name, array in arrays.items():
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
-    return digest.hexdigest()
+    return arrays_sha256(arrays.values(), header=f"{entry.name}\n{' '.join(arrays)}\n{header}")
 
 
 def _shrink(limit_bytes: int, keep: Path) -> None:

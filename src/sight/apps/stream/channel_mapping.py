@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sight._util.units import ACCELERATION, factor
+from sight._util.units import accelerometer_axes, factor
 from sight.models.card import ModelCard
 from sight.recordings.signal.calibrate import Calibration
 from sight.types import Array
@@ -54,13 +54,13 @@ class ChannelMapping:
         factors = np.array([factor(unit, to) for unit, to in pairs], np.float32)
         self.factors = None if (factors == 1).all() else factors
         self.calibration = calibration
-        self.accelerometer = [column for column, unit in enumerate(card.units) if unit in ACCELERATION][:3]
-        if calibration is not None and len(self.accelerometer) < 3:
+        axes = accelerometer_axes(card.units)
+        if calibration is not None and axes is None:
             raise ValueError(
                 f"Expected three channels of acceleration to calibrate, got units {', '.join(card.units)}; "
                 f"leave calibration out."
             )
-        self.unit_g = ACCELERATION[card.units[self.accelerometer[0]]] if self.accelerometer else 1.0
+        self.accelerometer, self.unit_g = axes or ([], 1.0)
 
     def apply(self, values: Array) -> Array:
         """Return samples (n, C) with the channels and units of the model."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.recordings.signal.channels import accelerometer
+from sight._util.units import accelerometer_axes
 from sight.recordings.signal.clock import MAX_GAP_S, blocks, gap_limit_s, stretches
 from sight.types import Array, Recording
 
@@ -46,7 +46,7 @@ class Calibration:
 
 def calibrate(recording: Recording, calibration: Calibration, *, overwrite: bool = False) -> Recording:
     """Return the recording with its accelerometer corrected; `overwrite` reuses its values."""
-    axes = accelerometer(recording)
+    axes = accelerometer_axes(recording.unit)
     if axes is None:
         raise ValueError(
             f"Expected three channels of acceleration to calibrate, got units {', '.join(recording.unit)}; "
@@ -75,7 +75,7 @@ def estimate_calibration(
     van Hees et al., Autocalibration of accelerometer data for free-living physical activity assessment using local
     gravity and temperature, J. Appl. Physiol. 117 (2014), doi:10.1152/japplphysiol.00421.2014
     """
-    axes = accelerometer(recording)
+    axes = accelerometer_axes(recording.unit)
     if axes is None:
         return None, {"calibrated": False, "calibration_note": "no three-axis accelerometer"}
     means = _rest_means(recording, *axes, gap_limit_s(max_gap_s, recording.rate_hz))

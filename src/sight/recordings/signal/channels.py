@@ -1,4 +1,4 @@
-"""Channels of a recording: selection by name, and the columns of the accelerometer."""
+"""Channels of a recording: selection by name, and conversion of units."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sight._util.units import ACCELERATION, factor
+from sight._util.units import factor
 from sight.types import Recording
 
 
@@ -24,14 +24,6 @@ def select(recording: Recording, channels: Sequence[str]) -> Recording:
     columns = [recording.channels.index(name) for name in channels]
     units = tuple(recording.unit[column] for column in columns)
     return replace(recording, values=recording.values[:, columns], channels=tuple(channels), unit=units)
-
-
-def accelerometer(recording: Recording) -> tuple[list[int], float] | None:
-    """Return the columns of the first three-axis accelerometer and the size of its unit in g; None without one."""
-    columns = [index for index, unit in enumerate(recording.unit) if unit in ACCELERATION][:3]
-    if len(columns) < 3:
-        return None
-    return columns, ACCELERATION[recording.unit[columns[0]]]
 
 
 def convert(recording: Recording, unit: str | Sequence[str], *, overwrite: bool = False) -> Recording:

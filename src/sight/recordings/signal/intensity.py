@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sight._util.units import ACCELERATION
+from sight._util.units import ACCELERATION, accelerometer_axes
 from sight.recordings.signal.clock import BLOCK
 from sight.types import Array
 
@@ -52,10 +52,11 @@ def intensity(x: Array, units: Sequence[str]) -> dict[str, Array]:
     >>> intensity(1000 * x, ("g",) * 3)
     {}
     """
-    columns = [index for index, unit in enumerate(units) if unit in ACCELERATION][:3]
+    axes = accelerometer_axes(units)
     n, _, length = x.shape
-    if len(columns) < 3 or not n or length < 2:
+    if axes is None or not n or length < 2:
         return {}
+    columns, _ = axes
     size_g = np.array([ACCELERATION[units[column]] for column in columns])[:, None]
     enmo, mad, mean = np.empty(n), np.empty(n), np.empty(n)
     at_once = max(BLOCK // length, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.recordings.signal.channels import accelerometer
+from sight._util.units import accelerometer_axes
 from sight.types import Array, Recording
 
 BLOCK_S, STEP_S = 3600.0, 900.0
@@ -37,7 +37,7 @@ def find_nonwear(recording: Recording) -> tuple[Array, dict[str, Any]]:
     >>> find_nonwear(still)[0].tolist()
     [[0.0, 7200.0]]
     """
-    axes = accelerometer(recording)
+    axes = accelerometer_axes(recording.unit)
     if axes is None or not len(recording.time_s):
         return np.empty((0, 2)), {}
     columns, unit_g = axes

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sight._util.units import ACCELERATION, ROTATION
+from sight._util.units import ACCELERATION, ROTATION, accelerometer_axes
 from sight.models.card import ModelCard
 from sight.models.domain import Domain, gravity_guess
-from sight.recordings.signal.channels import accelerometer
 from sight.recordings.signal.clock import blocks
 from sight.types import Array, Recording, Warning, Windows
 
@@ -34,7 +33,7 @@ def saturation(recording: Recording) -> dict[str, float]:
 
 def rest_g(recording: Recording) -> float | None:
     """Return the median magnitude of acceleration over seconds at rest, in g; None without rest."""
-    axes = accelerometer(recording)
+    axes = accelerometer_axes(recording.unit)
     if axes is None:
         return None
     columns, unit_g = axes
@@ -109,7 +108,7 @@ def _gravity_warnings(recording: Recording) -> list[Warning]:
 
 def _magnitude_warnings(recording: Recording) -> list[Warning]:
     """Check the median magnitude over the whole recording, for wearers who never rest."""
-    axes = accelerometer(recording)
+    axes = accelerometer_axes(recording.unit)
     if axes is None:
         return []
     columns, unit_g = axes
