@@ -329,7 +329,7 @@ def test_a_label_not_in_the_map(tmp_path):
 )
 def test_bad_tables_raise_one_line_errors(tmp_path, text, options, words):
     with pytest.raises(ValueError, match=r"p\.csv|time_unit") as caught:
-        read_table(write(tmp_path / "p.csv", text), **options)
+        read_table(write(tmp_path / "p.csv", text), ReadOptions(**options))
     assert words in str(caught.value)
 
 

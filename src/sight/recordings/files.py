@@ -72,9 +72,10 @@ def read_table(
         )
     content = _read_content(table, list(mapping.values()), time_column, form, options.label_column)
     facts: dict[str, Any] = {"file": table.path.name}
-    time_s, start = np.arange(len(content.values)) / (options.rate or 1), None
-    warnings: list[Warning] = []
-    if form is not None:
+    start, warnings = None, list[Warning]()
+    if form is None:
+        time_s = np.arange(len(content.values)) / (options.rate or 1)
+    else:
         time_s, start, facts["time_zone"], warnings = to_seconds(content.moments, form, options.tz)
         warnings += offset_warnings(form, content.last_time) if options.tz is None else []
         facts["time_unit"] = form.unit if form.kind == "number" else None

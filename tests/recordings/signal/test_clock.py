@@ -84,14 +84,6 @@ def test_late_and_repeated_samples_start_no_stretch():
         assert facts["backward_samples"] + facts["duplicate_samples"] == len(time_s) - len(kept)
 
 
-def test_a_state_without_the_earlier_samples_is_restored():
-    clock = Clock(0.5)
-    clock.push(np.zeros((3, 1)), np.arange(3.0))
-    state = clock.state()
-    del state["earlier"]
-    assert Clock(0.5).restore(state).facts == clock.facts
-
-
 def test_a_valid_recording_is_not_copied():
     whole = recording(np.zeros((100, 3)), np.arange(100) / 50, 50)
     assert drop_invalid(whole)[0].values is whole.values
