@@ -10,7 +10,7 @@ from rich.table import Table
 
 from sight import registry
 from sight.apps.cli import _options as opt
-from sight.apps.cli._shared import console, errors, progress
+from sight.apps.cli._shared import console, errors, plural, progress
 from sight.recordings.options import ReadOptions
 from sight.recordings.references import RecordingRef, dataset_recordings, find_recordings
 from sight.types import Warning
@@ -116,7 +116,7 @@ def _report_results(outcome: Any, out: Path) -> None:
     if outcome.replaced:
         reason = outcome.changes or "the file or the code of the method changed"
         notes.append(f"{outcome.replaced} of them replaced ({reason})")
-    found = ", ".join([f"{_recordings_text(len(outcome.finished))} in {out}", *notes])
+    found = ", ".join([f"{plural(len(outcome.finished), 'recording')} in {out}", *notes])
     console.print(f"{found}; open {out / 'overview.html'}", soft_wrap=True)
     _report_participants(outcome.participants)
     folder = ResultsFolder(out)
@@ -124,7 +124,7 @@ def _report_results(outcome: Any, out: Path) -> None:
     if rows:
         first = rows[0][0]
         warning = Warning(**(folder.read_facts(first) or {})["warnings"][0])
-        text = f"{_recordings_text(len(rows))} with warnings, first: {first}: {warning}"
+        text = f"{plural(len(rows), 'recording')} with warnings, first: {first}: {warning}"
         errors.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -141,14 +141,10 @@ def _report_participants(participants: Any) -> None:
             errors.print(f"{len(names)} {what}: {some}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _recordings_text(count: int) -> str:
-    return f"{count} recording{'' if count == 1 else 's'}"
-
-
 def _report_failures(outcome: Any, out: Path) -> None:
     for name, _, error in outcome.failures[:5]:
         errors.print(f"{name} was skipped: {error}", markup=False, highlight=False, soft_wrap=True)
-    some = f"{_recordings_text(len(outcome.failures))} could not be read"
+    some = f"{plural(len(outcome.failures), 'recording')} could not be read"
     found = some if outcome.finished else "No recording could be read"
     errors.print(
         f"{found}; see {out / 'failures.csv'}. Fix the files, or remove them, and run the same command again.",
