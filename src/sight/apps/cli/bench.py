@@ -85,14 +85,14 @@ def run(
     _write_rows(plan, setting, out, rows, failures, partial=partial, gathered=gather, absent=len(absent))
 
 
+def _print(to: Any, text: str) -> None:
+    to.print(text, highlight=False, soft_wrap=True)
+
+
 def _exit_interrupted(out: Path) -> NoReturn:
     from sight.apps.bench.row_files import count_rows
 
-    errors.print(
-        f"Stopped with {count_rows(out)} finished rows in {out}; the same command resumes.",
-        highlight=False,
-        soft_wrap=True,
-    )
+    _print(errors, f"Stopped with {count_rows(out)} finished rows in {out}; the same command resumes.")
     raise typer.Exit(130) from None
 
 
@@ -117,13 +117,9 @@ def _write_rows(
     if rows:
         write(path, rows)
         count = f"{len(rows)} rows" if len(rows) == total else f"{len(rows)} of {total} rows"
-        console.print(
-            f"{count} in {path}; report them with: sight bench report {out} -o {out / 'report'}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        _print(console, f"{count} in {path}; report them with: sight bench report {out} -o {out / 'report'}")
     elif gathered and not failures:
-        errors.print(f"No finished rows in {out}", highlight=False, soft_wrap=True)
+        _print(errors, f"No finished rows in {out}")
         raise typer.Exit(1)
     if absent:
         console.print(f"Streams left out, for which the subject lacks windows: {absent}", highlight=False)
@@ -194,9 +190,8 @@ def list_all() -> None:
         summary = settings.describe(name)
         table.add_row(f"[bold]{name}[/]", summary.dataset, summary.pairs, summary.subjects, summary.paper)
     console.print(table)
-    console.print(
+    _print(
+        console,
         "hapt replaces the paper's ucihar: HAPT contains the complete recordings behind UCI-HAR, of the same subjects "
         "in chronological order, and is cut into windows as UCI-HAR was.",
-        highlight=False,
-        soft_wrap=True,
     )

@@ -9,7 +9,15 @@ import numpy as np
 
 from sight.apps.bench.report import day_tables, figures
 from sight.apps.bench.report.page import Section
-from sight.apps.bench.report.setting_tables import COMPLETED, FEW, INTERVALS, ScoreColumn, score_cells, without_ranking
+from sight.apps.bench.report.setting_tables import (
+    COMPLETED,
+    FEW,
+    INTERVALS,
+    LEVEL_COLUMNS,
+    ScoreColumn,
+    score_cells,
+    without_ranking,
+)
 from sight.apps.bench.report.settings_summary import MultiSettingSummary, summarise_settings
 from sight.apps.bench.report.summary import HARM, METRIC_OF_KIND
 from sight.apps.bench.report.table_format import DASH, Cell, Table, interval, mark_best, number
@@ -127,9 +135,7 @@ def _with_intervals(means: Any, intervals: Sequence[Any]) -> list[Cell]:
 
 SCORE_COLUMNS = {
     "Macro-F1": ScoreColumn("subject_mean", higher=True),
-    "F1 truth": ScoreColumn("macro_f1_truth", higher=True),
-    "F1 all": ScoreColumn("macro_f1_all", higher=True),
-    "Accuracy": ScoreColumn("accuracy", 100, higher=True),
+    **LEVEL_COLUMNS,
     "Fragmented (%)": ScoreColumn("frames_fragmentation", 100),
     "Deleted (%)": ScoreColumn("frames_deletion", 100),
     "Inserted (%)": ScoreColumn("frames_insertion", 100),

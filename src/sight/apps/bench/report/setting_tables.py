@@ -103,6 +103,32 @@ def _unmarked(cells: list[Cell]) -> list[Cell]:
     return [cell._replace(best=False) for cell in cells]
 
 
+class ScoreColumn(NamedTuple):
+    """A score in a table: its column, the factor and digits to print, and whether higher is better (None: neither)."""
+
+    column: str
+    factor: float = 1
+    higher: bool | None = False
+    digits: int = 1
+
+
+LEVEL_COLUMNS = {
+    "F1 truth": ScoreColumn("macro_f1_truth", higher=True),
+    "F1 all": ScoreColumn("macro_f1_all", higher=True),
+    "Accuracy": ScoreColumn("accuracy", 100, higher=True),
+}
+
+
+def score_cells(scores: Any, columns: Mapping[str, ScoreColumn], full: Any) -> dict[str, list[Cell]]:
+    """Return the cells of each column; the best values of methods with all runs (`full`) are marked."""
+    found = {}
+    for head, (name, factor, higher, digits) in columns.items():
+        texts = [number(factor * value, digits) for value in scores[name]]
+        ranked = scores[name] * {True: 1, False: -1, None: np.nan}[higher]
+        found[head] = mark_best(texts, ranked.where(full))
+    return found
+
+
 def scores(summary: MethodSummary, name: str, title: str) -> Table:
     """Return three variants of macro-F1, the difference to source-only, its test, ranks, and the paper's values."""
     t, full = summary.table, _all_runs(summary)
@@ -113,9 +139,7 @@ def scores(summary: MethodSummary, name: str, title: str) -> Table:
         "p": [Cell(probability(p)) for p in t["p"]],
         "Won/tied/lost": _records(t),
         "Rank": mark_best([number(r) for r in t["rank"]], -t["rank"]),
-        "F1 truth": mark_best([number(v) for v in t["macro_f1_truth"]], t["macro_f1_truth"].where(full)),
-        "F1 all": mark_best([number(v) for v in t["macro_f1_all"]], t["macro_f1_all"].where(full)),
-        "Accuracy": mark_best([number(100 * v) for v in t["accuracy"]], t["accuracy"].where(full)),
+        **score_cells(t, LEVEL_COLUMNS, full),
     }
     if t["paper"].notna().any():
         deltas = t["paper_delta"].where(t.index != summary.source_only)
@@ -132,15 +156,6 @@ def _means(table: Any, full: Any) -> list[Cell]:
 def _records(table: Any) -> list[Cell]:
     rows = table[["wins", "ties", "losses"]].itertuples(index=False)
     return [Cell(DASH if not np.isfinite(row[0]) else "/".join(f"{count:.0f}" for count in row)) for row in rows]
-
-
-class ScoreColumn(NamedTuple):
-    """A score in a table: its column, the factor and digits to print, and whether higher is better (None: neither)."""
-
-    column: str
-    factor: float = 1
-    higher: bool | None = False
-    digits: int = 1
 
 
 SEGMENT_COLUMNS = {
@@ -160,16 +175,6 @@ SEGMENT_COLUMNS = {
 }
 
 
-def score_cells(scores: Any, columns: Mapping[str, ScoreColumn], full: Any) -> dict[str, list[Cell]]:
-    """Return the cells of each column; the best values of methods with all runs (`full`) are marked."""
-    found = {}
-    for head, (name, factor, higher, digits) in columns.items():
-        texts = [number(factor * value, digits) for value in scores[name]]
-        ranked = scores[name] * {True: 1, False: -1, None: np.nan}[higher]
-        found[head] = mark_best(texts, ranked.where(full))
-    return found
-
-
 def segments(summary: MethodSummary, name: str, title: str) -> Table:
     columns = score_cells(summary.table, SEGMENT_COLUMNS, _all_runs(summary))
     return _method_table(summary, name, title, columns, SEGMENTS_NOTE)
@@ -184,9 +189,7 @@ def single_class_streams(summary: MethodSummary, name: str, title: str) -> Table
         "Δ": delta_cells(t),
         "Won/tied/lost": _records(t),
         "Harmed (%)": [Cell(number(share)) for share in harmed],
-        "Balanced accuracy": mark_best(
-            [number(100 * v) for v in t["balanced_accuracy"]], t["balanced_accuracy"].where(full)
-        ),
+        **score_cells(t, {"Balanced accuracy": ScoreColumn("balanced_accuracy", 100, higher=True)}, full),
     }
     return _method_table(summary, name, title, columns, CLASSES_NOTE)
 
