@@ -20,8 +20,8 @@ import numpy as np
 from sight import params
 from sight._util.stateful import Stateful
 from sight._util.text import choices
+from sight._util.validity import check_gap, check_outputs, check_source, require_finite
 from sight.types import Array, NormLayers, SourceStats
-from sight.validity import check_gap, check_outputs, check_source, require_finite
 
 if TYPE_CHECKING:
     from sight.models.card import ModelCard

@@ -7,10 +7,10 @@ from typing import NoReturn
 
 import numpy as np
 
+from sight._util.validity import are_probabilities
 from sight.methods.ops import softmax
 from sight.models.card import ModelCard
 from sight.types import Array, NormLayers, SourceStats
-from sight.validity import are_probabilities
 
 #: Share of the probabilities of a window that is spread evenly over the classes.
 FLOOR = 1e-3

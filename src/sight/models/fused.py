@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from sight._util.validity import check_gap
 from sight.methods.compiled import StateLayout
 from sight.methods.ops import relax
 from sight.models.onnx import FUSED, open_session, read_head
 from sight.registry import get
 from sight.types import Array
-from sight.validity import check_gap
 
 #: Version of the metadata `sight.fused`, increased by one whenever hosts would have to change.
 FORMAT = 2

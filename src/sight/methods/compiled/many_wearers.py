@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sight._util.stateful import check_state
+from sight._util.validity import check_gap
 from sight.methods.ops import relax
 from sight.types import Array
-from sight.validity import check_gap
 
 if TYPE_CHECKING:
     from sight.methods.compiled.adapter import CompiledAdapter

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from sight._util.validity import MAX_LENGTH, SUM_TOLERANCE
 from sight.types import Array
-from sight.validity import MAX_LENGTH, SUM_TOLERANCE
 
 MAX_SQUARE = MAX_LENGTH**2
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.types import Array
+from sight._util.arrays import Array
 
 #: Longest feature vector that methods take: products of two still fit into float32.
 MAX_LENGTH = 1e18
