@@ -11,9 +11,8 @@ from torch import nn
 
 from sight import registry
 from sight.models.torch import TorchSource
-from sight.testing import ToySource
+from sight.testing import ToySource, toy_card
 from sight.types import Array
-from tests.helpers.cards import toy_card
 
 
 def windows(classes: int = 5, channels: int = 3, length: int = 24, n: int = 96, seed: int = 1) -> tuple[Array, Array]:
@@ -57,7 +56,7 @@ def source(
         network.head.bias.copy_(-weight @ z.mean(dim=0))
     names = tuple(f"channel {c}" for c in range(channels))
     card = toy_card(
-        names,
+        channels=names,
         encoder=encoder,
         encoder_args=network.encoder_args,
         classes=toy.classes,

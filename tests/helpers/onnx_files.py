@@ -11,8 +11,8 @@ import safetensors.numpy
 from sight.models.card import ModelCard
 from sight.models.checkpoint import pack_stats
 from sight.models.onnx import CARD, CLASSES, TENSORS
+from sight.testing import toy_card
 from sight.types import SourceStats
-from tests.helpers.cards import toy_card
 
 NAMES = ("sit", "walk")
 WEIGHT, BIAS = np.array([[1, 0, 0.5], [0, 1, -0.5]], np.float32), np.array([0.1, -0.1], np.float32)

@@ -28,8 +28,8 @@ from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.tokens import TokenFile
 from sight.apps.serve.web_server import server_config
 from sight.models.onnx import CARD, CLASSES, TENSORS
+from sight.testing import toy_card
 from sight.types import Event
-from tests.helpers.cards import toy_card
 from tests.helpers.sessions import toy_models
 
 BINARY = {"content-type": "application/octet-stream"}
@@ -138,7 +138,7 @@ def write_onnx(
     from onnx import TensorProto, helper, numpy_helper
 
     names, training = tuple(f"activity-{k}" for k in range(classes)), {} if version is None else {"version": version}
-    card = toy_card(tuple(channels), units=tuple(units), classes=names, rate_hz=rate_hz, training=training)
+    card = toy_card(channels=tuple(channels), units=tuple(units), classes=names, rate_hz=rate_hz, training=training)
     rng, dims = np.random.default_rng(0), 16
     weights = {"hidden": rng.normal(size=(2 * len(channels), dims)), "head": rng.normal(size=(dims, classes))}
     weights = {name: value.astype(np.float32) for name, value in weights.items()} | {"axes": np.array([2])}

@@ -21,9 +21,8 @@ from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.stream.session import Session
 from sight.registry import method
-from sight.testing import ToySource
+from sight.testing import ToySource, toy_card
 from sight.types import Event
-from tests.helpers.cards import toy_card
 from tests.helpers.requirements import program
 
 #: Rate of the toy model.

@@ -7,9 +7,8 @@ from functools import cache
 import numpy as np
 
 from sight.recordings.signal import prepare
-from sight.testing import ToySource
+from sight.testing import ToySource, toy_card
 from sight.types import Recording
-from tests.helpers.cards import toy_card
 
 CHANNELS = ("x", "y", "z")
 

@@ -7,8 +7,8 @@ import torch
 
 from sight import registry
 from sight.models.torch import TorchSource
+from sight.testing import toy_card
 from sight.types import SourceStats
-from tests.helpers.cards import toy_card
 
 NAMES = list(registry.TABLES["encoders"])
 CLASSES = ("lie", "sit", "walk", "run")

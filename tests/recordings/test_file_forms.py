@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sight
-from tests.helpers.cards import toy_card
+from sight.testing import toy_card
 
 RATE_HZ, N = 10, 600
 RNG = np.random.default_rng(0)
@@ -20,7 +20,7 @@ CHANNELS = ("x", "y", "z", "gyr_x", "gyr_y", "gyr_z")
 HEADER = "time,ax,ay,az,gx,gy,gz"
 STD = (0.3, 0.3, 0.1, 40.0, 40.0, 40.0)
 CARD = toy_card(
-    CHANNELS,
+    channels=CHANNELS,
     units=("g",) * 3 + ("deg/s",) * 3,
     mean=(0.0, 0.0, 1.0, 0.0, 0.0, 0.0),
     std=STD,

@@ -13,9 +13,8 @@ import sight
 from sight.recordings.options import ReadOptions
 from sight.recordings.read import on_one_clock, read_samples
 from sight.recordings.references import find_recording, find_recordings, find_subject
-from sight.testing import ToySource
+from sight.testing import ToySource, toy_card
 from sight.types import Recording
-from tests.helpers.cards import toy_card
 from tests.helpers.streams import CHANNELS, toy_source
 
 ROWS = "".join(f"{t / 10},0,0,1\n" for t in range(100))
@@ -64,7 +63,7 @@ SIX = ("acc_x", "acc_y", "acc_z", "gyr_x", "gyr_y", "gyr_z")
 def six_channel_card(rotation):
     units = ("g",) * 3 + (rotation,) * 3
     std = (1.0,) * 3 + ((1.0,) if rotation == "rad/s" else (57.3,)) * 3
-    return toy_card(SIX, units=units, std=std)
+    return toy_card(channels=SIX, units=units, std=std)
 
 
 @pytest.mark.parametrize(("rotation", "other"), [("rad/s", "deg/s"), ("deg/s", "rad/s")])

@@ -15,9 +15,9 @@ import pytest
 
 from sight import __version__, registry
 from sight.models.load import load
+from sight.testing import toy_card
 from sight.types import Warning
 from tests.conftest import ROOT
-from tests.helpers.cards import toy_card
 from tests.helpers.commands import COLUMNS, TINY, output_of, run_sight
 from tests.helpers.requirements import data_folder, require
 

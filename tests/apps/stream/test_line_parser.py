@@ -15,14 +15,14 @@ from sight.apps.stream.event_json import as_json
 from sight.apps.stream.line_parser import LONGEST_LINE, LineParser, split_lines
 from sight.apps.stream.sensor_inputs import from_file
 from sight.recordings.options import ReadOptions
+from sight.testing import toy_card
 from sight.types import Event
-from tests.helpers.cards import toy_card
 from tests.helpers.streams import CHANNELS
 
 
 def parser_of(channels=CHANNELS, units="g", **options):
     """Return a parser for a model with these channels, 10 Hz."""
-    return LineParser(toy_card(channels, units=(units,) * len(channels)), ReadOptions(**options))
+    return LineParser(toy_card(channels=channels, units=(units,) * len(channels)), ReadOptions(**options))
 
 
 def test_json_and_csv_give_the_same_samples():

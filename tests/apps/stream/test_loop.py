@@ -19,8 +19,8 @@ from sight.models.load import load
 from sight.recordings.signal import prepare
 from sight.registry import get, method
 from sight.results.prediction_loop import run
+from sight.testing import toy_card
 from sight.types import Recording
-from tests.helpers.cards import toy_card
 from tests.helpers.commands import run_sight
 from tests.helpers.streams import CHANNELS, assert_same_predictions, make_recording, push_all, random_chunks, toy_source
 
@@ -36,7 +36,7 @@ def export_untrained(dataset, folder):
         torch.manual_seed(3)
         network = get("encoders", "resnet")(channels=len(dataset.channels), classes=len(dataset.classes))
     fields = {name: getattr(dataset, name) for name in ("classes", "units", "rate_hz", "window_s", "stride_s")}
-    card = toy_card(dataset.channels, encoder="resnet", encoder_args=network.encoder_args, **fields)
+    card = toy_card(channels=dataset.channels, encoder="resnet", encoder_args=network.encoder_args, **fields)
     return export_onnx(TorchSource(network.eval(), classes=dataset.classes, card=card), folder / "model.onnx")
 
 

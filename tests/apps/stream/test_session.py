@@ -17,9 +17,8 @@ from sight.models.load import load
 from sight.recordings.signal import Calibration, Windower
 from sight.registry import method
 from sight.results.prediction_loop import run
-from sight.testing import ToySource
+from sight.testing import ToySource, toy_card
 from sight.types import Recording
-from tests.helpers.cards import toy_card
 from tests.helpers.streams import (
     CHANNELS,
     assert_same_predictions,
@@ -249,7 +248,7 @@ def test_a_windower_can_be_saved_and_restored():
 def test_a_thousand_sessions_in_one_process_run_in_real_time(name):
     source = ToySource(classes=8, channels=6, length=100, dims=2048)
     channels = tuple("abcdef")
-    source.card = toy_card(channels, classes=source.classes, rate_hz=50.0)
+    source.card = toy_card(channels=channels, classes=source.classes, rate_hz=50.0)
     sessions = [Session(source, method(name)) for _ in range(1000)]
     for session in sessions:
         session.push(np.zeros((50, 6)))

@@ -11,8 +11,8 @@ from sight.apps.stream.session import EXAMINED, Session
 from sight.models.card import ModelCard
 from sight.models.domain import Domain, describe, window_statistics
 from sight.recordings.signal.quality import window_warnings
+from sight.testing import toy_card
 from sight.types import Warning, Windows
-from tests.helpers.cards import toy_card
 
 RATE = 20.0
 
