@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sight.recordings.files import read
+from sight.recordings.options import ReadOptions
 from sight.recordings.signal import prepare
 from sight.recordings.signal.quality import rest_g, warnings_for
 from tests.helpers.device_files import FILES, START, wrist, write_cwa
@@ -39,7 +40,7 @@ def test_a_file_without_pauses_has_no_gaps_and_no_warnings(device_files, name):
     recording = read(device_files / name)
     np.testing.assert_allclose(np.diff(recording.time_s), 1 / recording.rate_hz, rtol=0, atol=5e-5)
     windows = prepare(recording, rate_hz=50, window_s=2, stride_s=1)
-    assert windows.facts["gaps"] == 0
+    assert windows.facts.gaps == 0
     assert not windows.gap_before_s.any()
     assert np.isfinite(windows.x).all()
     assert rest_g(recording) == pytest.approx(1, abs=0.05)
@@ -49,8 +50,8 @@ def test_a_file_without_pauses_has_no_gaps_and_no_warnings(device_files, name):
 def test_idle_sleep_mode_leaves_gaps(device_files):
     recording = read(device_files / "actigraph_idle.gt3x")
     windows = prepare(recording, rate_hz=30, window_s=5, stride_s=5)
-    assert windows.facts["gaps"] == (np.diff(recording.time_s) > 0.5).sum() == 6
-    assert windows.facts["gap_longest_s"] == pytest.approx(261.03, abs=0.01)
+    assert windows.facts.gaps == (np.diff(recording.time_s) > 0.5).sum() == 6
+    assert windows.facts.gap_longest_s == pytest.approx(261.03, abs=0.01)
     assert windows.gap_before_s.max() >= 261
 
 
@@ -76,8 +77,11 @@ def test_gzipped_files_are_equal_and_truncated_ones_rejected(device_files, tmp_p
 
 
 def test_time_zone_of_the_device_clock(device_files, tmp_path):
-    winter = read(device_files / "ax3.cwa", tz="Europe/London")
+    london = ReadOptions(tz="Europe/London")
+    winter = read(device_files / "ax3.cwa", london)
     assert (winter.start.hour, winter.start.utcoffset()) == (START.hour, timedelta(0))
     moment = datetime(2023, 6, 8, 12, 21, 4, 500_000)
-    summer = read(write_cwa(tmp_path / "summer.cwa", wrist(100, 600), 100, start=moment), tz="Europe/London")
+    summer = read(
+        write_cwa(tmp_path / "summer.cwa", wrist(100, 600), 100, start=moment), ReadOptions(tz="Europe/London")
+    )
     assert (summer.start.hour, summer.start.utcoffset()) == (12, timedelta(hours=1))
