@@ -43,7 +43,7 @@ def imported_files(*files: Path) -> list[Path]:
     Examples
     --------
     >>> [file.name for file in imported_files(HOME / "methods" / "ema.py")]
-    ['ema.py', 'arrays.py', 'stateful.py', 'text.py', 'base.py', 'ops.py', 'params.py', 'types.py', 'validity.py']
+    ['ema.py', 'arrays.py', 'stateful.py', 'text.py', 'validity.py', 'base.py', 'ops.py', 'params.py', 'types.py']
     """
     found = list(files)
     for file in found:  # grows during the loop
