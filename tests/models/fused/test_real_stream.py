@@ -20,6 +20,7 @@ from sight.models.train import train  # noqa: E402
 from sight.registry import resolve  # noqa: E402
 from sight.results.metrics import confusion, macro_f1_all  # noqa: E402
 from tests.helpers import saturation  # noqa: E402
+from tests.helpers.requirements import data_folder, require  # noqa: E402
 from tests.models.fused.fused_helpers import run  # noqa: E402
 
 
@@ -72,7 +73,9 @@ def test_online_and_offline_are_equal_bit_for_bit(hapt):
     np.testing.assert_array_equal(whole, single)
 
 
+@pytest.mark.real
 def test_quantisation_keeps_accuracy_on_real_data(tmp_path, hapt):
+    require(data_folder() / "hapt.zip")  # scores of synthetic wearers say little about int8
     trained, path, x, label = hapt
     small = OnnxSource(quantise(path, tmp_path / "int8.onnx", x[::5]))
     assert small.path.stat().st_size < 0.6 * path.stat().st_size
