@@ -170,11 +170,6 @@ def filled(x: Array, fill: tuple[float, ...] | Array | None) -> Array:
 
     Sources do this in `encode`. Adapters reject NaN, so callers fill windows before they pass them to an adapter:
     ``x = filled(windows.x, source.card.fill)``.
-
-    Examples
-    --------
-    >>> filled(np.array([[[1.0], [np.nan]]]), (7.0, 8.0)).ravel().tolist()
-    [1.0, 8.0]
     """
     if fill is None:
         return x

@@ -78,7 +78,6 @@ class CompiledAdapter(OutputAdapter):
         return q
 
     def name_trace(self, trace: Array) -> dict[str, Array]:
-        """Return the diagnostics (B, names) of windows by name."""
         return dict(zip(self.trace_names, trace.T, strict=True))
 
     def _gap(self, seconds: float) -> None:

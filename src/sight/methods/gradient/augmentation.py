@@ -20,7 +20,6 @@ def jitter(x: Array, rng: np.random.Generator, sigma: float = 0.05, scale: Array
 
 
 def scaling(x: Array, rng: np.random.Generator, sigma: float = 0.1) -> Array:
-    """Multiply each channel by a random number around 1."""
     return _like(x * rng.normal(1, sigma, (*x.shape[:2], 1)), x)
 
 

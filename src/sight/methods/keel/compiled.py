@@ -51,7 +51,6 @@ def _centre(values):
 
 @exact
 def _softmax(values):
-    """Turn logits into probabilities, in place."""
     top, total = values.max(), 0.0
     for k in range(len(values)):
         values[k] = np.exp(values[k] - top)
@@ -62,7 +61,6 @@ def _softmax(values):
 
 @exact
 def _evidence(z, p, origin, directions, share, scale, away, x, second):
-    """Compute the evidence x from head and class means; return the overlap of the two."""
     for k in range(len(x)):
         x[k] = np.log(max(np.float64(p[k]), s.TINY))
     _centre(x)
@@ -99,7 +97,6 @@ def _strength(frequencies, numbers, params):
 
 @exact
 def _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood):
-    """Compute class frequencies and the likelihood without the wearer's bias; return the strength of the correction."""
     whole, applied = numbers[s.COUNT] + params.patience, _strength(vectors[s.FREQUENCIES], numbers, params)
     for k in range(len(x)):
         shares[k] = (vectors[s.FREQUENCIES, k] + params.patience * prior[k]) / whole
@@ -112,7 +109,6 @@ def _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood)
 
 @exact
 def _change(x, vectors, numbers, params):
-    """Return the probability of a change before this window, then update the statistics of distances."""
     hazard = numbers[s.HAZARD]
     if not (params.surprise and numbers[s.LINKED]):
         return hazard
@@ -136,7 +132,6 @@ def _change(x, vectors, numbers, params):
 
 @exact
 def _filter(likelihood, shares, change, belief, numbers, params):
-    """Update the belief by one step of the hidden Markov model, and the hazard; tempers the likelihood in place."""
     hazard, classes = numbers[s.HAZARD], len(belief)
     weight = params.temper + (1 - params.temper) * min(1.0, hazard / params.hazard)
     total = drawn = stayed = 0.0
@@ -158,7 +153,6 @@ def _filter(likelihood, shares, change, belief, numbers, params):
 
 @exact
 def _window(x, vectors, numbers, prior, expected, params, shares, likelihood):
-    """Update the state with the evidence x; return the probability of a change and the strength of the correction."""
     likelihood[:] = x
     _softmax(likelihood)
     numbers[s.DOUBT] += 1 - likelihood.max()

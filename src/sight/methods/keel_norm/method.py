@@ -110,7 +110,6 @@ class KeelNorm(Adapter):
         return sum(self.widths.values())
 
     def _used(self, layers: NormLayers) -> dict[str, int]:
-        """Return name and number of channels of the layers whose statistics move."""
         return dict(islice(layers.widths.items(), self.layers))
 
     def _bind(self) -> None:
@@ -196,7 +195,6 @@ class KeelNorm(Adapter):
 
 
 def _layers_of(source: Source) -> NormLayers:
-    """Return the layers of a source whose statistics can be given; raise TypeError if it takes none."""
     layers: NormLayers | None = getattr(source, "norm_layers", None)
     if layers is None:
         raise TypeError(

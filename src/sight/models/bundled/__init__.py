@@ -25,11 +25,6 @@ def resolve(model: str | Path) -> Path:
     ------
     ValueError
         If there is no bundled model of that name.
-
-    Examples
-    --------
-    >>> resolve("wrist").name, resolve("own/model.onnx").as_posix()
-    ('wrist.onnx', 'own/model.onnx')
     """
     path = Path(model)
     if path.suffix or path.name != str(path):

@@ -55,7 +55,6 @@ def export_fused(
 
 
 def _compare(adapter: Adapter, data: bytes, shape: tuple[int, int]) -> None:
-    """Raise RuntimeError if graph and adapter predict differently."""
     x = np.random.default_rng(0).normal(size=(8, *shape)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         session = FusedSession(write_atomic(Path(folder) / "trial.onnx", data))

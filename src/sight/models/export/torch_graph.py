@@ -96,7 +96,6 @@ def prepare_network(network: nn.Module, shape: tuple[int, int]) -> nn.Module:
 
 
 def _input_lengths(network: nn.Module, layers: Mapping[str, nn.Module], window: Tensor) -> dict[str, int]:
-    """Return the length of the signal that reaches each layer when a window passes through the network."""
     lengths: dict[str, int] = {}
     hooks = [
         layer.register_forward_pre_hook(lambda _, args, name=name: lengths.update({name: args[0].shape[-1]}))
@@ -182,7 +181,6 @@ class _Widening:
                 attribute.ints[:] = [0, before, 0, after]
 
     def _image(self, name: str) -> str:
-        """Return the name of the image of a signal; add the node that creates it if needed."""
         if name not in self.wide:
             self.wide[name] = f"{name}.wide"
             self.narrowed.add(name)
@@ -190,7 +188,6 @@ class _Widening:
         return self.wide[name]
 
     def _narrow(self, name: str) -> None:
-        """Add the node that converts an image back to the signal `name`, once."""
         if name in self.wide and name not in self.narrowed:
             self.narrowed.add(name)
             self.nodes.append(self.helper.make_node("Squeeze", [self.wide[name], self._axis], [name]))
