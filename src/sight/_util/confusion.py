@@ -59,8 +59,7 @@ def kappa(table: Array) -> float:
 
 
 def _ratio(part: Array, whole: Array) -> Array:
-    share: Array = part / np.maximum(whole, 1)
-    return share
+    return part / np.maximum(whole, 1)
 
 
 def mean_or_nan(values: Array) -> float:

@@ -166,7 +166,8 @@ def _dask_pool(
     dask: Any = import_module("distributed")
     cluster = not address.startswith("local:")
     with _client(address, limited=True) if memory else _client(address) as client:
-        largest = _declare_memory(client, budget) if cluster and memory else 0
+        declared = client.run(_declare_memory, budget) if cluster and memory else {}
+        largest = int(max(declared.values(), default=0))
         workers = max(1, len(client.nthreads()))
 
         def submit(index: int) -> Future:
@@ -183,11 +184,7 @@ def _dask_pool(
         )
 
 
-def _declare_memory(client: Any, budget: int | None) -> int:
-    return int(max(client.run(_declare_on_worker, budget).values(), default=0))
-
-
-async def _declare_on_worker(budget: int | None, dask_worker: Any) -> float:
+async def _declare_memory(budget: int | None, dask_worker: Any) -> float:
     if MEMORY not in dask_worker.state.total_resources:
         limit = dask_worker.memory_manager.memory_limit
         await dask_worker.set_resources(**{MEMORY: budget or limit or sys.maxsize})

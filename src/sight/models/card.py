@@ -156,12 +156,12 @@ class ModelCard:
 
 def require_card(source: Any, name: object = "The model") -> ModelCard:
     """Return the card of a source; raise ValueError if it has none."""
-    if source.card is None:
+    card: ModelCard | None = source.card
+    if card is None:
         raise ValueError(
             f"{name} has no card, so its rate and channels are unknown; train it with "
             f"sight, or pass rate_hz, channels, units and window_s to sight.wrap."
         )
-    card: ModelCard = source.card
     return card
 
 

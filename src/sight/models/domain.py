@@ -206,8 +206,7 @@ def _points(statistics: Array, mounts: str) -> Array:
         deviation = np.column_stack([np.take_along_axis(deviation[:, :free], order, axis=1), deviation[:, free:]])
     spread = np.log10(np.maximum(np.column_stack([deviation, statistics[:, 6]]), STILL))
     frequency = np.log10(np.clip(statistics[:, 7:], 0.1, 20))
-    points: Array = np.column_stack([mean, spread, frequency]) * WEIGHTS
-    return points
+    return np.column_stack([mean, spread, frequency]) * WEIGHTS
 
 
 def _summarise(points: Sequence[Array]) -> tuple[Array, float]:

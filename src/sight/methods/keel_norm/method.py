@@ -181,7 +181,7 @@ class KeelNorm(Adapter):
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_tools": None}  # cannot be copied; the next step makes it again
 
-    # --- state: entries of Keel and of the moments in one, as the fused graph has them --------------------------
+    # The state has the entries of Keel and of the moments in one, as the fused graph has them.
 
     def _own(self) -> dict[str, Any]:
         return super()._own() | self.keel.state()

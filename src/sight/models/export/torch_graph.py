@@ -49,7 +49,7 @@ def to_graph(
             )
     finally:
         logger.setLevel(level)
-    return strip_metadata(signals_as_images(program.model_proto))  # type: ignore[union-attr]
+    return strip_metadata(_Widening(program.model_proto).run())  # type: ignore[union-attr]
 
 
 def strip_metadata(model: Any) -> Any:
@@ -108,12 +108,8 @@ def _input_lengths(network: nn.Module, layers: Mapping[str, nn.Module], window: 
     return lengths
 
 
-def signals_as_images(model: Any) -> Any:
-    return _Widening(model).run()
-
-
 class _Widening:
-    """Pass over the nodes of a graph in order; `wide` maps the name of a signal to the name of its image."""
+    """Turns signals of a graph into images, in place; `wide` maps the name of a signal to that of its image."""
 
     def __init__(self, model: Any) -> None:
         from onnx import helper, numpy_helper
