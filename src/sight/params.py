@@ -64,10 +64,7 @@ GapHalfLife = Annotated[float | None, Range(above=0)]
 
 
 def validate(instance: Any, name: str) -> None:
-    """Raise ValueError, listing all wrong fields, if an annotation of a dataclass instance does not allow its value.
-
-    The message starts with `name`.
-    """
+    """Raise ValueError, which starts with `name` and lists all fields with values that their annotations forbid."""
     cls: type = type(instance)
     _raise_if_wrong(cls, {key: getattr(instance, key) for key in field_annotations(cls)}, name)
 

@@ -100,10 +100,7 @@ def resolve(target: str) -> Any:
 
 
 def supporting(capability: str) -> tuple[str, ...]:
-    """Return the methods whose class declares a capability, such as "many", "fused_step" or "change_trace".
-
-    Methods that need a package that is not installed are left out.
-    """
+    """Return the methods that can be imported and declare a capability, such as "many" or "change_trace"."""
     able = []
     for name in names("methods"):
         with suppress(ModuleNotFoundError):

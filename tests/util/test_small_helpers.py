@@ -5,7 +5,7 @@ import pytest
 
 from sight._util.code_fingerprint import HOME, imported_files
 from sight._util.confusion import confusion
-from sight._util.durations import duration_text, hours_text
+from sight._util.durations import duration_text, hours_text, parse_seconds
 from sight._util.growing_array import GrowingArray
 from sight._util.parallel import map_unordered
 from sight._util.tensorfile import pack, unpack
@@ -17,6 +17,12 @@ def test_durations_have_their_two_largest_units():
     seconds = (0.5, 42, 305, 7500, 8 * 86400 + 7200, 1200 * 86400)
     assert [duration_text(s) for s in seconds] == ["0.5 s", "42 s", "5 min 05 s", "2 h 05 min", "8 d 2 h", "1,200 d"]
     assert [hours_text(hours) for hours in (9.17, 30, 0.87, 0.01)] == ["9 h 10 min", "30 h 00 min", "52 min", "36 s"]
+
+
+def test_a_duration_has_a_unit_unless_it_is_a_number():
+    assert [parse_seconds(text) for text in ("16h", "1.5 min", 90)] == [57600, 90, 90]
+    with pytest.raises(ValueError, match="write 90min"):
+        parse_seconds("90", usual="min")
 
 
 def test_an_unknown_name_has_the_closest_one_in_its_message():

@@ -72,7 +72,6 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _files(name: str) -> list[Path]:
-    """Return the file of a module, or of the module that defines a name; empty for the package itself."""
     parts = name.split(".")[1:]
     for inner in filter(None, (parts, parts[:-1])):
         path = HOME.joinpath(*inner)

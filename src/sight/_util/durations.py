@@ -13,11 +13,6 @@ def parse_seconds(text: Any, usual: str = "s") -> float:
     """Return the seconds of a duration such as "16h", "30min" or "90d"; a number that is not text is seconds.
 
     Text without a unit raises ValueError, which proposes the `usual` unit.
-
-    Examples
-    --------
-    >>> parse_seconds("16h"), parse_seconds("1.5 min"), parse_seconds(90)
-    (57600.0, 90.0, 90.0)
     """
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|min|h|d|)", str(text).strip())
     if match is None:

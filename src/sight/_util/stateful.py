@@ -16,8 +16,6 @@ from sight._util.arrays import Array
 class Stateful:
     """Base class of objects that can be saved as named arrays and restored from them.
 
-    Notes
-    -----
     State values are numbers, truth values and arrays, never None. Types and numbers of axes are fixed. Arrays may grow
     and hold NaN or infinity, unless the class sets `_fixed`.
     """

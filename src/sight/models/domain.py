@@ -62,7 +62,6 @@ class Domain:
 
     @classmethod
     def of(cls, card: ModelCard) -> Self | None:
-        """Return the domain of a model, or None if its card has none."""
         axes = accelerometer_axes(card.units)
         if axes is None or not card.domain:
             return None

@@ -172,7 +172,6 @@ def norm_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
 
 @contextmanager
 def learning(network: nn.Module) -> Iterator[None]:
-    """Let moving statistics move within the context."""
     layers = [layer for layer in network.modules() if isinstance(layer, StatsNorm)]
     for layer in layers:
         layer.learning = True

@@ -1,8 +1,4 @@
-"""Keel's step compiled by numba: the function of `reference` without temporary arrays.
-
-One entry, `advance`, serves one window, a recording and many wearers. All arithmetic is in float64, whatever the type
-of the features.
-"""
+"""Keel's step compiled by numba: `reference` without temporary arrays, in float64 for features of any type."""
 
 from __future__ import annotations
 

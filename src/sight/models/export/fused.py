@@ -1,8 +1,4 @@
-"""Export of a model and a method as one ONNX graph: encoder, head and adaptation, with state in and state out.
-
-The graph runs in any language that has ONNX Runtime; docs/onnx.md describes its inputs, outputs and metadata.
-`sight.models.fused.FusedSession` runs it in Python.
-"""
+"""Export of a model and a method as one ONNX graph; docs/onnx.md describes its inputs, outputs and metadata."""
 
 from __future__ import annotations
 
