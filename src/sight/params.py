@@ -46,13 +46,7 @@ class Range:
         return math.isfinite(value) and all((*lower, *upper))
 
     def text(self, name: str) -> str:
-        """Return the bounds as an inequality.
-
-        Examples
-        --------
-        >>> Range(above=0).text("tau"), Range(at_least=0, below=1).text("a")
-        ('tau > 0', '0 <= a < 1')
-        """
+        """Return the bounds as an inequality."""
         lower, less = (self.above, "<") if self.at_least is None else (self.at_least, "<=")
         upper, more = (self.below, "<") if self.at_most is None else (self.at_most, "<=")
         if lower is None or upper is None:
@@ -70,10 +64,7 @@ GapHalfLife = Annotated[float | None, Range(above=0)]
 
 
 def validate(instance: Any, name: str) -> None:
-    """Raise ValueError, listing all wrong fields, if an annotation of a dataclass instance does not allow its value.
-
-    The message starts with `name`.
-    """
+    """Raise ValueError, which starts with `name` and lists all fields with values that their annotations forbid."""
     cls: type = type(instance)
     _raise_if_wrong(cls, {key: getattr(instance, key) for key in field_annotations(cls)}, name)
 
@@ -85,16 +76,7 @@ def check(cls: type, values: Mapping[str, Any]) -> None:
 
 
 def check_names(cls: type, names: Iterable[str], others: Iterable[str] = ()) -> None:
-    """Raise ValueError unless all names are fields of the dataclass `cls`; `others` are further choices of the caller.
-
-    Examples
-    --------
-    >>> from sight.methods.ema import EMA
-    >>> check_names(EMA, ["lagg"], others=["lag"])
-    Traceback (most recent call last):
-        ...
-    ValueError: ema has no parameter 'lagg'; choose from a, gap_half_life_s, lag. Did you mean 'lag'?
-    """
+    """Raise ValueError unless all names are fields of the dataclass `cls`; `others` are further choices."""
     fields = field_annotations(cls)
     for name in names:
         if name not in fields:
@@ -102,14 +84,7 @@ def check_names(cls: type, names: Iterable[str], others: Iterable[str] = ()) -> 
 
 
 def parse(cls: type, assignments: Iterable[str]) -> dict[str, Any]:
-    """Read ``key=value`` texts into keyword arguments of the dataclass `cls`.
-
-    Examples
-    --------
-    >>> from sight.methods.sight import SIGHT
-    >>> parse(SIGHT, ["tau=0.1", "routing=no", "surprise=off", "gap_half_life_s=none"])
-    {'tau': 0.1, 'routing': False, 'surprise': 'off', 'gap_half_life_s': None}
-    """
+    """Read ``key=value`` texts into keyword arguments of the dataclass `cls`."""
     fields, title = field_annotations(cls), _title(cls)
     values: dict[str, Any] = {}
     for text in assignments:
@@ -145,26 +120,14 @@ def read(text: str, annotation: Any) -> Any:
 
 
 def describe(annotation: Any) -> str:
-    """Return which values an annotation allows, in words.
-
-    Examples
-    --------
-    >>> describe(float | None), describe(Literal["a", "b"]), describe(UnitInterval)
-    ('a number or none', "'a' or 'b'", 'a number, 0 <= x <= 1')
-    """
+    """Return which values an annotation allows, in words."""
     parts = [*_literals(annotation), *(WORDS[option] for option in _options(annotation) if option in WORDS)]
     bounds = _bounds(annotation)
     return " or ".join(parts) + (f", {bounds.text('x')}" if bounds else "")
 
 
 def requirement(name: str, annotation: Any) -> str:
-    """Return what a field must be, for an error message after "expected".
-
-    Examples
-    --------
-    >>> requirement("tau", Positive), requirement("mode", Literal["a", "b"]), requirement("half_life", GapHalfLife)
-    ('tau > 0', "mode 'a' or 'b'", 'half_life > 0 or None')
-    """
+    """Return what a field must be, for an error message after "expected"."""
     bounds, words = _bounds(annotation), _literals(annotation)
     if bounds is None:
         return f"{name} {describe(annotation)}"

@@ -77,24 +77,12 @@ TABLES: dict[str, dict[str, str]] = {
 
 
 def names(kind: str) -> tuple[str, ...]:
-    """Return the registered names of a kind ("methods", "datasets", "encoders", "stores"), built-in ones first.
-
-    Examples
-    --------
-    >>> names("methods")[:3]
-    ('none', 'ema', 'sticky')
-    """
+    """Return the registered names of a kind ("methods", "datasets", "encoders", "stores"), built-in ones first."""
     return tuple(_table(kind))
 
 
 def get(kind: str, name: str) -> Any:
-    """Import and return the class registered under a name; case does not matter.
-
-    Examples
-    --------
-    >>> get("methods", "SIGHT").__name__
-    'SIGHT'
-    """
+    """Import and return the class registered under a name; case does not matter."""
     table = _table(kind)
     target = table.get(name.lower())
     if target is None:
@@ -106,27 +94,13 @@ def get(kind: str, name: str) -> Any:
 
 
 def resolve(target: str) -> Any:
-    """Import and return the object that a text ``module:name`` refers to.
-
-    Examples
-    --------
-    >>> resolve("sight.methods.ema:EMA").__name__
-    'EMA'
-    """
+    """Import and return the object that a text ``module:name`` refers to."""
     module, _, attribute = target.partition(":")
     return getattr(import_module(module), attribute)
 
 
 def supporting(capability: str) -> tuple[str, ...]:
-    """Return the methods whose class declares a capability, such as "many", "fused_step" or "change_trace".
-
-    Methods that need a package that is not installed are left out.
-
-    Examples
-    --------
-    >>> supporting("change_trace")
-    ('keel', 'keel-norm')
-    """
+    """Return the methods that can be imported and declare a capability, such as "many" or "change_trace"."""
     able = []
     for name in names("methods"):
         with suppress(ModuleNotFoundError):

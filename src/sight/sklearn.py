@@ -115,8 +115,7 @@ class AdaptedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
         p = self._raw(X)
         if p.shape[1] < 2:
             return p
-        q: Array = self.adapter_.step(p[:, :, None])
-        return q
+        return self.adapter_.step(p[:, :, None])
 
     def partial_predict(self, X: Any) -> Array:
         """Return the classes (N,) of the next windows of the present wearer, and adapt to them."""
@@ -139,8 +138,7 @@ class AdaptedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # 
 
     def _raw(self, X: Any) -> Array:
         check_is_fitted(self, "estimator_")
-        p: Array = np.asarray(self.estimator_.predict_proba(X))
-        return p
+        return np.asarray(self.estimator_.predict_proba(X))
 
     def _classes(self, q: Array) -> Array:
         classes: Array = self.classes_[q.argmax(axis=1)]

@@ -93,12 +93,6 @@ def toy_card(**changes: Any) -> ModelCard:
     """Return a model card for the windows of `toy_stream`, with some fields changed.
 
     Units, mean, std and the arguments of the encoder follow the channels and classes unless they are given.
-
-    Examples
-    --------
-    >>> card = toy_card(channels=("x",), rate_hz=50.0)
-    >>> card.length, card.units
-    (100, ('g',))
     """
     fields: dict[str, Any] = {"classes": ToySource().classes, "channels": ("x", "y", "z")} | changes
     channels = len(fields["channels"])
@@ -119,13 +113,6 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
     """Return a torch source for the windows of `toy_stream`: a random encoder with a nearest-mean head.
 
     Torch's global generator is not changed.
-
-    Examples
-    --------
-    >>> source = toy_network("resnet")
-    >>> windows = toy_stream(n=50)
-    >>> float((source.encode(windows.x)[1].argmax(axis=1) == windows.label).mean()) > 0.6
-    True
     """
     import torch
 

@@ -20,14 +20,6 @@ def staged_file(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; rename it to `path` on success, remove it on error.
 
     Parent folders are created. The content reaches the disk before the new name does, and both before this returns.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with staged_file(Path(folder) / "new" / "a.txt") as draft:
-    ...         _ = draft.write_text("complete")
-    ...     (Path(folder) / "new" / "a.txt").read_text()
-    'complete'
     """
     path = Path(path)
     make_folder(path.parent)

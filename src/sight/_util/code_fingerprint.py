@@ -38,13 +38,7 @@ def module_fingerprint(name: str) -> str:
 
 
 def imported_files(*files: Path) -> list[Path]:
-    """Return the files and those of this package that they import, directly or indirectly; the given ones first.
-
-    Examples
-    --------
-    >>> [file.name for file in imported_files(HOME / "methods" / "ema.py")]
-    ['ema.py', 'arrays.py', 'stateful.py', 'text.py', 'validity.py', 'base.py', 'ops.py', 'params.py', 'types.py']
-    """
+    """Return the files and those of this package that they import, directly or indirectly; the given ones first."""
     found = list(files)
     for file in found:  # grows during the loop
         imported = {path for name in _imported(file.read_bytes()) for path in _files(name)}
@@ -59,7 +53,6 @@ def hash_files(files: Iterable[Path]) -> str:
 
 @cache
 def _imported(source: bytes) -> frozenset[str]:
-    """Return the names of this package that a source imports, as ``module`` or ``module.name``."""
     names: set[str] = set()
     for node in _executed(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -72,7 +65,6 @@ def _imported(source: bytes) -> frozenset[str]:
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a tree except ``if TYPE_CHECKING:`` blocks."""
     yield tree
     for node in ast.iter_child_nodes(tree):
         if not (isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
@@ -80,7 +72,6 @@ def _executed(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _files(name: str) -> list[Path]:
-    """Return the file of a module, or of the module that defines a name; empty for the package itself."""
     parts = name.split(".")[1:]
     for inner in filter(None, (parts, parts[:-1])):
         path = HOME.joinpath(*inner)

@@ -8,13 +8,7 @@ from sight._util.arrays import Array
 
 
 def confusion(truth: Array, predicted: Array, n_classes: int) -> Array:
-    """Count windows by true and predicted class, (K, K).
-
-    Examples
-    --------
-    >>> confusion(np.array([0, 1, -1, 1]), np.array([0, 0, 0, 1]), 2).tolist()
-    [[1, 0], [1, 1]]
-    """
+    """Count windows by true and predicted class, (K, K)."""
     labelled = truth != -1
     cells = truth[labelled].astype(np.int64) * n_classes + predicted[labelled]
     return np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)
@@ -41,7 +35,6 @@ def macro_f1_union(table: Array) -> float:
 
 
 def macro_f1_truth(table: Array) -> float:
-    """Return the mean F1 over the classes that occur in truth."""
     return mean_or_nan(f1(table)[table.sum(axis=1) > 0])
 
 
@@ -51,12 +44,10 @@ def macro_f1_all(table: Array) -> float:
 
 
 def accuracy(table: Array) -> float:
-    """Return the share of correct windows."""
     return float(np.trace(table) / table.sum()) if table.any() else float("nan")
 
 
 def balanced_accuracy(table: Array) -> float:
-    """Return the mean recall over the classes that occur in truth."""
     return mean_or_nan(recall(table)[table.sum(axis=1) > 0])
 
 
@@ -68,8 +59,7 @@ def kappa(table: Array) -> float:
 
 
 def _ratio(part: Array, whole: Array) -> Array:
-    share: Array = part / np.maximum(whole, 1)
-    return share
+    return part / np.maximum(whole, 1)
 
 
 def mean_or_nan(values: Array) -> float:

@@ -13,11 +13,6 @@ def parse_seconds(text: Any, usual: str = "s") -> float:
     """Return the seconds of a duration such as "16h", "30min" or "90d"; a number that is not text is seconds.
 
     Text without a unit raises ValueError, which proposes the `usual` unit.
-
-    Examples
-    --------
-    >>> parse_seconds("16h"), parse_seconds("1.5 min"), parse_seconds(90)
-    (57600.0, 90.0, 90.0)
     """
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*(s|min|h|d|)", str(text).strip())
     if match is None:
@@ -28,13 +23,7 @@ def parse_seconds(text: Any, usual: str = "s") -> float:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a length of time with its two largest units.
-
-    Examples
-    --------
-    >>> [duration_text(s) for s in (0.5, 42, 305, 7500, 8 * 86400 + 7200, 1200 * 86400)]
-    ['0.5 s', '42 s', '5 min 05 s', '2 h 05 min', '8 d 2 h', '1,200 d']
-    """
+    """Return a length of time with its two largest units, such as "5 min 05 s", "2 h 05 min" or "8 d 2 h"."""
     if seconds < 59.5:
         return f"{seconds:.3g} s"
     minutes, whole_seconds = divmod(round(seconds), 60)
@@ -46,13 +35,7 @@ def duration_text(seconds: float) -> str:
 
 
 def hours_text(hours: float) -> str:
-    """Return hours as hours and minutes, minutes, or seconds.
-
-    Examples
-    --------
-    >>> [hours_text(hours) for hours in (9.17, 30, 0.87, 0.01)]
-    ['9 h 10 min', '30 h 00 min', '52 min', '36 s']
-    """
+    """Return hours such as 9.17 as hours and minutes ("9 h 10 min"), minutes ("52 min") or seconds ("36 s")."""
     if hours < 1 / 60:
         return f"{round(3600 * hours)} s"
     whole, minutes = divmod(round(60 * hours), 60)

@@ -14,13 +14,6 @@ class GrowingArray:
     """Array that grows in place, so that a day of samples is never in memory twice.
 
     `columns` is the shape of a row, nothing for one dimension; `expected` the number of rows, as far as it is known.
-
-    Examples
-    --------
-    >>> rows = GrowingArray(np.float32, 2)
-    >>> rows.append(np.ones((3, 2)))
-    >>> rows.array().shape
-    (3, 2)
     """
 
     def __init__(self, dtype: Any, *columns: int, expected: int = 1 << 16) -> None:

@@ -46,13 +46,6 @@ def map_unordered(
 
     ``on_lost(index)`` returns the result of a call whose worker dies every time; without it a dead worker raises
     ChildProcessError.
-
-    Examples
-    --------
-    >>> list(map_unordered(divmod, [(7, 2), (9, 4)], engine="serial"))
-    [(0, (3, 1)), (1, (2, 1))]
-    >>> [index for index, _ in map_unordered(divmod, [(7, 2), (9, 4)], engine="serial", memory=[1, 5])]
-    [1, 0]
     """
     kind, _, address = engine.partition(":")
     queue = _Queue(memory or [0] * len(arguments), budget or sys.maxsize)
@@ -73,13 +66,10 @@ def map_unordered(
 
 
 def is_local(engine: str) -> bool:
-    """Return whether an engine uses the memory of this machine."""
     return engine in ("serial", "loky") or engine.startswith("dask:local:")
 
 
 class _Queue:
-    """Calls waiting to start, sorted by memory."""
-
     def __init__(self, sizes: Sequence[int], budget: int) -> None:
         self.budget = budget
         self.size: dict[int, float] = dict(enumerate(sizes))
@@ -104,8 +94,6 @@ class _Queue:
 
 @dataclass(frozen=True, kw_only=True)
 class _Pool:
-    """Worker processes."""
-
     submit: Callable[[int], Future]
     slots: Callable[[], int]  # number of calls it may hold at once
     worker_died: type[Exception]  # raised by a call whose worker died
@@ -178,7 +166,8 @@ def _dask_pool(
     dask: Any = import_module("distributed")
     cluster = not address.startswith("local:")
     with _client(address, limited=True) if memory else _client(address) as client:
-        largest = _declare_memory(client, budget) if cluster and memory else 0
+        declared = client.run(_declare_memory, budget) if cluster and memory else {}
+        largest = int(max(declared.values(), default=0))
         workers = max(1, len(client.nthreads()))
 
         def submit(index: int) -> Future:
@@ -195,12 +184,7 @@ def _dask_pool(
         )
 
 
-def _declare_memory(client: Any, budget: int | None) -> int:
-    """Declare the memory resource on every worker that has none, and return the largest."""
-    return int(max(client.run(_declare_on_worker, budget).values(), default=0))
-
-
-async def _declare_on_worker(budget: int | None, dask_worker: Any) -> float:
+async def _declare_memory(budget: int | None, dask_worker: Any) -> float:
     if MEMORY not in dask_worker.state.total_resources:
         limit = dask_worker.memory_manager.memory_limit
         await dask_worker.set_resources(**{MEMORY: budget or limit or sys.maxsize})

@@ -16,22 +16,8 @@ from sight._util.arrays import Array
 class Stateful:
     """Base class of objects that can be saved as named arrays and restored from them.
 
-    Notes
-    -----
     State values are numbers, truth values and arrays, never None. Types and numbers of axes are fixed. Arrays may grow
     and hold NaN or infinity, unless the class sets `_fixed`.
-
-    Examples
-    --------
-    >>> class Counter(Stateful):
-    ...     def __init__(self):
-    ...         self.count_ = 0
-    >>> counter = Counter()
-    >>> counter.count_ += 3
-    >>> counter.state()
-    {'count': array(3)}
-    >>> Counter().restore(counter.state()).count_
-    3
     """
 
     _fixed: ClassVar[bool] = False  # whether arrays have constant shapes and finite values
@@ -69,7 +55,6 @@ class Stateful:
         }
 
     def _parts(self) -> dict[str, Stateful]:
-        """Return the attributes that have a state of their own."""
         return {name.strip("_"): value for name, value in vars(self).items() if isinstance(value, Stateful)}
 
     def _fits(self, name: str, value: Array, current: Array) -> bool:  # noqa: ARG002 - for subclasses
@@ -77,7 +62,6 @@ class Stateful:
         return value.shape == current.shape if self._fixed else value.ndim == current.ndim
 
     def _check(self, state: Mapping[str, Array]) -> None:
-        """Raise ValueError if `state` is not a state of this object."""
         parts = self._parts()
         own = {name: np.asarray(value) for name, value in self._own().items()}
         given = {name: value for name, value in state.items() if name.partition(".")[0] not in parts}

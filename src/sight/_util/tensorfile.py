@@ -23,14 +23,7 @@ DIGEST = "content_digest"
 
 
 def pack(arrays: Mapping[str, Array], key: str, header: Mapping[str, Any], *, digest: bool = False) -> bytes:
-    """Return arrays and header as bytes; with `digest`, `unpack` detects if any of them was altered.
-
-    Examples
-    --------
-    >>> header, arrays = unpack(pack({"a": np.arange(3)}, "demo", {"format": 1}), "demo")
-    >>> header, arrays["a"].tolist()
-    ({'format': 1}, [0, 1, 2])
-    """
+    """Return arrays and header as bytes; with `digest`, `unpack` detects if any of them was altered."""
     # Safetensors stores no strides: a non-contiguous array would be read back in the wrong order.
     contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     header = dict(header) | ({DIGEST: _digest(contiguous, header)} if digest else {})
@@ -54,7 +47,6 @@ def unpack(data: bytes, key: str) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _digest(arrays: Mapping[str, Array], header: Mapping[str, Any]) -> str:
-    """Return a hash of the header and of the names, types, shapes and values of arrays."""
     digest = blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())

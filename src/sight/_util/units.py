@@ -29,13 +29,7 @@ SPELLINGS = {
 
 
 def unit_name(text: str) -> str | None:
-    """Return the unit that a text spells, or None.
-
-    Examples
-    --------
-    >>> unit_name("m/s2"), unit_name("milli-g"), unit_name("DPS"), unit_name("rpm")
-    ('m/s^2', 'mg', 'deg/s', None)
-    """
+    """Return the unit that a text such as "m/s2", "milli-g" or "DPS" spells, or None."""
     spelled = "".join(text.lower().split())
     return next((unit for unit, others in SPELLINGS.items() if spelled == unit or spelled in others), None)
 
@@ -50,13 +44,7 @@ def check_unit(text: str, sizes: Mapping[str, float], option: str) -> str:
 
 
 def factor(unit: str, to: str) -> float:
-    """Return the factor that converts values from one unit to another.
-
-    Examples
-    --------
-    >>> factor("mg", "g"), round(factor("g", "m/s^2"), 4), round(factor("rad/s", "deg/s"), 4)
-    (0.001, 9.8066, 57.2958)
-    """
+    """Return the factor that converts values from one unit to another."""
     if unit == to:
         return 1.0
     known, wanted = unit_name(unit), unit_name(to)

@@ -71,7 +71,6 @@ def are_probabilities(p: Array) -> Array:
 
 
 def check_gap(name: str, seconds: float) -> None:
-    """Raise ValueError unless a gap has zero or more seconds."""
     if not (np.isfinite(seconds) and seconds >= 0):
         raise ValueError(f"{name}: expected a gap of zero or more seconds, got {seconds}.")
 

@@ -27,7 +27,6 @@ class Check:
     case: Case
 
     def __call__(self) -> None:
-        """Run the check; raise `CheckFailed` if it fails."""
         CHECKS[self.name](self.case)
 
     def __str__(self) -> str:
@@ -37,14 +36,7 @@ class Check:
 def checks(
     adapter: Adapter, source: Source | None = None, stream: Windows | None = None, twin: Source | None = None
 ) -> list[Check]:
-    """Return every check of an adapter; see `check_adapter` for the parameters.
-
-    Examples
-    --------
-    >>> from sight.methods.ema import EMA
-    >>> [str(check) for check in checks(EMA())][:3]
-    ['probabilities', 'source_unchanged', 'reset']
-    """
+    """Return every check of an adapter; see `check_adapter` for the parameters."""
     adapter = adapter() if isinstance(adapter, type) else adapter
     case = Case(adapter=adapter, given_source=source, given_stream=stream, twin=twin)
     return [Check(name, case) for name in CHECKS]

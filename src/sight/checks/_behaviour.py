@@ -6,25 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sight.checks._case import (
-    CLOSE,
-    Case,
-    CheckFailed,
-    chunk_size,
-    chunks,
-    parts,
-    predict,
-    source_digest,
-    states_equal,
-)
-from sight.checks._declarations import (
-    bad_input,
-    declaration,
-    half_life,
-    params_as_text,
-    unbound,
-    unused_features,
-)
+from sight.checks._case import CLOSE, Case, CheckFailed, chunk_size, chunks, parts, predict, source_digest, states_equal
+from sight.checks._declarations import bad_input, declaration, half_life, params_as_text, unbound, unused_features
 from sight.methods.compiled.adapter import CompiledAdapter
 from sight.methods.compiled.backend import numpy_backend
 
@@ -143,8 +126,7 @@ def declared_size(case: Case) -> None:
     predict(adapter, case.x)
     held = sum(array.nbytes for array in adapter.state().values())
     case.require(
-        held <= declared,
-        f"declares at most {declared} bytes of state and holds {held}; correct _max_state_bytes.",
+        held <= declared, f"declares at most {declared} bytes of state and holds {held}; correct _max_state_bytes."
     )
 
 

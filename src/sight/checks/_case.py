@@ -37,7 +37,6 @@ class Case:
 
     @cached_property
     def source(self) -> Source:
-        """The source; by default a numpy toy or, for methods that need the network, a torch toy."""
         if self.given_source is not None:
             return self.given_source
         return ToySource() if isinstance(self.adapter, OutputAdapter) else toy_network()
@@ -63,7 +62,6 @@ class Case:
         return [dataclasses.replace(self, adapter=adapter, given_source=self.source) for adapter in adapters]
 
     def require(self, condition: bool | np.bool_, message: str) -> None:
-        """Raise `CheckFailed` with the method's name and a message unless the condition holds."""
         if not condition:
             raise CheckFailed(f"{self.adapter.name}: {message}")
 
@@ -109,7 +107,6 @@ def chunk_size(adapter: Adapter, x: Array) -> int:
 
 
 def chunks(adapter: Adapter, x: Array) -> Iterator[Array]:
-    """Cut a stream into steps; the last one may be short."""
     size = chunk_size(adapter, x)
     return (x[t : t + size] for t in range(0, len(x), size))
 
@@ -119,7 +116,6 @@ def parts(x: Array, count: int) -> list[Array]:
 
 
 def predict(adapter: Adapter, x: Array) -> Array:
-    """Return the predictions of an adapter on a stream, cut into its chunks."""
     return np.concatenate([adapter.step(chunk) for chunk in chunks(adapter, x)])
 
 

@@ -123,14 +123,9 @@ def declaration(case: Case) -> None:
         needs.batch or case.rules()[0].fresh().chunk is None,
         "works in chunks but does not declare it; write Needs(batch=True).",
     )
-    case.require(
-        needs.source_stats in ("no", "optional", "required"),
-        f"declares source_stats={needs.source_stats!r}; use 'no', 'optional' or 'required'.",
-    )
-    case.require(
-        needs.features in ("no", "optional", "required"),
-        f"declares features={needs.features!r}; use 'no', 'optional' or 'required'.",
-    )
+    for key, value in (("source_stats", needs.source_stats), ("features", needs.features)):
+        known = value in ("no", "optional", "required")
+        case.require(known, f"declares {key}={value!r}; use 'no', 'optional' or 'required'.")
     # A dataclass without a docstring has its signature as docstring.
     own = kind.__doc__ or ""
     case.require(bool(own) and not own.startswith(f"{kind.__name__}("), "has no docstring; say what it assumes.")

@@ -118,7 +118,6 @@ class ACCUP(GradientAdapter):
         return features.cpu().numpy(), torch.cat([logits, logits.mean(dim=0, keepdim=True)])
 
     def _ensemble(self, features: Array, logits: Tensor) -> Tensor:
-        """Return probabilities of the prototypes or of the network, whichever are more certain, for each window."""
         cosines = unit(features) @ unit(self.supports_.means()).T
         scores = self.tau * self._tensor(cosines)
         better = entropies(scores) < entropies(logits)

@@ -117,7 +117,6 @@ class COAHAR(TeacherAdapter):
         return torch.softmax(self._network(x), dim=1)
 
     def _learn(self) -> None:
-        """Train on the latest windows and on as many older ones, then queue the latest."""
         rng = self.random_.generator
         latest = self.replay_.latest(self.update_every)
         older = self.replay_.windows[rng.integers(self.replay_.size, size=len(latest))]
@@ -134,7 +133,6 @@ class COAHAR(TeacherAdapter):
 
     @torch.no_grad()
     def _enqueue(self, x: Tensor, labels: Tensor) -> None:
-        """Queue features and probabilities of weakly augmented windows by the momentum encoder."""
         features = self._teacher.features(x)
         p = torch.softmax(self._teacher.head(features), dim=1)
         self.queue_.add(F.normalize(features, dim=1).cpu().numpy(), p.cpu().numpy(), labels.cpu().numpy())

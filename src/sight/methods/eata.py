@@ -116,7 +116,6 @@ class EATA(GradientAdapter):
         return torch.cosine_similarity(self._tensor(self.average_)[None], p, dim=1).abs() < self.similarity
 
     def _pull_back(self) -> Tensor:
-        """Return the squared distance from the source, weighted by Fisher information."""
         terms = [
             (fisher * (self._trained[name] - self._snapshot[name]) ** 2).sum() for name, fisher in self._fisher.items()
         ]

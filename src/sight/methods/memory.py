@@ -53,14 +53,6 @@ class Supports(Memory):
     """The features of each predicted class with the lowest entropy, at most `per_class` of them.
 
     The first ``count[k]`` places of class k are in use. Of two equal entropies the older one stays.
-
-    Examples
-    --------
-    >>> supports = Supports(classes=2, per_class=1, dims=3)
-    >>> [supports.add(np.ones(3), label=0, entropy=h) for h in (0.5, 0.7, 0.2)]
-    [True, False, True]
-    >>> supports.count.tolist(), round(float(supports.entropy[0, 0]), 3)
-    ([1, 0], 0.2)
     """
 
     def __init__(self, classes: int, per_class: int, dims: int, dtype: Any = "float32") -> None:

@@ -8,26 +8,14 @@ from sight.types import Array
 
 
 def softmax(logits: Array, axis: int = -1) -> Array:
-    """Return the softmax of logits, computed after subtracting their maximum.
-
-    Examples
-    --------
-    >>> softmax(np.array([0.0, 0.0, 1000.0])).tolist()
-    [0.0, 0.0, 1.0]
-    """
+    """Return the softmax of logits, computed after subtracting their maximum."""
     shifted: Array = np.exp(logits - logits.max(axis=axis, keepdims=True))
     total: Array = shifted.sum(axis=axis, keepdims=True)
     return shifted / total
 
 
 def unit(vectors: Array, eps: float = 1e-8) -> Array:
-    """Scale to length 1 along the last axis; a vector shorter than `eps` is divided by `eps`.
-
-    Examples
-    --------
-    >>> unit(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
+    """Scale to length 1 along the last axis; a vector shorter than `eps` is divided by `eps`."""
     length: Array = np.sqrt((vectors * vectors).sum(axis=-1, keepdims=True))
     return vectors / np.maximum(length, eps)
 
@@ -39,13 +27,7 @@ def cosine(a: Array, b: Array, eps: float = 1e-8) -> Array:
 
 
 def entropy(p: Array) -> Array:
-    """Return the Shannon entropy in nats along the last axis, with 0 log 0 = 0.
-
-    Examples
-    --------
-    >>> float(entropy(np.array([0.5, 0.5, 0.0])).round(4))
-    0.6931
-    """
+    """Return the Shannon entropy in nats along the last axis, with 0 log 0 = 0."""
     positive = p > 0
     spread: Array = (p * -np.log(np.where(positive, p, 1))).sum(axis=-1)
     return spread
@@ -58,13 +40,7 @@ def normalise(weights: Array, fallback: Array) -> Array:
 
 
 def relax(belief: Array, seconds: float, half_life_s: float | None) -> Array:
-    """Move a belief towards uniform over a gap of so many seconds; a half-life of None keeps it.
-
-    Examples
-    --------
-    >>> relax(np.array([1.0, 0.0]), seconds=30, half_life_s=30).tolist()
-    [0.75, 0.25]
-    """
+    """Move a belief towards uniform over a gap of so many seconds; a half-life of None keeps it."""
     if half_life_s is None:
         return belief
     uniform = 1 / len(belief)

@@ -97,7 +97,6 @@ class REM(GradientAdapter):
         return F.interpolate(coarse[:, None], size=x.shape[2], mode="linear")[:, 0]
 
     def _masked(self, x: Tensor, order: Tensor, level: int) -> Tensor:
-        """Mask the first samples of an order (B, T), more at a higher level."""
         count = x.shape[2] - int(x.shape[2] * (1 - level * self.mask_step))  # rounded as in the authors' code
         samples = order[:, None, :count].expand(-1, x.shape[1], -1)
         means = x.mean(dim=2, keepdim=True).expand(-1, -1, count)

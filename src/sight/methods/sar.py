@@ -117,13 +117,11 @@ class SAR(GradientAdapter):
 
     @torch.no_grad()
     def _ascend(self, parameters: list[nn.Parameter], gradients: tuple[Tensor, ...]) -> None:
-        """Move all parameters together by a step of length `rho` along the gradient."""
         length = torch.sqrt(sum(((g * g).sum() for g in gradients), torch.zeros((), device=gradients[0].device)))
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.add_(gradient * (self.rho / (length + 1e-12)))
 
     def _reset_if_collapsed(self, loss: float) -> None:
-        """Update the running mean of the loss; reset to the source if it is below the threshold."""
         self.average_ = 0.9 * self.average_ + 0.1 * loss if self.averaging_ else loss
         self.averaging_ = True
         if self.average_ < self.reset_below * self._max_entropy:

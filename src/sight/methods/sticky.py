@@ -56,7 +56,6 @@ class Sticky(OutputAdapter):
         return self.belief_
 
     def _filter(self, p: Array, stay: float) -> Array:
-        """Return the belief after a window, given the probability that the activity stayed."""
         prior = stay * self.belief_ + (1 - stay) / self.n_classes
         return normalise(p * prior, fallback=p)
 

@@ -133,13 +133,7 @@ class TCA(OutputAdapter):
 
 
 def head_basis(weight: Array, dims: int) -> Array:
-    """Return orthonormal directions (D, m), m <= `dims`, that span the rows of a head (K, D); all D if D is small.
-
-    Examples
-    --------
-    >>> head_basis(np.eye(3, 100), dims=64).shape, head_basis(np.eye(3, 10), dims=64).shape
-    ((100, 3), (10, 10))
-    """
+    """Return orthonormal directions (D, m), m <= `dims`, that span the rows of a head (K, D); all D if D is small."""
     if weight.shape[1] <= dims:
         return np.eye(weight.shape[1])
     _, strength, directions = np.linalg.svd(weight, full_matrices=False)
@@ -160,13 +154,7 @@ def descend(start: Array, found: Array, wanted: Array, iterations: int, lr: floa
 
 
 def recolour(found: Array, wanted: Array, ridge: float) -> Array:
-    """Return the map that whitens by one covariance and colours by another: ``found^-1/2 wanted^1/2``, all (m, m).
-
-    Examples
-    --------
-    >>> recolour(np.diag([4.0, 1.0]), np.diag([1.0, 9.0]), ridge=1e-9).round(3).tolist()
-    [[0.5, 0.0], [0.0, 3.0]]
-    """
+    """Return the map that whitens by one covariance and colours by another: ``found^-1/2 wanted^1/2``, all (m, m)."""
     return _power(found, -0.5, ridge) @ _power(wanted, 0.5, ridge)
 
 

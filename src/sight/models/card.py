@@ -156,12 +156,12 @@ class ModelCard:
 
 def require_card(source: Any, name: object = "The model") -> ModelCard:
     """Return the card of a source; raise ValueError if it has none."""
-    if source.card is None:
+    card: ModelCard | None = source.card
+    if card is None:
         raise ValueError(
             f"{name} has no card, so its rate and channels are unknown; train it with "
             f"sight, or pass rate_hz, channels, units and window_s to sight.wrap."
         )
-    card: ModelCard = source.card
     return card
 
 
@@ -170,11 +170,6 @@ def filled(x: Array, fill: tuple[float, ...] | Array | None) -> Array:
 
     Sources do this in `encode`. Adapters reject NaN, so callers fill windows before they pass them to an adapter:
     ``x = filled(windows.x, source.card.fill)``.
-
-    Examples
-    --------
-    >>> filled(np.array([[[1.0], [np.nan]]]), (7.0, 8.0)).ravel().tolist()
-    [1.0, 8.0]
     """
     if fill is None:
         return x

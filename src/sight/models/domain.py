@@ -45,36 +45,23 @@ GRAVITY = (0.7, 1.4)
 class Domain:
     """What the windows of training looked like.
 
-    Parameters
-    ----------
-    channels, columns, unit_g, rate_hz, stride_s
-        Names and columns of the accelerometer's axes, the size of its unit in g, the sampling rate, and the distance
-        between windows.
-    mounts
-        Orientations that training covered: "fixed", as recorded; "wrist", x and y swapped and any axis flipped; "any",
-        all axes permuted and flipped.
-    centres, radius
-        Points (K, 8), and the largest distance of a familiar window from the nearest one.
-    alarm_share
-        Share of unfamiliar windows above which a recording is out of domain.
-    steady
-        Largest length, over subjects, of the mean direction of acceleration while moving: 1 if it never changes.
+    `mounts` are the orientations that training covered: "fixed", as recorded; "wrist", x and y swapped and any axis
+    flipped; "any", all axes permuted and flipped.
     """
 
-    channels: tuple[str, ...]
+    channels: tuple[str, ...]  # names of the accelerometer's axes
     columns: list[int]
-    unit_g: float
+    unit_g: float  # size of its unit in g
     rate_hz: float
-    stride_s: float
+    stride_s: float  # distance between windows
     mounts: str
-    centres: Array
-    radius: float
-    alarm_share: float
-    steady: float
+    centres: Array  # (K, 8)
+    radius: float  # largest distance of a familiar window from the nearest centre
+    alarm_share: float  # share of unfamiliar windows above which a recording is out of domain
+    steady: float  # largest length, over subjects, of the mean direction of acceleration while moving; 1 if constant
 
     @classmethod
     def of(cls, card: ModelCard) -> Self | None:
-        """Return the domain of a model, or None if its card has none."""
         axes = accelerometer_axes(card.units)
         if axes is None or not card.domain:
             return None
@@ -116,7 +103,6 @@ class Domain:
         return []
 
     def _out_of_domain(self, share: float, statistics: Array) -> Warning:
-        """Return the warning with its likely cause: the unit, turned axes, or another place of the body."""
         found = f"{share:.0%} of the windows look like none of the training windows"
         gravity = float(np.median(np.linalg.norm(statistics[:, :3], axis=1)))
         if not GRAVITY[0] < gravity < GRAVITY[1]:
@@ -136,7 +122,6 @@ class Domain:
         )
 
     def _turned(self, statistics: Array) -> Iterator[tuple[Array, str]]:
-        """Yield the statistics under other orientations with their axes, those with the fewest changes first."""
         signs = itertools.product((1, -1), repeat=3) if self.mounts == "fixed" else [(1, 1, 1)]
         turns = list(itertools.product(itertools.permutations(range(3)), signs)) if self.mounts != "any" else []
         turns.sort(key=lambda turn: sum(a != b for a, b in zip(turn[0], range(3), strict=True)) + turn[1].count(-1))
@@ -204,7 +189,6 @@ def _movement(statistics: Array) -> Array:
 
 
 def _steadiness(statistics: Array) -> float:
-    """Return the length of the mean direction of acceleration; 0 without windows."""
     if not len(statistics):
         return 0.0
     mean = statistics[:, :3]
@@ -221,12 +205,10 @@ def _points(statistics: Array, mounts: str) -> Array:
         deviation = np.column_stack([np.take_along_axis(deviation[:, :free], order, axis=1), deviation[:, free:]])
     spread = np.log10(np.maximum(np.column_stack([deviation, statistics[:, 6]]), STILL))
     frequency = np.log10(np.clip(statistics[:, 7:], 0.1, 20))
-    points: Array = np.column_stack([mean, spread, frequency]) * WEIGHTS
-    return points
+    return np.column_stack([mean, spread, frequency]) * WEIGHTS
 
 
 def _summarise(points: Sequence[Array]) -> tuple[Array, float]:
-    """Return `CENTRES` points by k-means, and the radius that covers nearly all windows."""
     chosen = np.concatenate(points)
     chosen = chosen[np.random.default_rng(0).permutation(len(chosen))[:SAMPLE]]
     centres = chosen[:CENTRES].copy()

@@ -67,12 +67,6 @@ class ProbabilitySource(FeatureSource):
     random forest, are too even for methods that add up evidence over time (docs/python.md). Features are the centred
     logarithms of the probabilities, with the identity as head. Each class gets a share of `FLOOR` before, because a
     zero in votes is no certainty, and has no logarithm.
-
-    Examples
-    --------
-    >>> z, p = ProbabilitySource(("sit", "walk"), sharpness=2).encode(np.array([[[0.75], [0.25]]]))
-    >>> p.round(2).tolist()
-    [[0.9, 0.1]]
     """
 
     def __init__(self, classes: Sequence[str], sharpness: float = 1.0) -> None:

@@ -33,7 +33,6 @@ def graph_facts(method: str, params: Mapping[str, Any], layout: StateLayout) -> 
 
 
 def _read_facts(texts: Mapping[str, str], path: object) -> dict[str, Any]:
-    """Return the metadata `sight.fused`; raise ValueError if they are damaged."""
     try:
         facts = json.loads(texts[FUSED])
         if isinstance(facts["method"], str) and isinstance(facts["params"], dict) and "state_version" in facts:
@@ -88,7 +87,6 @@ class FusedSession:
         return q[0], p[0], float(surprise[0])
 
     def gap(self, seconds: float) -> None:
-        """Report a gap before the next window: the belief relaxes, what was learned stays."""
         check_gap(self.method, seconds)
         if self._state["count"][0]:
             self._state["belief"] = relax(self._state["belief"], seconds, self.params["gap_half_life_s"])
@@ -96,7 +94,6 @@ class FusedSession:
             self._state |= {name: np.zeros_like(self._state[name]) for name in self._layout.gap_clears}
 
     def state(self) -> dict[str, Array]:
-        """Return a copy of the state, as `Adapter.state` returns it."""
         return self._layout.from_graph(self._state)
 
     def restore(self, state: Mapping[str, Array]) -> None:

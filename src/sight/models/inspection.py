@@ -88,7 +88,6 @@ def _split(classes: int, dims: int) -> str:
 
 
 def _find_split(path: Path) -> dict[str, Any]:
-    """Search for a linear layer at the end of a graph that sight did not write."""
     if importlib.util.find_spec("onnx") is None:
         return {"split": None, "why_not": "this check needs the package onnx; pip install onnx"}
     import onnx

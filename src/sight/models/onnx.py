@@ -101,14 +101,12 @@ class OnnxSource:
 
     @cached_property
     def _batches_are_exact(self) -> bool:
-        """Whether a batch of windows gives the same bits as its windows one by one, on this processor."""
         x = random_windows(self.card, BATCH, self.shape)
         together = self._session.run(OUTPUTS, {"x": x})
         alone = [self._session.run(OUTPUTS, {"x": x[t : t + 1]}) for t in range(BATCH)]
         return all(np.array_equal(whole, np.concatenate(rows)) for whole, *rows in zip(together, *alone, strict=True))
 
     def _check_graph(self) -> None:
-        """Raise ValueError if the metadata do not describe the graph: window, features, and head of a test window."""
         card, shape = self.card, self.shape
         if not all(isinstance(size, int) and 0 < size < MAX_SIZE for size in shape) or len(shape) != 2:
             raise ValueError(f"{self.path}: expected a graph for windows (B, C, T), got (B, {shape}); export it again.")

@@ -55,7 +55,6 @@ def _class_means(sums: Array, count: Array) -> Array:
 
 
 def _labelled(x: Array, y: Array, classes: Sequence[str]) -> tuple[Array, Array]:
-    """Return the labelled ones of windows (N, C, T), and their labels; raise ValueError if labels do not fit."""
     x, y = np.asarray(x), np.asarray(y)
     if x.ndim != 3 or y.shape != x.shape[:1] or y.dtype.kind not in "iu":
         raise ValueError(

@@ -24,11 +24,9 @@ BATCH = 256
 class TorchSource:
     """Source model with a torch network in evaluation mode; its weights are never changed.
 
-    The network has ``features(x)`` and a linear ``head``; ``forward(x)`` is ``head(features(x))``. A wrapped network
-    may have no card. `stats` and `fisher` are for methods that use them.
-
-    Torch selects kernels by batch size, so the chunk size changes the last bits of predictions (1e-6 or less).
-    Predictions of `sight.models.onnx.OnnxSource` do not depend on it.
+    The network has ``features(x)`` and a linear ``head``; ``forward(x)`` is ``head(features(x))``. Torch selects
+    kernels by batch size, so the chunk size changes the last bits of predictions (1e-6 or less). Predictions of
+    `sight.models.onnx.OnnxSource` do not depend on it.
     """
 
     def __init__(

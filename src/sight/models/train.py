@@ -148,14 +148,7 @@ def one_thread() -> Iterator[None]:
 
 
 def normalisation(x: Array) -> tuple[Array, Array, Array | None]:
-    """Return mean, standard deviation and, if there is NaN, median of each channel of windows (N, C, T), all (C,).
-
-    Examples
-    --------
-    >>> x = np.array([[[1.0], [5.0], [np.nan]], [[3.0], [5.0], [np.nan]]])
-    >>> [None if v is None else v.tolist() for v in normalisation(x)]
-    [[2.0, 5.0, 0.0], [1.0, 1.0, 1099511627776.0], [2.0, 5.0, 0.0]]
-    """
+    """Return mean, standard deviation and, if there is NaN, median of each channel of windows (N, C, T), all (C,)."""
     missing = np.isnan(x)
     fill, empty = None, np.asarray(missing.all(axis=(0, 2)))
     if missing.any():
@@ -179,7 +172,6 @@ class _Data:
 
 
 def _collect(windows: TrainingData, n_classes: int, rate_hz: float | None) -> _Data:
-    """Concatenate the labelled windows of all subjects."""
     subjects = [windows] if isinstance(windows, Windows) else list(windows)
     if subjects and isinstance(subjects[0], Windows):
         parts = [(subject.x, subject.label) for subject in cast(list[Windows], subjects)]
@@ -219,7 +211,6 @@ def _split(y: Array, share: float, seed: int) -> tuple[Array, Array]:
 def _fit(
     network: Encoder, epochs: Iterator[dict[str, float]], on_epoch: OnEpoch | None, keep_on_interrupt: bool
 ) -> dict[str, Any]:
-    """Train a network in place; return loss and scores of each epoch, and the best epoch if there is validation."""
     epoch_scores: list[dict[str, float]] = []
     best, best_epoch, kept = -1.0, 0, network.state_dict()
     history: dict[str, Any] = {}
@@ -248,7 +239,6 @@ def _fit(
 def _epoch(
     network: Encoder, optimiser: torch.optim.Optimizer, x: Tensor, y: Tensor, rows: Tensor, held_out: Tensor, batch: int
 ) -> dict[str, float]:
-    """Train on all rows once; return the mean loss, and scores on the rows that are held out."""
     network.train()
     losses = [_step(network, optimiser, x[part], y[part]) for part in _batches(rows, batch)]
     scores = {"loss": float(torch.stack(losses).mean())}

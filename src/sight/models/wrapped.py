@@ -146,7 +146,6 @@ class WrappedSource(TorchSource):
 
 
 def _ratio(ours: Tensor, whole: Tensor) -> float | None:
-    """Return the factor by which one output differs from the other; None if they are not proportional."""
     if ours.shape != whole.shape:
         return None
     factor = float((ours * whole).sum() / (ours * ours).sum().clamp_min(1e-12))

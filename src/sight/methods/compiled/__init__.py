@@ -1,8 +1,4 @@
-"""Base of methods with a compiled step, states of many wearers and an exportable graph.
-
-A method derives from `CompiledAdapter` and declares a `StateLayout`. Its numba step is written with the decorators
-`exact` and `sums`, its torch step derives from `FusedStep`; numba and torch are imported when these are first used.
-"""
+"""Base of methods with a compiled and exportable step; numba and torch are imported when first used."""
 
 from __future__ import annotations
 

@@ -17,24 +17,16 @@ from sight.types import Array
 class CompiledAdapter(OutputAdapter):
     """Base class of methods with a step in numpy and in numba, and a declared state.
 
-    A method declares, on its class:
-
-    - ``layout``: the entries of its state;
-    - ``trace_names``: the diagnostics of a window; the first is the surprise, between 0 and 1;
-    - ``numpy_step``: "module:function" of ``step(z, p, arrays, *constants)`` for one window (D,), (K,) and the
-      `StateArrays` of one wearer, which it updates in place; returns probabilities (K,) and the diagnostics;
-    - ``numba_step``: "module:function" of ``advance(z, p, arrays, rows, *constants)``, see `Backend`;
-    - optionally ``fused_step``: "module:Class" of a `sight.methods.compiled.fused.FusedStep`;
-    - a field ``gap_half_life_s``;
-
-    and writes two hooks, `_constants` and `_initial`. Both steps must give the same results for one wearer and for
-    many, however the stream is cut.
+    A method declares the attributes below, optionally `fused_step`, and a field ``gap_half_life_s``, and writes two
+    hooks, `_constants` and `_initial`. ``step(z, p, arrays, *constants)`` takes one window (D,), (K,) and the
+    `StateArrays` of one wearer, which it updates in place; it returns probabilities (K,) and the diagnostics. For
+    ``advance`` see `Backend`. Both must give the same results for one wearer and for many, however the stream is cut.
     """
 
     layout: ClassVar[StateLayout]
-    trace_names: ClassVar[tuple[str, ...]]
-    numpy_step: ClassVar[str]
-    numba_step: ClassVar[str]
+    trace_names: ClassVar[tuple[str, ...]]  # diagnostics of a window; the first is the surprise, between 0 and 1
+    numpy_step: ClassVar[str]  # "module:function" of step
+    numba_step: ClassVar[str]  # "module:function" of advance
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,7 +70,6 @@ class CompiledAdapter(OutputAdapter):
         return q
 
     def name_trace(self, trace: Array) -> dict[str, Array]:
-        """Return the diagnostics (B, names) of windows by name."""
         return dict(zip(self.trace_names, trace.T, strict=True))
 
     def _gap(self, seconds: float) -> None:

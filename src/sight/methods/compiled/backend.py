@@ -80,7 +80,6 @@ def _numba_or_numpy(method: type[CompiledAdapter], dtype: np.dtype[Any]) -> Back
 
 
 def _compare(method: type[CompiledAdapter], compiled: Backend, dtype: np.dtype[Any]) -> None:
-    """Raise RuntimeError unless both implementations agree on a few windows; the first run compiles."""
     z = np.sin(np.arange(24, dtype=np.float64)).reshape(8, 3).astype(dtype)
     p = np.tile([0.7, 0.3], (8, 1)).astype(dtype)
     p[5:] = p[5:, ::-1]
@@ -104,7 +103,6 @@ def _advance(
     rows: Array,
     *constants: Any,
 ) -> tuple[Array, Array]:
-    """Advance wearers by the numpy step, which takes one window and one wearer's arrays."""
     q, trace = np.empty_like(p), np.empty((len(p), traced), arrays.vectors.dtype)
     span = len(p) // max(len(rows), 1)
     for t in range(len(p)):

@@ -58,7 +58,6 @@ class ManyWearers:
         return self._adapter.backend.advance(z, p, self.arrays, rows, *self._adapter.constants)
 
     def gap(self, seconds: float, rows: Array | None = None) -> None:
-        """Report a gap before the next window of these wearers; see `Adapter.gap`."""
         check_gap(self._adapter.name, seconds)
         rows, half_life_s = self._check_rows(rows), self._adapter.params()["gap_half_life_s"]
         belief = self.views["belief"]

@@ -38,7 +38,6 @@ sums = compile_with(fastmath={"reassoc", "contract"})
 
 @sums
 def squared_length(vector):
-    """Return the sum of squares in float64."""
     total = 0.0
     for i in range(len(vector)):
         value = np.float64(vector[i])

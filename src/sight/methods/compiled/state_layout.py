@@ -28,31 +28,19 @@ class StateArrays(NamedTuple):
 class StateLayout:
     """Names, shapes and meaning of a method's state; adapter, many wearers and fused graph all follow it.
 
-    Parameters
-    ----------
-    entries
-        Name to kind, in the order of the graph's inputs. ``belief`` (kind "K", the last prediction) and ``count``
-        (kind "int", windows seen) are required. Entries of one kind are stacked in this order in `StateArrays`.
-    dtype
-        Float type of matrices and vectors; None for that of the head.
-    means
-        Sums that the fused graph stores as means, which float32 holds more exactly: name to the entry that counts their
-        terms.
-    gap_clears
-        Numbers that a gap sets to 0.
-    frequencies, prototypes
-        Entry that counts how frequent each class was, and entry that holds adapted prototypes; None if there is none.
-    version
-        Increased by one whenever names, kinds or meaning of the entries change.
+    `entries` maps names to kinds, in the order of the graph's inputs. ``belief`` (kind "K", the last prediction) and
+    ``count`` (kind "int", windows seen) are required. Entries of one kind are stacked in this order in `StateArrays`.
+    `means` maps sums that the fused graph stores as means, which float32 holds more exactly, to the entry that counts
+    their terms.
     """
 
     entries: Mapping[str, Kind]
-    dtype: type | None = None
+    dtype: type | None = None  # float type of matrices and vectors; None for that of the head
     means: Mapping[str, str] = field(default_factory=dict)
-    gap_clears: tuple[str, ...] = ()
-    frequencies: str | None = None
-    prototypes: str | None = None
-    version: int = 1
+    gap_clears: tuple[str, ...] = ()  # numbers that a gap sets to 0
+    frequencies: str | None = None  # entry that counts how frequent each class was
+    prototypes: str | None = None  # entry that holds adapted prototypes
+    version: int = 1  # increased by one whenever names, kinds or meaning of the entries change
 
     def __post_init__(self) -> None:
         if (self.entries.get("belief"), self.entries.get("count")) != ("K", "int"):

@@ -84,7 +84,6 @@ class GradientAdapter(Adapter):
     seed: int = 0
 
     def state_bytes(self) -> dict[str, int]:
-        """Memories count in full; `MEMORY_SUM` names the kinds of the paper's column."""
         kinds = {
             "weights": sum(_bytes(network.state_dict().values()) for network in self._networks()),
             "snapshot": _bytes(self._snapshot.values()),
@@ -163,7 +162,6 @@ class GradientAdapter(Adapter):
         return torch.softmax(logits.detach(), dim=1)
 
     def _update_if_due(self, x: Tensor) -> None:
-        """Learn from windows, at once or after enough of them."""
         if not self._waits():
             self._update(x)
             return
@@ -182,7 +180,6 @@ class GradientAdapter(Adapter):
         raise NotImplementedError(f"{type(self).__name__} writes none of _loss, _update and _predict.")
 
     def _learning_pass(self, x: Tensor) -> Tensor:
-        """Return logits of windows, with gradient and with moving statistics."""
         with learning(self._network):
             logits: Tensor = self._network(x)
         return logits
@@ -237,7 +234,6 @@ def cross_entropies(target: Tensor, logits: Tensor) -> Tensor:
 
 
 def _moving(network: nn.Module, trained: Iterable[str]) -> dict[str, Tensor]:
-    """Return the tensors that adaptation can change: trained parameters and statistics of norm layers."""
     parameters = dict(network.named_parameters())
     statistics = {
         f"{name}.{key}": buffer

@@ -7,7 +7,7 @@ type. Of feature vectors (T = 1), which have no time and no axes, only `jitter` 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -20,7 +20,6 @@ def jitter(x: Array, rng: np.random.Generator, sigma: float = 0.05, scale: Array
 
 
 def scaling(x: Array, rng: np.random.Generator, sigma: float = 0.1) -> Array:
-    """Multiply each channel by a random number around 1."""
     return _like(x * rng.normal(1, sigma, (*x.shape[:2], 1)), x)
 
 
@@ -82,14 +81,8 @@ def weak(x: Array, rng: np.random.Generator, scale: Array | float = 1.0) -> Arra
 
 def strong(x: Array, rng: np.random.Generator, scale: Array | float = 1.0) -> Array:
     """Return a view with each augmentation of this module applied with probability 1/2, drawn for each window."""
-    augmentations: tuple[Callable[[Array, np.random.Generator], Array], ...] = (
-        rotation,
-        scaling,
-        magnitude_warp,
-        time_warp,
-        permutation,
-        lambda windows, generator: jitter(windows, generator, 0.05, scale),
-    )
+    noise = partial(jitter, sigma=0.05, scale=scale)
+    augmentations: list[Callable[..., Array]] = [rotation, scaling, magnitude_warp, time_warp, permutation, noise]
     for augment in augmentations:
         chosen = rng.random((len(x), 1, 1)) < 0.5
         x = np.where(chosen, augment(x, rng), x)

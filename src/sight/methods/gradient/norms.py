@@ -172,7 +172,6 @@ def norm_parameters(network: nn.Module) -> dict[str, nn.Parameter]:
 
 @contextmanager
 def learning(network: nn.Module) -> Iterator[None]:
-    """Let moving statistics move within the context."""
     layers = [layer for layer in network.modules() if isinstance(layer, StatsNorm)]
     for layer in layers:
         layer.learning = True
@@ -190,10 +189,8 @@ def batch_moments(x: Tensor, unbiased: bool) -> tuple[Tensor, Tensor]:
 
 
 def _beyond(value: Tensor, tolerance: Tensor) -> Tensor:
-    """Return how far a value is outside plus or minus `tolerance`."""
     return torch.sign(value) * torch.relu(value.abs() - tolerance)
 
 
 def _column(values: Tensor, x: Tensor) -> Tensor:
-    """Reshape (C,) for broadcasting against (B, C) or (B, C, T)."""
     return values.reshape(-1, *(1,) * (x.ndim - 2))

@@ -32,7 +32,6 @@ def check_private_copy(method: str, original: nn.Module, network: Any, x: Tensor
 
 @contextmanager
 def _calls(network: nn.Module) -> Iterator[list[nn.Module]]:
-    """Yield a list that collects the modules of a network that this thread calls."""
     called: list[nn.Module] = []
     thread = get_ident()
 

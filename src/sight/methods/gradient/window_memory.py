@@ -31,16 +31,7 @@ class WindowMemory(Memory):
 
 
 class Fifo(WindowMemory):
-    """The latest `capacity` windows.
-
-    Examples
-    --------
-    >>> fifo = Fifo(capacity=2, shape=(1, 1))
-    >>> for value in (1, 2, 3):
-    ...     fifo.add(np.full((1, 1), value))
-    >>> fifo.latest(2).ravel().tolist(), fifo.size
-    ([2.0, 3.0], 2)
-    """
+    """The latest `capacity` windows."""
 
     def __init__(self, capacity: int, shape: tuple[int, int] | None = None) -> None:
         super().__init__(capacity, shape)

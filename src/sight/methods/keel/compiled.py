@@ -1,8 +1,4 @@
-"""Keel's step compiled by numba: the function of `reference` without temporary arrays.
-
-One entry, `advance`, serves one window, a recording and many wearers. All arithmetic is in float64, whatever the type
-of the features.
-"""
+"""Keel's step compiled by numba: `reference` without temporary arrays, in float64 for features of any type."""
 
 from __future__ import annotations
 
@@ -51,7 +47,6 @@ def _centre(values):
 
 @exact
 def _softmax(values):
-    """Turn logits into probabilities, in place."""
     top, total = values.max(), 0.0
     for k in range(len(values)):
         values[k] = np.exp(values[k] - top)
@@ -62,7 +57,6 @@ def _softmax(values):
 
 @exact
 def _evidence(z, p, origin, directions, share, scale, away, x, second):
-    """Compute the evidence x from head and class means; return the overlap of the two."""
     for k in range(len(x)):
         x[k] = np.log(max(np.float64(p[k]), s.TINY))
     _centre(x)
@@ -99,7 +93,6 @@ def _strength(frequencies, numbers, params):
 
 @exact
 def _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood):
-    """Compute class frequencies and the likelihood without the wearer's bias; return the strength of the correction."""
     whole, applied = numbers[s.COUNT] + params.patience, _strength(vectors[s.FREQUENCIES], numbers, params)
     for k in range(len(x)):
         shares[k] = (vectors[s.FREQUENCIES, k] + params.patience * prior[k]) / whole
@@ -112,7 +105,6 @@ def _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood)
 
 @exact
 def _change(x, vectors, numbers, params):
-    """Return the probability of a change before this window, then update the statistics of distances."""
     hazard = numbers[s.HAZARD]
     if not (params.surprise and numbers[s.LINKED]):
         return hazard
@@ -136,7 +128,6 @@ def _change(x, vectors, numbers, params):
 
 @exact
 def _filter(likelihood, shares, change, belief, numbers, params):
-    """Update the belief by one step of the hidden Markov model, and the hazard; tempers the likelihood in place."""
     hazard, classes = numbers[s.HAZARD], len(belief)
     weight = params.temper + (1 - params.temper) * min(1.0, hazard / params.hazard)
     total = drawn = stayed = 0.0
@@ -158,7 +149,6 @@ def _filter(likelihood, shares, change, belief, numbers, params):
 
 @exact
 def _window(x, vectors, numbers, prior, expected, params, shares, likelihood):
-    """Update the state with the evidence x; return the probability of a change and the strength of the correction."""
     likelihood[:] = x
     _softmax(likelihood)
     numbers[s.DOUBT] += 1 - likelihood.max()

@@ -60,7 +60,6 @@ class KeelStep(FusedStep):
     def _corrected(
         self, x: Tensor, frequencies: Tensor, evidence: Tensor, doubt: Tensor, n: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the class frequencies with the prior, and the likelihood without the wearer's bias."""
         params, prior = self.params, self.prior
         shares = (frequencies * n + params.patience * prior) / (n + params.patience)
         drift = (evidence - self.expected) * n / (n + params.patience)
@@ -68,7 +67,6 @@ class KeelStep(FusedStep):
         return shares, torch.softmax(x - self._strength(frequencies, doubt * (n + 1), n) * bias, dim=0)
 
     def _strength(self, frequencies: Tensor, doubts: Tensor, n: Tensor) -> Tensor:
-        """Return the share of the bias correction to apply, from class frequencies and the sum of doubts."""
         params, share = self.params, torch.ones_like(n)
         if params.guard:
             spread = -(frequencies * torch.log(frequencies.clamp_min(s.TINY))).sum(0, keepdim=True)
@@ -89,7 +87,6 @@ class KeelStep(FusedStep):
         distances: tuple[Tensor, ...],
         neighbour: Tensor,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the probability of a change, and the statistics of distances with this window."""
         near, spread, far = distances
         if not self.params.surprise:
             return hazard, distances
@@ -108,7 +105,6 @@ class KeelStep(FusedStep):
     def _filter(
         self, likelihood: Tensor, shares: Tensor, change: Tensor, belief: Tensor, hazard: Tensor, n: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the belief after one step of the hidden Markov model, and the hazard."""
         params = self.params
         weight = params.temper + (1 - params.temper) * (hazard / params.hazard).clamp_max(1)
         likelihood = torch.pow(likelihood, weight)
@@ -125,7 +121,6 @@ class KeelStep(FusedStep):
 
 
 def log_length(vector: Tensor) -> Tensor:
-    """Return the logarithm of the length, (1,), bounded below."""
     return 0.5 * torch.log((vector * vector).sum(0, keepdim=True) + s.STILL)
 
 

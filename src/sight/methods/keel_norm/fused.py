@@ -59,7 +59,6 @@ class KeelNormStep(KeelStep):
         return (q, p, change, *after, weights + (added - weights) / (n + 1), moments)
 
     def _statistics(self, moments: Tensor, frequencies: Tensor, doubt: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the wearer's means and variances, (C,)."""
         mean, square = (self.source_prior[:, None] * moments).sum(dim=1)
         var = torch.maximum(square - mean * mean, self.source_floor)
         displaced = torch.stack((mean - self.source_mean, torch.log(var / self.source_var)))

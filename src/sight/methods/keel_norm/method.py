@@ -110,7 +110,6 @@ class KeelNorm(Adapter):
         return sum(self.widths.values())
 
     def _used(self, layers: NormLayers) -> dict[str, int]:
-        """Return name and number of channels of the layers whose statistics move."""
         return dict(islice(layers.widths.items(), self.layers))
 
     def _bind(self) -> None:
@@ -182,7 +181,7 @@ class KeelNorm(Adapter):
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_tools": None}  # cannot be copied; the next step makes it again
 
-    # --- state: entries of Keel and of the moments in one, as the fused graph has them --------------------------
+    # The state has the entries of Keel and of the moments in one, as the fused graph has them.
 
     def _own(self) -> dict[str, Any]:
         return super()._own() | self.keel.state()
@@ -196,7 +195,6 @@ class KeelNorm(Adapter):
 
 
 def _layers_of(source: Source) -> NormLayers:
-    """Return the layers of a source whose statistics can be given; raise TypeError if it takes none."""
     layers: NormLayers | None = getattr(source, "norm_layers", None)
     if layers is None:
         raise TypeError(

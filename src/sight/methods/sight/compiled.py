@@ -135,7 +135,6 @@ def _combine(prototype, anchor, z, keep, pull, hold):
 
 @exact
 def _surprise(feature_square, expected_square, agreement, c):
-    """Return lambda_t from f.f, e.e and f.e."""
     if c.surprise == OFF:
         return c.constant
     feature, expected = np.sqrt(feature_square), np.sqrt(expected_square)
@@ -149,7 +148,6 @@ def _surprise(feature_square, expected_square, agreement, c):
 
 @exact
 def _deviate(z, scale, prototypes, belief, c, scratch):
-    """Compute the alignments a_t of feature and expectation; return lambda_t."""
     k, mass = belief.argmax(), 0.0
     for share in belief:
         mass += share
@@ -175,7 +173,6 @@ def _deviate(z, scale, prototypes, belief, c, scratch):
 
 @exact
 def _prior(alignment, habit, belief, surprise, c):
-    """Turn the alignments a_t into the prior pi_t, in place."""
     prior, top, total = alignment, alignment.max(), 0.0
     for j in range(len(prior)):
         prior[j] = np.exp((alignment[j] - top) / c.tau) if c.routing else 1.0
@@ -196,7 +193,6 @@ def _prior(alignment, habit, belief, surprise, c):
 
 @exact
 def _consensus(p, prior, c, q):
-    """Compute q_t from evidence and prior; from the evidence alone if their product vanishes."""
     total = 0.0
     for j in range(len(p)):
         prior[j] = p[j] * (max(prior[j], PRIOR_FLOOR) if c.authors else prior[j])
@@ -224,7 +220,6 @@ def _mixture(products, pull, hold, scale, feature_square, c):
 
 @exact
 def _move(z, scale, feature_square, q, prototypes, anchors, c):
-    """Move the prototypes towards the feature and their anchors; both norms follow from inner products."""
     best = q.argmax()
     for k in range(len(q)):
         share = np.float64(q[k]) if c.prototypes == SOFT else np.float64(k == best)
@@ -239,7 +234,6 @@ def _move(z, scale, feature_square, q, prototypes, anchors, c):
 
 @exact
 def _window(z, p, prototypes, habit, belief, first, anchors, c, scratch, q):
-    """Refine one window into `q` and update the state; return lambda_t."""
     feature_square, scale, surprise = squared_length(z), 1.0, 0.0
     if not c.authors:
         scale = 1 / max(np.sqrt(feature_square), c.eps)

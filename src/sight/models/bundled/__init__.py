@@ -19,17 +19,7 @@ def resolve(model: str | Path) -> Path:
     """Return the file of a model: of the bundled model of that name, or the path itself.
 
     A name has neither a suffix nor a folder; everything else is a path. A bundled name means the bundled model, also
-    if a file or folder of that name exists.
-
-    Raises
-    ------
-    ValueError
-        If there is no bundled model of that name.
-
-    Examples
-    --------
-    >>> resolve("wrist").name, resolve("own/model.onnx").as_posix()
-    ('wrist.onnx', 'own/model.onnx')
+    if a file or folder of that name exists. Another name raises ValueError.
     """
     path = Path(model)
     if path.suffix or path.name != str(path):

@@ -96,8 +96,6 @@ class _Block(nn.Module):
 
 
 class _Attention(nn.Module):
-    """Self-attention with access to its weights."""
-
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         if width % heads:
@@ -122,7 +120,6 @@ class _Attention(nn.Module):
 
 
 def _positions(count: int, width: int) -> Tensor:
-    """Return sinusoidal position encodings, (count, width)."""
     place = torch.arange(count).unsqueeze(1)
     frequency = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
     angle = place * frequency

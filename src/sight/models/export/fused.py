@@ -1,8 +1,4 @@
-"""Export of a model and a method as one ONNX graph: encoder, head and adaptation, with state in and state out.
-
-The graph runs in any language that has ONNX Runtime; docs/onnx.md describes its inputs, outputs and metadata.
-`sight.models.fused.FusedSession` runs it in Python.
-"""
+"""Export of a model and a method as one ONNX graph; docs/onnx.md describes its inputs, outputs and metadata."""
 
 from __future__ import annotations
 
@@ -55,7 +51,6 @@ def export_fused(
 
 
 def _compare(adapter: Adapter, data: bytes, shape: tuple[int, int]) -> None:
-    """Raise RuntimeError if graph and adapter predict differently."""
     x = np.random.default_rng(0).normal(size=(8, *shape)).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         session = FusedSession(write_atomic(Path(folder) / "trial.onnx", data))

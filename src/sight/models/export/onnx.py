@@ -82,8 +82,6 @@ def check_agreement(name: str, expected: Array, exported: Array, *, tolerance: f
 
 
 class _ExportOutputs(nn.Module):
-    """Network that returns features, logits and probabilities."""
-
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network

@@ -49,7 +49,7 @@ def to_graph(
             )
     finally:
         logger.setLevel(level)
-    return strip_metadata(signals_as_images(program.model_proto))  # type: ignore[union-attr]
+    return strip_metadata(_Widening(program.model_proto).run())  # type: ignore[union-attr]
 
 
 def strip_metadata(model: Any) -> Any:
@@ -96,7 +96,6 @@ def prepare_network(network: nn.Module, shape: tuple[int, int]) -> nn.Module:
 
 
 def _input_lengths(network: nn.Module, layers: Mapping[str, nn.Module], window: Tensor) -> dict[str, int]:
-    """Return the length of the signal that reaches each layer when a window passes through the network."""
     lengths: dict[str, int] = {}
     hooks = [
         layer.register_forward_pre_hook(lambda _, args, name=name: lengths.update({name: args[0].shape[-1]}))
@@ -109,12 +108,8 @@ def _input_lengths(network: nn.Module, layers: Mapping[str, nn.Module], window: 
     return lengths
 
 
-def signals_as_images(model: Any) -> Any:
-    return _Widening(model).run()
-
-
 class _Widening:
-    """Pass over the nodes of a graph in order; `wide` maps the name of a signal to the name of its image."""
+    """Turns signals of a graph into images, in place; `wide` maps the name of a signal to that of its image."""
 
     def __init__(self, model: Any) -> None:
         from onnx import helper, numpy_helper
@@ -182,7 +177,6 @@ class _Widening:
                 attribute.ints[:] = [0, before, 0, after]
 
     def _image(self, name: str) -> str:
-        """Return the name of the image of a signal; add the node that creates it if needed."""
         if name not in self.wide:
             self.wide[name] = f"{name}.wide"
             self.narrowed.add(name)
@@ -190,7 +184,6 @@ class _Widening:
         return self.wide[name]
 
     def _narrow(self, name: str) -> None:
-        """Add the node that converts an image back to the signal `name`, once."""
         if name in self.wide and name not in self.narrowed:
             self.narrowed.add(name)
             self.nodes.append(self.helper.make_node("Squeeze", [self.wide[name], self._axis], [name]))
