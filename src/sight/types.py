@@ -31,7 +31,6 @@ __all__ = [
 ]
 
 UNLABELLED = -1
-#: error: numbers cannot be used; warning: look before you use them; note: good to know.
 Severity: TypeAlias = Literal["error", "warning", "note"]
 
 
@@ -132,7 +131,6 @@ class RecordingFacts:
 
     @classmethod
     def merged(cls, parts: Sequence[Self]) -> Self:
-        """Return the facts of recordings that are joined."""
         is_total = {each.name: bool(each.metadata) for each in fields(cls)}
         known = [part.as_dict() for part in parts]
         merged: dict[str, Any] = {"recordings": len(parts)}
@@ -312,18 +310,10 @@ class SourceStats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NormLayers:
-    """Batch normalisations of an encoder whose statistics can be given with each window.
+    """Batch normalisations of an encoder whose statistics can be given with each window."""
 
-    Parameters
-    ----------
-    widths
-        Number of channels of each layer by name, in the order of the network; C in total.
-    trained
-        Trained mean and variance of these channels, (2, C).
-    """
-
-    widths: Mapping[str, int]
-    trained: Array
+    widths: Mapping[str, int]  # number of channels of each layer by name, in the order of the network; C in total
+    trained: Array  # trained mean and variance of these channels, (2, C)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

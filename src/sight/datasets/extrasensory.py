@@ -119,8 +119,6 @@ class ExtraSensory(Dataset):
 def _exclusive_class(marks: Array) -> Array:
     """Return the only class marked in each row, -1 if none or several are.
 
-    Examples
-    --------
     >>> _exclusive_class(np.array([[0, 1, 0], [1, 1, 0], [0, 0, 0]], dtype=bool)).tolist()
     [1, -1, -1]
     """

@@ -22,10 +22,7 @@ TIMEOUT_S = 60
 
 
 def fetch(
-    name: str,
-    folder: Path | str | None = None,
-    progress: bool = True,
-    echo: Callable[[str], None] = print,
+    name: str, folder: Path | str | None = None, progress: bool = True, echo: Callable[[str], None] = print
 ) -> tuple[Path, ...]:
     """Download a dataset into the data folder and return its files.
 

@@ -114,8 +114,6 @@ class HAPT(Dataset):
             (label,) = self._class_indices([activity], LABELS).tolist()
             yield label, first - 1, last
 
-    # --- the UCI-HAR protocol ---------------------------------------------------------------------------------
-
     def _make_windows(self, subject: str, windowing: Mapping[str, Any]) -> Windows:
         if self.protocol == "stream":
             return super()._make_windows(subject, windowing)

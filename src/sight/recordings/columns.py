@@ -15,8 +15,6 @@ GYROSCOPE = r"(?:gyr|gyro|gyroscope|rotation|rot|g|w)"
 def guess_columns(columns: Sequence[str]) -> dict[str, str]:
     """Map ``time`` and channel names to the columns of a file that have usual names.
 
-    Examples
-    --------
     >>> guess_columns(["Timestamp", "Accelerometer X", "Accelerometer Y", "Accelerometer Z"])
     {'time': 'Timestamp', 'x': 'Accelerometer X', 'y': 'Accelerometer Y', 'z': 'Accelerometer Z'}
     >>> list(guess_columns(["ax", "ay", "az", "gx", "gy", "gz"]))
@@ -38,19 +36,9 @@ def find_columns(
 ) -> dict[str, str]:
     """Map ``time`` and channels to the columns of a file: those given, and detected ones for the rest.
 
-    Parameters
-    ----------
-    columns
-        Columns of the file.
-    given
-        Column of ``time`` and of channels that detection does not find; an empty column of ``time`` means that the
-        file has none.
-    wanted
-        Channels of the model. Without them, the other axes of the given sensors are detected; or, if no channel is
-        given, all with usual names.
+    An empty column of ``time`` in `given` means that the file has none. `wanted` are the channels of the model. Without
+    them, the other axes of the given sensors are detected; or, if no channel is given, all with usual names.
 
-    Examples
-    --------
     >>> find_columns(["when", "ax", "ay", "up"], {"time": "when", "z": "up"})
     {'time': 'when', 'x': 'ax', 'y': 'ay', 'z': 'up'}
     >>> find_columns(["t", "ax", "ay", "az", "gx", "gy", "gz"], {"x": "az", "y": "ay", "z": "ax"})
@@ -69,8 +57,6 @@ def find_columns(
 def axis_name(channel: str) -> str:
     """Return one name for the usual names of an axis: x, ax, acc_x and accel_x; gx, gyr_x and gyro_x.
 
-    Examples
-    --------
     >>> axis_name("ax"), axis_name("Gyro_Z"), axis_name("thigh")
     ('acc_x', 'gyr_z', 'thigh')
     """
@@ -81,8 +67,6 @@ def axis_name(channel: str) -> str:
 def match_channels(found: Sequence[str], wanted: Sequence[str]) -> list[str] | None:
     """Return the channel of `found` for each of `wanted`, by name or by the usual names of an axis; None if one lacks.
 
-    Examples
-    --------
     >>> match_channels(("ax", "ay", "az", "gx"), ("acc_z", "acc_x")), match_channels(("ax",), ("gx",))
     (['az', 'ax'], None)
     """
@@ -97,8 +81,6 @@ def match_channels(found: Sequence[str], wanted: Sequence[str]) -> list[str] | N
 def is_rotation(channel: str) -> bool:
     """Return whether a channel has a usual name of a gyroscope axis.
 
-    Examples
-    --------
     >>> is_rotation("gyr_x"), is_rotation("gx"), is_rotation("gravity_x")
     (True, True, False)
     """
@@ -108,8 +90,6 @@ def is_rotation(channel: str) -> bool:
 def stated_unit(column: str) -> str | None:
     """Return the unit that the name of a column states in brackets, or None.
 
-    Examples
-    --------
     >>> stated_unit("gyro x (rad/s)"), stated_unit("gx [dps]"), stated_unit("Acceleration x (m/s2)"), stated_unit("gx")
     ('rad/s', 'deg/s', 'm/s^2', None)
     """
@@ -118,7 +98,6 @@ def stated_unit(column: str) -> str | None:
 
 
 def check_columns(path: object, mapping: Mapping[str, str], columns: Sequence[str]) -> None:
-    """Raise ValueError if a mapping names columns that the file does not have, or no channel."""
     missing = [name for name in mapping.values() if name not in columns]
     if missing:
         problem = f"there is no column {', '.join(map(repr, missing))}; it has {', '.join(columns)}"
@@ -141,7 +120,6 @@ def check_label_column(path: object, label: str, columns: Sequence[str]) -> None
 
 
 def _completed(columns: Sequence[str], given: Mapping[str, str], wanted: Sequence[str]) -> dict[str, str]:
-    """Return given channels with the detected columns of those that are missing."""
     axes = {axis_name(name): name for name in given}
     needed = {axis_name(name): name for name in wanted}
     if not wanted:

@@ -88,8 +88,6 @@ class Dataset:
     #: Number of subjects in the official files; None if it is not fixed.
     subject_count: ClassVar[int | None] = None
 
-    # --- public ------------------------------------------------------------------------------------------------
-
     def subjects(self) -> tuple[str, ...]:
         """Return the names of all subjects with files, in natural order."""
         return tuple(self._files_by_subject)
@@ -132,8 +130,6 @@ class Dataset:
         if windowing["unlabelled"] not in ("keep", "drop"):
             raise ValueError(f"{self.name}: expected unlabelled 'keep' or 'drop', got {windowing['unlabelled']!r}.")
         return windowing
-
-    # --- hooks: a dataset implements one of the first two ------------------------------------------------------
 
     def _read_file(self, subject: str, file: str) -> Recording:
         """Return the recording in a file; see `_recording` and `_class_indices`."""
@@ -183,8 +179,6 @@ class Dataset:
             f"(or their zip at {folder / cls.folder_names[0]}.zip), or set SIGHT_DATA to the folder that contains it."
         )
 
-    # --- helpers for subclasses --------------------------------------------------------------------------------
-
     def _override(self, **attributes: Any) -> None:
         """Set attributes of this instance that differ from its class, as its options require."""
         vars(self).update(attributes)
@@ -212,8 +206,6 @@ class Dataset:
     @cached_property
     def store(self) -> FileStore:
         return FileStore(self._find_root())
-
-    # --- internal ----------------------------------------------------------------------------------------------
 
     def _find_root(self) -> Path:
         if self.root is not None:
@@ -248,8 +240,6 @@ class Dataset:
 def natural_order(index: Mapping[str, list[str]]) -> dict[str, list[str]]:
     """Sort subjects by number if each has exactly one, else by name.
 
-    Examples
-    --------
     >>> list(natural_order({"S10": [], "S9": []})), list(natural_order({"4E": [], "10B": []}))
     (['S9', 'S10'], ['10B', '4E'])
     """

@@ -48,8 +48,6 @@ def find_diary(place: str | Path, *, subject: str, recording: str) -> Path:
 def diary_expression(place: str | Path) -> str:
     r"""Return the regular expression of the names of all diaries at a place; see `find_diary`.
 
-    Examples
-    --------
     >>> diary_expression("diaries/{subject}.csv")
     'diaries/[^/]+\\.csv'
     """
@@ -77,23 +75,10 @@ def read_diary(
 ) -> list[Annotation]:
     """Return the rows of a diary for one recording, in time order.
 
-    Parameters
-    ----------
-    path
-        CSV file, separated by comma, semicolon or tab.
-    start, span_s
-        Wall clock at 0 s of the recording, None if unknown; first and last second of the recording.
-    subject
-        Whose rows to use if the file has a column ``subject``; None uses all rows.
-    clock_times_only
-        Whether to refuse seconds, because several recordings share the diary.
-    may_miss
-        Whether all rows may lie outside of the recording.
-
-    Raises
-    ------
-    ValueError
-        If a row ends before it starts, rows overlap, or no row overlaps the recording.
+    `start` is the wall clock at 0 s of the recording, None if unknown; `span_s` are its first and last second. Rows of
+    other subjects are left out if `subject` is given and the file has a column ``subject``. A diary that several
+    recordings share needs `clock_times_only`. Raises ValueError if a row ends before it starts, if rows overlap, or,
+    without `may_miss`, if no row overlaps the recording.
     """
     layout, table = _read_rows(path)
     if subject is not None:

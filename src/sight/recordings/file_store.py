@@ -30,8 +30,6 @@ def data_folder() -> Path:
 def natural(name: str) -> list[Any]:
     """Sort key that puts "2" before "10".
 
-    Examples
-    --------
     >>> sorted(["S10", "S9", "S1"], key=natural)
     ['S1', 'S9', 'S10']
     """

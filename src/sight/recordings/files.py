@@ -38,11 +38,8 @@ def read(
 ) -> Recording:
     """Read a file that ends with one of `READABLE`; `subject` is the name of the file by default.
 
-    Raises
-    ------
-    ValueError
-        If the file cannot be read, if its timestamps span more than a year, or if they give a rate far from the
-        expected one and `options.rate` does not confirm it.
+    Raises ValueError if the file cannot be read, if its timestamps span more than a year, or if they give a rate far
+    from the expected one and `options.rate` does not confirm it.
     """
     path = Path(path)
     if path.name.lower().endswith(TABLES):
@@ -143,8 +140,6 @@ def channel_units(
 ) -> tuple[str, ...]:
     """Return the unit of each channel, given its column: the caller's, the one in brackets, or else the usual one.
 
-    Examples
-    --------
     >>> channel_units({"x": "ax (m/s2)", "gyro_x": "gx"})
     ('m/s^2', 'deg/s')
     >>> channel_units({"x": "ax (m/s2)"}, ReadOptions(unit="milli-g"))
@@ -163,8 +158,6 @@ def channel_units(
 def unit_warnings(columns: Mapping[str, str], units: Sequence[str]) -> list[Warning]:
     """Return warnings about columns that state another unit than the one that is used for their channel.
 
-    Examples
-    --------
     >>> unit_warnings({"x": "ax [m/s2]", "y": "ay [m/s2]"}, ("mg", "mg"))[0].text[:58]
     'Columns ax [m/s2], ay [m/s2] state m/s^2 but are read as m'
     """

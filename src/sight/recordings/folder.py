@@ -183,7 +183,6 @@ class Folder(Dataset):
         return [*files, *dict.fromkeys(map(self._diary_of, files))] if "diary" in self._map else files
 
     def _diary_of(self, file: str) -> str:
-        """Return the name of the diary of a recording; raise ValueError if it does not exist."""
         folder, _, name = file.rpartition("/")
         recording = re.sub(f"(?i){ENDING}", "", name)
         subject = folder.partition("/")[0] or recording
@@ -217,8 +216,6 @@ class Folder(Dataset):
 def _joined_keys(labels: Mapping[str, Any]) -> dict[str, str]:
     """Return the labels as written: TOML reads ``1.0 = "walking"`` as a table "1" that contains "0".
 
-    Examples
-    --------
     >>> _joined_keys({"1": {"0": "walking"}, "2": "sitting"})
     {'1.0': 'walking', '2': 'sitting'}
     """

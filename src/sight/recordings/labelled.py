@@ -23,17 +23,9 @@ def find_labelled(
 ) -> tuple[list[RecordingRef], ReadOptions]:
     """List the recordings behind a target, and return the options to read them with.
 
-    Parameters
-    ----------
-    target
-        A file; a folder of files, or with a ``MAP.toml`` that says where the labels are; subjects of a dataset such as
-        "hapt:1,2,3"; or the name of a dataset for all its subjects.
-    card
-        Card of the model.
-    options
-        Reading options.
-    labels
-        Place of the diaries as in `sight.recordings.diaries.find_diary`; diaries in the folder are no recordings.
+    A target is a file; a folder of files, or with a ``MAP.toml`` that says where the labels are; subjects of a dataset
+    such as "hapt:1,2,3"; or the name of a dataset for all its subjects. `labels` is the place of the diaries as in
+    `sight.recordings.diaries.find_diary`; diaries in the folder are no recordings.
     """
     path = Path(target)
     if path.is_dir() and (path / MAP).is_file() and labels is None and options.label_column is None:
@@ -66,21 +58,9 @@ def labelled(
 ) -> Windows:
     """Return windows with their labels, and with a warning if their subject was in the training of the model.
 
-    Parameters
-    ----------
-    windows, ref
-        Windows of a recording, with labels if there is no diary.
-    card
-        Card of the model.
-    diary, names
-        Diary with the labels, and a map from its labels to classes of the model.
-    shared
-        Whether several recordings share the diary; its column ``subject`` then chooses the rows.
-
-    Raises
-    ------
-    ValueError
-        If no window has a label.
+    Without a `diary`, the windows already have their labels; `names` maps labels of the diary to classes of the model.
+    If it is `shared` by several recordings, its column ``subject`` chooses the rows. Raises ValueError if no window
+    has a label.
     """
     if diary is not None:
         subject = _subject(ref) if shared else None
@@ -102,7 +82,6 @@ def labelled(
 
 
 def is_in_training(ref: RecordingRef, card: ModelCard) -> bool:
-    """Return whether the card of a model lists the subject of a recording among the subjects of its training."""
     trained_on = set(card.training.get("subjects", ()))
     if ref.dataset or ref.path is None:
         return ref.dataset == card.dataset and ref.subject in trained_on

@@ -99,8 +99,6 @@ def label_index(classes: Sequence[str], label_map: Mapping[str, str]) -> dict[st
 
     An empty class name in `label_map` marks a label that is not used. Class names need no entry.
 
-    Examples
-    --------
     >>> label_index(["Walk", "Rest"], {"Stroll": "walk", "tv": ""})
     {'walk': 0, 'rest': 1, '': -1, 'stroll': 0, 'tv': -1}
     """
@@ -142,8 +140,6 @@ def classes_of_labels(
 def class_names(label_map: Mapping[str, str]) -> tuple[str, ...]:
     """Return the classes of a map from label to class, in order; of names that differ only in case, the first.
 
-    Examples
-    --------
     >>> class_names({"1": "Walk", "2": "", "3": "sit", "4": "walk"})
     ('Walk', 'sit')
     """

@@ -29,13 +29,6 @@ class LocalTimes:
     offset from UTC changes was not changed; its offset is kept. Without a zone, times are taken as UTC, and an hour
     is added to those after a repeated hour.
 
-    Attributes
-    ----------
-    warnings
-        What was found.
-
-    Examples
-    --------
     >>> local = np.array(["2023-10-29T02:30", "2023-10-29T02:59", "2023-10-29T02:00"], "M8[ns]").view(np.int64)
     >>> LocalTimes(time_zone("Europe/Berlin")).to_utc(local).view("M8[ns]").astype("M8[m]").astype(str).tolist()
     ['2023-10-29T00:30', '2023-10-29T00:59', '2023-10-29T01:00']

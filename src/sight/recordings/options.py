@@ -84,7 +84,6 @@ class ReadOptions:
             object.__setattr__(self, "names", read_label_map(self.names))
 
     def given(self) -> dict[str, Any]:
-        """Return the options, except those of datasets, that differ from the defaults."""
         own = [each for each in fields(self) if each.name != "dataset_options"]
         return {each.name: getattr(self, each.name) for each in own if getattr(self, each.name) != each.default}
 

@@ -23,7 +23,6 @@ class RecordingRef:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files, none for a subject of a dataset."""
         return () if self.path is None else (self.path, *self.others)
 
     @property
@@ -62,13 +61,7 @@ def find_recordings(
 
 
 def find_recording(target: str | Path | Sequence[str | Path]) -> RecordingRef:
-    """Return the only recording behind a target; several files are joined.
-
-    Raises
-    ------
-    ValueError
-        If there are several recordings.
-    """
+    """Return the only recording behind a target, else raise ValueError; several files are joined."""
     several = [] if isinstance(target, str | Path) else list(target)
     refs = find_recordings(target, subject=_stem(Path(several[0])) if len(several) > 1 else "")
     if len(refs) != 1:
@@ -82,10 +75,7 @@ def dataset_recordings(name: str, options: Mapping[str, Any]) -> list[RecordingR
 
 
 def open_dataset(
-    name: str,
-    options: Mapping[str, Any],
-    labels: Path | None = None,
-    reading: Mapping[str, Any] | None = None,
+    name: str, options: Mapping[str, Any], labels: Path | None = None, reading: Mapping[str, Any] | None = None
 ) -> Any:
     """Return a dataset by registry name with field values, or that of a user's folder with its map.
 

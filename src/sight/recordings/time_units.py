@@ -32,8 +32,6 @@ def detect_unit(column: str, numbers: Array, expected_hz: float | None = None) -
     factor of four of the expected one, else 0.5 to 500 Hz); a unit that makes the first value a date is preferred.
     Without any of these it is seconds.
 
-    Examples
-    --------
     >>> detect_unit("time", np.arange(5) * 20), detect_unit("time_s", np.arange(5) * 20)
     ('ms', 's')
     >>> detect_unit("time", 1_700_000_000_000 + np.arange(5) * 20), detect_unit("time", np.arange(5) / 50)

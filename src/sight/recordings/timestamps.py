@@ -60,8 +60,6 @@ class TimeFormat:
 def text_format(sample: Any, layout: str | None = None) -> TimeFormat | None:
     """Return the format of a time column that holds text or typed timestamps, from its first value; None for numbers.
 
-    Examples
-    --------
     >>> text_format("2024-05-01T12:00:00+02:00").zone
     datetime.timezone(datetime.timedelta(seconds=7200))
     >>> text_format("1700000000123") is None
@@ -81,8 +79,6 @@ def text_format(sample: Any, layout: str | None = None) -> TimeFormat | None:
 def number_format(column: str, numbers: Array, unit: str | None = None, expected_hz: float | None = None) -> TimeFormat:
     """Return the format of a time column of numbers, from its name and first values; `unit` overrides the detection.
 
-    Examples
-    --------
     >>> number_format("t", np.array([1.7e12, 1.7e12 + 20])).dated, number_format("time_ms", np.array([0.0, 20.0])).dated
     (True, False)
     """
@@ -98,8 +94,6 @@ def number_format(column: str, numbers: Array, unit: str | None = None, expected
 def text_offset(text: str) -> tzinfo | None:
     """Return the offset from UTC at the end of a timestamp, or None.
 
-    Examples
-    --------
     >>> text_offset("2024-05-01 12:00:00-0330"), text_offset("2024-05-01")
     (datetime.timezone(datetime.timedelta(days=-1, seconds=73800)), None)
     """
@@ -171,7 +165,6 @@ def offset_warnings(form: TimeFormat, last: Any) -> list[Warning]:
 
 
 def _from_local(moments: Array, zone: tzinfo | None) -> tuple[Array, list[Warning]]:
-    """Return local times in UTC, in place where possible, and warnings."""
     clock, moments = LocalTimes(zone), moments if moments.flags.writeable else moments.copy()
     for block in blocks(0, len(moments)):
         known = moments[block] != MISSING
@@ -194,7 +187,6 @@ def _zone_of_layout(sample: str, layout: str) -> tzinfo | None:
 
 
 def _zone_fact(start: datetime) -> str:
-    """Return the fact `time_zone` for a zone that the file states."""
     if isinstance(start.tzinfo, ZoneInfo):
         return f"{start.tzinfo.key}, from the file"
     return offset_fact((start.utcoffset() or timedelta()) / timedelta(minutes=1))

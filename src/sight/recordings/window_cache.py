@@ -37,11 +37,7 @@ _hashes: dict[tuple[str, int, int, int, int], str] = {}
 
 
 def cached(
-    paths: Sequence[Path],
-    parameters: Mapping[str, Any],
-    make: Callable[[], Windows],
-    *,
-    limit_bytes: int = LIMIT_BYTES,
+    paths: Sequence[Path], parameters: Mapping[str, Any], make: Callable[[], Windows], *, limit_bytes: int = LIMIT_BYTES
 ) -> Windows:
     """Return windows from the cache, or make and store them.
 
@@ -67,7 +63,6 @@ def folder() -> Path:
 
 
 def key(paths: Iterable[Path], parameters: Mapping[str, Any]) -> str:
-    """Return the key of windows made from these files with these parameters."""
     parts = [_code_hash(), *(file_hash(Path(path)) for path in paths)]
     parts.append(json.dumps(parameters, sort_keys=True, default=str))
     return blake2b("\n".join(parts).encode(), digest_size=20).hexdigest()

@@ -53,10 +53,7 @@ class EncodedWindows:
 
 
 def advance(shard: ShardState, rows: Rows, model: FleetModel) -> list[dict[str, Any]]:
-    """Update the wearers of a shard with arrived rows.
-
-    Returns the columns of two tables, see `output_columns`: predicted windows, and late or invalid rows.
-    """
+    """Update the wearers of a shard; return `output_columns` of predicted windows, and of late or invalid rows."""
     rows = rows.take(np.lexsort((rows.time_s, rows.number, rows.wearer.astype(str))))
     status = np.full(len(rows), PREDICTED, object)
     unnamed = np.array([not name for name in rows.wearer], bool)
@@ -196,7 +193,6 @@ def _packet(cell: Any, channels: int) -> Array | None:
 
 
 def _valid(z: Array, p: Array) -> Array:
-    """Return which windows have finite features and probabilities that sum to 1."""
     with np.errstate(invalid="ignore", over="ignore"):
         squares = (z.astype(np.float64) ** 2).sum(axis=1)
         return np.isfinite(squares) & (p >= 0).all(axis=1) & (np.abs(p.sum(axis=1) - 1) <= 1e-3)  # type: ignore[no-any-return]

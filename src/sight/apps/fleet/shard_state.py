@@ -88,12 +88,9 @@ def pack(shard: ShardState, model: FleetModel) -> bytes:
 def unpack(data: bytes, model: FleetModel) -> tuple[ShardState, Transition]:
     """Restore a shard from `pack` and fit it to the current model.
 
-    Returns
-    -------
-    shard, transition
-        "same": the model that wrote it. "carried": another model with the same classes, feature size and method;
-        every state continues, anchored to the new head. "reset": states do not fit and start again; numbers and times
-        stay, so that no window is predicted twice.
+    "carried": another model with the same classes, feature size and method wrote it, and every state continues,
+    anchored to the new head. "reset": states do not fit and start again; numbers and times stay, so that no window is
+    predicted twice.
     """
     header, arrays = _read(data)
     if header["shards"] != model.options.shards:
@@ -145,7 +142,6 @@ def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _join_clocks(clocks: list[dict[str, Array]]) -> dict[str, Array]:
-    """Concatenate the arrays of all wearers by name, with the length of each wearer's part."""
     joined = {}
     for key in clocks[0] if clocks else ():
         arrays = [np.asarray(clock[key]) for clock in clocks]

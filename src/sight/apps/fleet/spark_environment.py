@@ -15,7 +15,6 @@ _REMEDY = f"install one (Debian: apt-get install openjdk-{MIN_JAVA}-jre-headless
 
 
 def require_spark() -> None:
-    """Raise an error with the remedy if Java is missing or too old, or pyspark is missing."""
     program, version = _find_java()
     if version < MIN_JAVA:
         raise ValueError(f"Spark needs Java {MIN_JAVA} or newer, got Java {version} from {program}; {_REMEDY}")

@@ -212,8 +212,6 @@ def finished_triggers(query: Any, stop: StopOnSignal) -> Iterator[dict[str, Any]
 def error_reason(text: str) -> str:
     r"""Return the message of the last Python error in a Spark error, or its first line.
 
-    Examples
-    --------
     >>> error_reason("[STREAM_FAILED] Query ...\n  File x, line 3\nValueError: The file is damaged.\n=== Plan ===")
     'The file is damaged.'
     >>> error_reason("[PATH_NOT_FOUND] There is no such path.\nmore")
@@ -224,7 +222,6 @@ def error_reason(text: str) -> str:
 
 
 def trigger_facts(progress: Any) -> dict[str, Any]:
-    """Return counts, times and state size of a trigger from Spark's progress report."""
     counts = progress["observedMetrics"].get("fleet")
     states = progress["stateOperators"]
     return {

@@ -15,21 +15,7 @@ from sight.types import Array
 class ChannelMapping:
     """Selects, converts and calibrates channels sample by sample, as `prepare` does for a recording.
 
-    Parameters
-    ----------
-    card
-        Card of the model.
-    channels, units
-        Names and units of the sensor's columns, in their order; None takes the model's.
-    calibration
-        Scale and offset of the accelerometer, in g.
-
-    Examples
-    --------
-    >>> card = ModelCard(encoder="cnn", encoder_args={}, classes=("rest", "walk"), channels=("x", "y"),
-    ...     units=("g",) * 2, rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,) * 2, std=(1.0,) * 2)
-    >>> ChannelMapping(card, channels=("y", "t", "x"), units="mg").apply(np.array([[500, 36, 1000]])).tolist()
-    [[1.0, 0.5]]
+    `channels` and `units` are those of the sensor's columns, in their order; None takes the model's.
     """
 
     def __init__(

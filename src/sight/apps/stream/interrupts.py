@@ -12,14 +12,7 @@ Item = TypeVar("Item")
 
 
 class StopOnSignal:
-    """Context manager that ends a loop at a signal: at once while it waits, after the current item while it works.
-
-    Examples
-    --------
-    >>> with StopOnSignal() as stop:
-    ...     [item for item in stop.iterate(iter("ab"))]
-    ['a', 'b']
-    """
+    """Context manager that ends a loop at a signal: at once while it waits, after the current item while it works."""
 
     def __init__(self) -> None:
         self.requested = False

@@ -22,30 +22,13 @@ LONGEST_LINE = 1 << 20
 
 
 class LineParser:
-    """Parser of sample lines that counts malformed ones and logs the first.
+    """Parser of sample lines to the model's channels and units; counts malformed lines and logs the first.
 
-    Parameters
-    ----------
-    card
-        Card of the model; samples get its channels and units.
-    options
-        How samples are read. Without a header only `unit` and `gyro_unit` apply, by default the model's.
-
-    Notes
-    -----
     JSON: ``{"time_s": 0.02, "values": [x, y, z]}`` for a sample, lists of both for a chunk; ``time_s`` is optional.
     CSV: one sample a line. A header makes it a table that is read as a file is (`TableLines`); without one, columns
-    are the channels in order, and a leading time in seconds is optional. A first line that is a header but does not
-    name all channels raises ValueError: its columns may be of another sensor.
-
-    Examples
-    --------
-    >>> card = ModelCard(encoder="cnn", encoder_args={}, classes=("rest", "walk"), channels=("x", "y"),
-    ...     units=("g",) * 2, rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,) * 2, std=(1.0,) * 2)
-    >>> parser = LineParser(card)
-    >>> [samples] = parser.parse(['{"time_s": 0.5, "values": [1, 2]}', "0.6,3,4", "garbage"])
-    >>> samples.values.tolist(), samples.time_s.tolist(), parser.malformed
-    ([[1.0, 2.0], [3.0, 4.0]], [0.5, 0.6], 1)
+    are the channels in order, a leading time in seconds is optional, and of the options only `unit` and `gyro_unit`
+    apply. A first line that is a header but does not name all channels raises ValueError: its columns may be of
+    another sensor.
     """
 
     def __init__(self, card: ModelCard, options: ReadOptions | None = None) -> None:
@@ -101,7 +84,6 @@ class LineParser:
         return [] if rows is None else [rows]
 
     def _header(self, line: str, first: bool) -> TableLines | None:
-        """Return the table that a header begins; None if the line is none."""
         delimiter = max(",;\t", key=line.count)
         names = [cell.strip().strip("\ufeff").strip('"') for cell in split_cells(line, delimiter)]
         if len(names) < len(self.channels) or not any(names) or any(map(_is_number, names)):
@@ -169,13 +151,7 @@ def _is_number(text: str) -> bool:
 
 
 def split_lines(blocks: Iterable[bytes]) -> Iterator[list[str]]:
-    r"""Split blocks of bytes into lines; an incomplete last line waits for the next block.
-
-    Examples
-    --------
-    >>> list(split_lines([b"1,2\n3,", b"4\n5,6"]))
-    [['1,2'], ['3,4'], ['5,6']]
-    """
+    """Split blocks of bytes into lines; an incomplete last line waits for the next block."""
     pending = b""
     for block in blocks:
         *lines, pending = (pending + block).split(b"\n")

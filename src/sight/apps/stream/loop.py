@@ -1,7 +1,4 @@
-"""Live loop: push chunks into a session, report events and save the session.
-
-Windows and predictions are made by `sight.apps.stream.session`.
-"""
+"""Live loop: push chunks into a session, report events and save the session."""
 
 from __future__ import annotations
 

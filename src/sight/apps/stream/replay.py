@@ -13,32 +13,10 @@ from sight.types import Recording
 def replay(
     recording: Recording, *, speed: float = 1.0, chunk_s: float = 0.2, after_s: float = -math.inf
 ) -> Iterator[Samples]:
-    """Yield a recording's samples as a device would send them.
+    """Yield a recording's samples as a device would send them, in chunks of `chunk_s` seconds.
 
-    Parameters
-    ----------
-    recording
-        Recording to replay.
-    speed
-        Speed relative to real time; 0 does not wait.
-    chunk_s
-        Seconds of signal in a chunk.
-    after_s
-        Samples up to this time are skipped; a resumed session has received them already.
-
-    Notes
-    -----
-    The pace follows the number of samples: a gap is visible in the timestamps only, it takes no time.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> recording = Recording(values=np.zeros((10, 3)), time_s=np.arange(10) / 10, channels=("x", "y", "z"), unit="g",
-    ...                       rate_hz=10)
-    >>> [len(samples.values) for samples in replay(recording, speed=0, chunk_s=0.4)]
-    [4, 4, 2]
-    >>> [samples.time_s[0].item() for samples in replay(recording, speed=0, chunk_s=0.4, after_s=0.5)]
-    [0.6]
+    `speed` is relative to real time; 0 does not wait. Samples up to `after_s` are skipped: a resumed session has
+    received them. The pace follows the number of samples: a gap is visible in the timestamps only, it takes no time.
     """
     if speed < 0:
         raise ValueError(f"Expected a speed of 0 or more, got {speed:g}; 0 does not wait.")

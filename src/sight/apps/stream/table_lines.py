@@ -37,34 +37,10 @@ class Samples(NamedTuple):
 
 
 class TableLines:
-    """Reader of the rows below a header; the first rows are held back until the format of their times is known.
+    """Reader of the rows below a header, to the model's channels and units.
 
-    Parameters
-    ----------
-    header
-        Names of the columns.
-    delimiter
-        Character between two cells.
-    card
-        Card of the model; samples get its channels and units.
-    options
-        How the table is read.
-
-    Attributes
-    ----------
-    rate_hz
-        Sampling rate of the first rows; None until they have arrived, and without times.
-
-    Examples
-    --------
-    >>> card = ModelCard(encoder="cnn", encoder_args={}, classes=("rest", "walk"), channels=("x", "y"),
-    ...     units=("g",) * 2, rate_hz=50.0, window_s=2.0, stride_s=1.0, mean=(0.0,) * 2, std=(1.0,) * 2)
-    >>> table = TableLines(["ms", "ay", "ax"], ";", card, ReadOptions(columns={"time": "ms"}, unit="mg"))
-    >>> for row in ("0;500;1000,0", "20;500;1000,0"):
-    ...     table.add(row)
-    >>> samples = table.take(end=True)
-    >>> samples.values.tolist(), samples.time_s.tolist(), table.rate_hz
-    ([[1.0, 0.5], [1.0, 0.5]], [0.0, 0.02], 50.0)
+    The first rows are held back until the format of their times is known. `rate_hz` is their sampling rate; None until
+    they have arrived, and without times.
     """
 
     def __init__(self, header: Sequence[str], delimiter: str, card: ModelCard, options: ReadOptions) -> None:
@@ -136,7 +112,6 @@ class _Clock:
         self.begun = False
 
     def parse(self, text: str) -> float | datetime:
-        """Return a number or a date; raise ValueError with the remedy for another text."""
         try:
             if self._options.time_format:
                 return datetime.strptime(text, self._options.time_format)

@@ -37,8 +37,6 @@ class Clock(Stateful):
     A stretch begins after a gap, and where samples before the first one, or in the latest gap, have gone on for
     `RESTART_S`. Causal without delay: whether a sample is kept depends only on the samples before it.
 
-    Examples
-    --------
     >>> clock = Clock(0.5)
     >>> keep, first = clock.push(np.zeros((4, 1)), np.array([0.0, 0.1, 0.1, 9.0]))
     >>> keep.tolist(), first.tolist()
@@ -151,8 +149,6 @@ def drop_invalid(
 
     With `overwrite`, its arrays are reused, and it must not be used afterwards.
 
-    Examples
-    --------
     >>> recording = Recording(values=np.zeros((4, 1)), time_s=np.array([0, 0.1, 0.1, 9]), channels=("x",), unit="g",
     ...                       rate_hz=10)
     >>> valid, counts = drop_invalid(recording)
@@ -190,8 +186,6 @@ def gap_limit_s(max_gap_s: float, rate_hz: float) -> float:
 def stretches(time_s: Array, max_gap_s: float) -> list[slice]:
     """Split the timestamps of valid samples where stretches begin.
 
-    Examples
-    --------
     >>> [(s.start, s.stop) for s in stretches(np.array([0, 0.1, 9, 9.1, 20]), 0.5)]
     [(0, 2), (2, 4), (4, 5)]
     """

@@ -17,18 +17,9 @@ PLAUSIBLE_G = (0.7, 1.8)
 def intensity(x: Array, units: Sequence[str]) -> dict[str, Array]:
     """Return ENMO and MAD of each window in milli-g, as `enmo_mg` and `mad_mg`, (N,).
 
-    Parameters
-    ----------
-    x
-        Windows (N, C, T).
-    units
-        Unit of each channel; the first three channels of acceleration are used.
-
-    Returns
-    -------
-    dict
-        Empty if there are no three channels of acceleration, if a window is a single sample, or if the median
-        magnitude is not between 0.7 and 1.8 g: the unit is wrong, or gravity was removed.
+    `x` are windows (N, C, T), `units` the unit of each channel; the first three channels of acceleration are used.
+    The result is empty if there are none, if a window is a single sample, or if the median magnitude is not between
+    0.7 and 1.8 g: the unit is wrong, or gravity was removed.
 
     Notes
     -----

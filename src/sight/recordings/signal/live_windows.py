@@ -22,8 +22,6 @@ from sight.types import UNLABELLED, Array, Windows
 class RingBuffer(Stateful):
     """Buffer of the last samples of a stretch that returns windows of `length` samples every `stride`.
 
-    Examples
-    --------
     >>> ring = RingBuffer(1, length=3, stride=2)
     >>> [len(ring.push(np.ones((1, 1)), np.array([float(t)]))[0]) for t in range(6)]
     [0, 0, 1, 0, 1, 0]
@@ -192,8 +190,6 @@ class Windower(_LiveInput):
 class FeatureWindower(_LiveInput):
     """Feature vectors of a live sensor, at their nominal rate, to windows of one sample, as `prepare` does.
 
-    Examples
-    --------
     >>> live = FeatureWindower(rate_hz=1, channels=2, max_gap_s=2)
     >>> windows = live.push(np.ones((3, 2)), np.array([0.0, 1.0, 9.0]))
     >>> windows.x.shape, windows.gap_before_s.tolist()

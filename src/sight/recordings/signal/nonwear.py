@@ -76,8 +76,6 @@ def _occupied_steps(time_s: Array, origin: float) -> Iterator[tuple[int, slice]]
 def is_worn(periods: Array, time_s: Array) -> Array:
     """Return for each time whether it lies outside all non-wear periods.
 
-    Examples
-    --------
     >>> is_worn(np.array([[10.0, 20.0]]), np.array([5.0, 15.0, 20.0])).tolist()
     [True, False, True]
     """

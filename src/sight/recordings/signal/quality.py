@@ -56,8 +56,6 @@ def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) ->
     `card` describes the training data by any of `rate_hz`, `channels`, `unit`, and `mean` and `std` of each channel.
     If gravity has a wrong magnitude, the levels of acceleration are not compared with training: the cause is the same.
 
-    Examples
-    --------
     >>> lying = Recording(values=np.tile([0, 0, 9.81], (200, 1)), time_s=np.arange(200) / 50, unit="g",
     ...                   channels=("x", "y", "z"), rate_hz=50)
     >>> str(warnings_for(lying, {"rate_hz": 100})[0])
@@ -143,10 +141,7 @@ def _channel_warnings(recording: Recording, card: Mapping[str, Any]) -> list[War
 
 
 def _level_warnings(recording: Recording, card: Mapping[str, Any], skipped: tuple[str, ...]) -> list[Warning]:
-    """Compare mean and spread of channels with training: another placement, turned axes, another unit.
-
-    Channels with a unit in `skipped` are left out.
-    """
+    """Compare channels with training: another placement, turned axes, another unit; not those with a `skipped` unit."""
     if "mean" not in card or "std" not in card or not len(recording.values):
         return []
     sample = _thinned(recording).astype(np.float64)
@@ -184,5 +179,4 @@ def _rotation_warnings(recording: Recording, sample: Array, std: Array) -> list[
 
 
 def _thinned(recording: Recording) -> Array:
-    """Return about 100,000 samples, evenly spaced."""
     return recording.values[:: max(len(recording.values) // 100_000, 1)]

@@ -23,8 +23,6 @@ class Resampler(Stateful):
     `delay_s` is the time from a moment until its sample is returned: the delay of the filter and one period of the
     sensor. The returned times are those of the moments, so the delay matters only live.
 
-    Examples
-    --------
     >>> resampler = Resampler(100.0, 50.0)
     >>> values, time_s = resampler.push(np.ones((100, 3), np.float32), np.arange(100) / 100)
     >>> values.shape, time_s[:3].tolist(), round(resampler.delay_s, 3)

@@ -1,7 +1,4 @@
-"""The two stages of resampling: uneven times to a regular grid, then that grid to another rate.
-
-Both accept chunks of any size.
-"""
+"""The two stages of resampling, in chunks of any size: uneven times to a regular grid, then that to another rate."""
 
 from __future__ import annotations
 
@@ -26,8 +23,6 @@ class SteadySampler(Stateful):
     A tick takes the nearest sample within half a period. Regular samples pass unchanged, bursts are thinned and
     jitter is removed. Ticks without such a sample are interpolated linearly.
 
-    Examples
-    --------
     >>> steady = SteadySampler(10.0)
     >>> steady.push(np.array([[1.0], [2.0]]), np.array([0.0, 0.1])).ravel().tolist()
     [1.0, 2.0]
@@ -43,7 +38,6 @@ class SteadySampler(Stateful):
         self.value_: Array = np.empty((0, 0), np.float32)
 
     def push(self, values: Array, time_s: Array) -> Array:
-        """Return the values at all ticks up to the last sample."""
         if not len(time_s):
             return values
         if isnan(self.origin_s_):
@@ -98,8 +92,6 @@ class RateConverter(Stateful):
     To a lower rate, a causal low-pass filter first attenuates everything above the new Nyquist frequency by 40 dB.
     Its delay is compensated in the times of the samples.
 
-    Examples
-    --------
     >>> double = RateConverter(1.0, 2.0)
     >>> double.push(np.array([[0.0], [1.0], [2.0]])).ravel().tolist()
     [0.0, 0.5, 1.0, 1.5, 2.0]
@@ -124,7 +116,6 @@ class RateConverter(Stateful):
         self.filter_: Array = np.empty((0, 2, 0))
 
     def push(self, values: Array) -> Array:
-        """Return the samples at the new rate that are now final."""
         if not len(values):
             return values
         filtered = self._filtered(values.astype(np.float64))

@@ -40,8 +40,6 @@ def interval_facts(time_s: Array, rate_hz: float, *, max_gap_s: float = MAX_GAP_
 def estimate_rate(time_s: Array) -> float:
     """Estimate the sampling rate from timestamps, robust to gaps, bursts and repeated times.
 
-    Examples
-    --------
     >>> round(estimate_rate(np.array([0, 0.016, 0.033, 0.05, 0.05, 7.0, 7.017])), 1)
     59.7
     """

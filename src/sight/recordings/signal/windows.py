@@ -20,17 +20,10 @@ UNKNOWN_GAP_S = 3600.0
 
 
 def cut(
-    recording: Recording,
-    stretches: Sequence[slice],
-    *,
-    window_s: float,
-    stride_s: float,
-    label_rule: str = "majority",
+    recording: Recording, stretches: Sequence[slice], *, window_s: float, stride_s: float, label_rule: str = "majority"
 ) -> Windows:
     """Cut windows from the regularly sampled stretches of a recording; none from a stretch shorter than a window.
 
-    Examples
-    --------
     >>> recording = Recording(values=np.arange(6.0)[:, None], time_s=np.array([0.0, 1, 2, 9, 10, 11]), unit="g",
     ...                       channels=("x",), rate_hz=1.0, labels=np.array([0, 0, 1, 1, 1, -1]))
     >>> windows = cut(recording, [slice(0, 3), slice(3, 6)], window_s=2, stride_s=1)
@@ -58,10 +51,7 @@ def cut(
         window_s=span,
         stride_s=stride / rate_hz,
         facts=replace(
-            recording.facts,
-            windows=len(x),
-            windows_unlabelled=int((label == UNLABELLED).sum()),
-            label_rule=label_rule,
+            recording.facts, windows=len(x), windows_unlabelled=int((label == UNLABELLED).sum()), label_rule=label_rule
         ),
     )
 
@@ -173,8 +163,6 @@ def windows_at(recording: Recording, starts: Array, labels: Array, windowing: Ma
 def gaps_before(time_s: Array, window_s: float, max_gap_s: float) -> Array:
     """Return the seconds missing between each window and the previous one, 0 if at most `max_gap_s`.
 
-    Examples
-    --------
     >>> gaps_before(np.array([0.0, 1.0, 3.2, 9.0]), window_s=2.0, max_gap_s=0.5)
     array([0. , 0. , 0. , 3.8])
     """
@@ -200,8 +188,6 @@ def drop_unlabelled(windows: Windows, max_gap_s: float) -> Windows:
 def unroll(x: Array, stride: int) -> Array:
     """Return the signal (n, C) that overlapping windows (N, C, T) were cut from.
 
-    Examples
-    --------
     >>> signal = np.arange(10.0)
     >>> x = np.stack([signal[i : i + 4] for i in (0, 2, 4, 6)])[:, None, :]
     >>> bool((unroll(x, 2)[:, 0] == signal).all())
@@ -221,8 +207,6 @@ def continuous_runs(x: Array, stride: int, label: Array) -> list[slice]:
 def whole_samples(seconds: float, rate_hz: float) -> int:
     """Round a length in seconds to samples, at least one.
 
-    Examples
-    --------
     >>> whole_samples(2.0, 50), whole_samples(1.905, 58.8)
     (100, 112)
     """
