@@ -43,7 +43,7 @@ def read(
     """
     path = Path(path)
     if path.name.lower().endswith(TABLES):
-        return read_table(path, options, expected, subject=subject)
+        return read_table(Table(path), options, expected, subject=subject)
     if path.name.lower().endswith(DEVICES):
         from sight.recordings.devices import read_device
 
@@ -52,19 +52,18 @@ def read(
 
 
 def read_table(
-    path: Path | str, options: ReadOptions = DEFAULTS, expected: Expected = ANYTHING, *, subject: str | None = None
+    table: Table, options: ReadOptions = DEFAULTS, expected: Expected = ANYTHING, *, subject: str | None = None
 ) -> Recording:
-    """Read a table with one sample per row: CSV, TSV (both also gzipped), Parquet or Excel; see `read`."""
-    table = Table(Path(path))
+    """Read a table with one sample per row; the other parameters are those of `read`."""
     mapping = find_columns(table.columns, options.columns, expected.channels)
-    check_columns(table.path, mapping, table.columns)
+    check_columns(table.where, mapping, table.columns)
     time_column = mapping.pop("time", None)
     if options.label_column is not None:
-        check_label_column(table.path, options.label_column, table.columns)
+        check_label_column(table.where, options.label_column, table.columns)
     form = None if time_column is None else _time_format(table, time_column, options, expected)
     if form is None and options.rate is None:
         raise ValueError(
-            f"{table.path}: no column looks like time among {', '.join(table.columns)}; "
+            f"{table.where}: no column looks like time among {', '.join(table.columns)}; "
             f"map one with columns (--columns time=...), or set the sampling rate with rate (--rate)."
         )
     content = _read_content(table, list(mapping.values()), time_column, form, options.label_column)
@@ -76,11 +75,11 @@ def read_table(
         time_s, start, facts["time_zone"], warnings = to_seconds(content.moments, form, options.tz)
         warnings += offset_warnings(form, content.last_time) if options.tz is None else []
         facts["time_unit"] = form.unit if form.kind == "number" else None
-    check_plausible_span(time_s, str(table.path))
+    check_plausible_span(time_s, table.where)
     labels = None
     if options.label_column is not None:
         labels, facts["classes"] = class_indices(
-            table.path, content.labels, content.names, expected.classes, options.names or {}
+            table.where, content.labels, content.names, expected.classes, options.names or {}
         )
     units = channel_units(mapping, options, expected)
     return Recording(
@@ -89,7 +88,7 @@ def read_table(
         labels=labels,
         channels=tuple(mapping),
         unit=units,
-        rate_hz=_rate(table.path, time_s, expected) if options.rate is None else options.rate,
+        rate_hz=_rate(table.where, time_s, expected) if options.rate is None else options.rate,
         start=start,
         subject=subject or table.path.name.split(".")[0],
         warnings=(*warnings, *unit_warnings(mapping, units)),
@@ -119,12 +118,12 @@ def _read_content(
     for block in table.blocks(wanted, numeric):
         values.append_columns([block[name].to_numpy(zero_copy_only=False) for name in channels])
         if time and form:
-            moments.append(to_nanoseconds(block[time], form, str(table.path)))
+            moments.append(to_nanoseconds(block[time], form, table.where))
             last_time = block[time][-1].as_py() if len(block[time]) and form.kind == "iso" else None
         if label:
             labels.append(label_codes(block[label], codes))
     if not values.rows:
-        raise ValueError(f"{table.path} has no samples; is the file complete?")
+        raise ValueError(f"{table.where} has no samples; is the file complete?")
     return _Content(values.array(), moments.array(), labels.array(), list(codes), last_time)
 
 
@@ -178,10 +177,10 @@ def unit_warnings(columns: Mapping[str, str], units: Sequence[str]) -> list[Warn
     ]
 
 
-def _rate(path: Path, time_s: Array, expected: Expected) -> float:
+def _rate(where: str, time_s: Array, expected: Expected) -> float:
     try:
         rate_hz = estimate_rate(time_s if np.isfinite(time_s).all() else time_s[np.isfinite(time_s)])
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-    check_plausible_rate(rate_hz, expected.rate_hz, str(path))
+        raise ValueError(f"{where}: {error}") from None
+    check_plausible_rate(rate_hz, expected.rate_hz, where)
     return rate_hz

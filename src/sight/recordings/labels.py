@@ -159,13 +159,13 @@ def label_codes(column: Any, codes: dict[str, int]) -> Array:
 
 
 def class_indices(
-    path: Path, codes: Array, names: list[str], classes: Sequence[str], label_map: Mapping[str, str]
+    where: str, codes: Array, names: list[str], classes: Sequence[str], label_map: Mapping[str, str]
 ) -> tuple[Array, list[str]]:
     """Return the class index of each code of `label_codes`, and the classes: those of the map or file if none given."""
     label_map = {_label_text(label): name for label, name in label_map.items()}
     classes = classes or class_names(label_map) or sorted(names)
     counts = dict(zip(names, np.bincount(codes[codes >= 0], minlength=len(names)).tolist(), strict=True))
-    index = classes_of_labels(path, counts, classes, label_map, "sample")
+    index = classes_of_labels(where, counts, classes, label_map, "sample")
     return np.array([*(index[name] for name in names), UNLABELLED], np.int16)[codes], list(classes)
 
 

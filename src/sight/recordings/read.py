@@ -76,7 +76,7 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
         windows = windows_of(dataset, find_subject(dataset, ref.subject), **windowing)
         windows = with_classes_of_model(windows, dataset.classes, card.classes, options.names)
     else:
-        parts = _in_time_order(ref, [_file_windows(path, card, options) for path in ref.files])
+        parts = _in_time_order(ref, [_file_windows(path, card, options, ref.content) for path in ref.files])
         windows = parts[0] if len(parts) == 1 else _joined(ref, parts)
     if windows.x.shape[1] != len(card.channels):
         raise ValueError(
@@ -91,7 +91,7 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
 def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Iterator[Recording]:
     """Yield the recordings behind a reference in time order, with the channels and units of the model."""
     if not ref.dataset:
-        parts = [_file_samples(path, card, options) for path in ref.files]
+        parts = [_file_samples(path, card, options, ref.content) for path in ref.files]
         yield from on_one_clock(_in_time_order(ref, parts))
         return
     dataset = dataset_of(ref, card, options)
@@ -196,14 +196,14 @@ def _npz_windows(path: Path, card: ModelCard) -> Windows:
     return windows
 
 
-def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
+def _file_windows(path: Path, card: ModelCard, options: ReadOptions, content: Any) -> Windows:
     if path.name.lower().endswith(".npz"):
         return _npz_windows(path, card)
     from sight.recordings.signal import prepare
     from sight.recordings.signal.quality import warnings_for
     from sight.recordings.timestamps import ZONE_WARNINGS
 
-    recording = _file_samples(path, card, options)
+    recording = _file_samples(path, card, options, content)
     training = {"rate_hz": card.rate_hz, "channels": card.channels, "unit": card.units, **card.training_scale}
     warnings = [*recording.warnings, *warnings_for(recording, training)]
     windows = prepare(
@@ -228,11 +228,14 @@ def _file_windows(path: Path, card: ModelCard, options: ReadOptions) -> Windows:
     return replace(windows, warnings=tuple(warnings))
 
 
-def _file_samples(path: Path, card: ModelCard, options: ReadOptions) -> Recording:
-    from sight.recordings.files import read as read_file
+def _file_samples(path: Path, card: ModelCard, options: ReadOptions, content: Any) -> Recording:
+    from sight.recordings.files import read, read_table
     from sight.recordings.signal.channels import convert
+    from sight.recordings.tables import Table
 
-    recording = read_file(path, options, Expected.by(card))
+    expected = Expected.by(card)
+    in_memory = content is not None
+    recording = read_table(Table(path, content), options, expected) if in_memory else read(path, options, expected)
     if options.label_column and recording.labels is None:
         raise ValueError(f"{recording.facts.file}: a device file has no label column; give a diary (--labels).")
     recording = convert(_with_channels(recording, card.channels), card.units, overwrite=True)

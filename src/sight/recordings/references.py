@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ class RecordingRef:
     others: tuple[Path, ...] = ()  # further files of the same subject
     dataset: str = ""  # registry name; empty for files
     subject: str = ""
+    content: Any = field(default=None, compare=False)  # pyarrow table, instead of the file at `path`
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -27,17 +27,21 @@ DECIMAL_COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 
 
 class Table:
-    """A CSV, Parquet or Excel file; `columns` are its column names, `first` is its first row by column."""
+    """A CSV, Parquet or Excel file; `columns` are its column names, `first` is its first row by column.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._suffix = path.suffix.lower()
-        if not path.is_file():
+    `content` is a pyarrow table that is read instead of the file, that of a DataFrame.
+    """
+
+    def __init__(self, path: Path, content: Any = None) -> None:
+        self.path, self._content = path, content
+        self.where = str(path) if content is None else "The DataFrame"
+        suffix = path.suffix.lower()
+        if content is None and not path.is_file():
             raise ValueError(f"There is no file {path}; check the name.")
-        if self._suffix == ".xlsx":
-            self._sheet = _read_sheet(path)
-        typed = self._suffix in (".xlsx", ".parquet")
-        self.columns, self.first = self._open_typed() if typed else self._open_csv()
+        if content is None and suffix == ".xlsx":
+            self._content = _read_sheet(path)
+        self._is_typed = self._content is not None or suffix == ".parquet"
+        self.columns, self.first = self._open_typed() if self._is_typed else self._open_csv()
 
     def blocks(self, columns: Sequence[str], numeric: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield columns as pyarrow arrays, block by block; raise ValueError if a `numeric` column has other values."""
@@ -48,13 +52,13 @@ class Table:
             for block in self._batches(list(dict.fromkeys(columns)), numeric):
                 unpacked += sum(array.nbytes for array in block.values())
                 if packed is not None:
-                    check_unpacked(unpacked, packed, self.path)
+                    check_unpacked(unpacked, packed, self.where)
                 yield block
             pa.default_memory_pool().release_unused()
         except (*BROKEN, OSError, MemoryError) as error:
             raise self._broken(error) from None
         except pa.ArrowException as error:
-            raise ValueError(f"{self.path}: {self._first_bad_line(numeric) or first_words(error)}") from None
+            raise ValueError(f"{self.where}: {self._first_bad_line(numeric) or first_words(error)}") from None
 
     def head(self, column: str) -> Array:
         block = next(self.blocks([column], [column]), None)
@@ -63,7 +67,9 @@ class Table:
     @property
     def expected_rows(self) -> int:
         """Number of rows if the file states it, else a number to start with."""
-        if not self.path.name.lower().endswith(".parquet"):
+        if self._content is not None:
+            return int(self._content.num_rows)
+        if not self._is_typed:
             return BLOCK_ROWS
         import pyarrow.parquet as pq
 
@@ -72,7 +78,7 @@ class Table:
     def _batches(self, columns: list[str], numeric: Sequence[str]) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
 
-        if self._suffix in (".xlsx", ".parquet"):
+        if self._is_typed:
             for batch in self._typed_batches(BLOCK_ROWS, columns):
                 block = {name: batch.column(name) for name in columns}
                 others = [name for name in numeric if block[name].type not in (pa.float32(), pa.float64())]
@@ -100,26 +106,26 @@ class Table:
         except (*BROKEN, UnicodeDecodeError) as error:
             raise self._broken(error) from None
         if max(map(len, lines)) >= LINE_BYTES:
-            raise ValueError(f"{self.path} has a line of {LINE_BYTES} characters or more; expected {EXPECTED}.")
+            raise ValueError(f"{self.where} has a line of {LINE_BYTES} characters or more; expected {EXPECTED}.")
         if not lines[0].strip():
-            raise ValueError(f"{self.path} is empty; expected {EXPECTED}.")
+            raise ValueError(f"{self.where} is empty; expected {EXPECTED}.")
         self._delimiter = max(",;\t", key=lines[0].count)
         try:
             header, row = (next(csv.reader([line], delimiter=self._delimiter), []) for line in lines)
         except csv.Error as error:
-            raise ValueError(f"{self.path}: its first lines cannot be read ({error}); expected {EXPECTED}.") from None
+            raise ValueError(f"{self.where}: its first lines cannot be read ({error}); expected {EXPECTED}.") from None
         if not row:
-            raise ValueError(f"{self.path} has no samples, only a header; is the file complete?")
+            raise ValueError(f"{self.where} has no samples, only a header; is the file complete?")
         if all(_is_number(cell) for cell in header):
-            raise ValueError(f"{self.path} begins with numbers; expected {EXPECTED}.")
+            raise ValueError(f"{self.where} begins with numbers; expected {EXPECTED}.")
         comma = self._delimiter != "," and any(map(DECIMAL_COMMA.fullmatch, row))
         self._decimal = "," if comma else "."
         row = [cell.replace(",", ".") if comma and DECIMAL_COMMA.fullmatch(cell) else cell for cell in row]
         return tuple(header), dict(zip(header, row, strict=False))
 
     def _typed_batches(self, rows: int, columns: list[str] | None = None) -> Iterator[Any]:
-        if self._suffix == ".xlsx":
-            table = self._sheet if columns is None else self._sheet.select(columns)
+        if self._content is not None:
+            table = self._content if columns is None else self._content.select(columns)
             yield from table.to_batches(max_chunksize=rows)
             return
         import pyarrow.parquet as pq
@@ -135,7 +141,7 @@ class Table:
         except (pa.ArrowException, OSError, MemoryError) as error:
             raise self._broken(error) from None
         if head is None or not head.num_rows:
-            raise ValueError(f"{self.path} has no samples; is the file complete?")
+            raise ValueError(f"{self.where} has no samples; is the file complete?")
         columns = {name: head.column(name) for name in head.schema.names}
         for name, column in columns.items():
             if pa.types.is_timestamp(column.type):  # Python has no nanoseconds
@@ -149,12 +155,12 @@ class Table:
 
     def _broken(self, error: Exception) -> ValueError:
         if isinstance(error, UnicodeDecodeError):
-            return ValueError(f"{self.path} is not text in UTF-8; save it as CSV in UTF-8.")
-        return ValueError(f"{self.path} is truncated or damaged ({first_words(error)}); copy or download it again.")
+            return ValueError(f"{self.where} is not text in UTF-8; save it as CSV in UTF-8.")
+        return ValueError(f"{self.where} is truncated or damaged ({first_words(error)}); copy or download it again.")
 
     def _first_bad_line(self, numeric: Sequence[str]) -> str:
         """Describe the first line of a CSV that cannot be read; slow, for error messages only."""
-        if self._suffix in (".xlsx", ".parquet"):
+        if self._is_typed:
             return ""
         try:
             return self._search_bad_line(numeric)

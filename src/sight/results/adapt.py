@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from sight import registry
@@ -185,6 +183,7 @@ def adapt(
 
     Examples
     --------
+    >>> from tempfile import TemporaryDirectory
     >>> from sight.testing import toy_network
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "walk.csv"
@@ -202,8 +201,8 @@ def adapt(
     rules, read = TableRules.parse(valid_day, min_bout), ReadOptions(**options)
     name = resolve(model) if isinstance(model, str | Path) else require_card(source).dataset or type(model).__name__
     bar = progress_bar if progress is True else progress or None
-    with _reference(recording) as ref:
-        summary = summarise_recording(ref, source, adapter, name, options=read, rules=rules, lag=lag, progress=bar)
+    ref = _reference(recording)
+    summary = summarise_recording(ref, source, adapter, name, options=read, rules=rules, lag=lag, progress=bar)
     if subject:
         summary.info["subject"] = subject
     return Adaptation(summary)
@@ -225,32 +224,24 @@ def _frame(summary: ResultSummary, table: Table) -> pd.DataFrame:
     return frame
 
 
-@contextmanager
-def _reference(recording: Any) -> Iterator[RecordingRef]:
-    """Yield a reference to a recording; that of a DataFrame is a file that is removed afterwards."""
+def _reference(recording: Any) -> RecordingRef:
     if isinstance(recording, str | Path | list | tuple):
-        yield find_recording(recording)
-    elif hasattr(recording, "to_parquet"):
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "DataFrame.parquet"
-            _write_frame(recording, path)
-            try:
-                yield RecordingRef(name="DataFrame", path=path)
-            except ValueError as error:
-                raise ValueError(str(error).replace(str(path), "The DataFrame")) from None
-    else:
-        raise TypeError(
-            f"Expected a file, a subject of a dataset or a pandas DataFrame, got {type(recording).__name__}; "
-            f"windows are passed to sight.run."
-        )
+        return find_recording(recording)
+    if hasattr(recording, "to_parquet"):
+        return RecordingRef(name="DataFrame", path=Path("DataFrame.parquet"), content=_arrow_table(recording))
+    raise TypeError(
+        f"Expected a file, a subject of a dataset or a pandas DataFrame, got {type(recording).__name__}; "
+        f"windows are passed to sight.run."
+    )
 
 
-def _write_frame(frame: Any, path: Path) -> None:
-    """Write a frame as Parquet: its index becomes a column if it is the time, durations become seconds."""
+def _arrow_table(frame: Any) -> Any:
+    """Return a frame as a pyarrow table: its index becomes a column if it is the time, durations become seconds."""
     import pandas as pd
+    import pyarrow as pa
 
     if isinstance(frame.index, pd.DatetimeIndex | pd.TimedeltaIndex) or frame.index.name:
         frame = frame.reset_index(names=frame.index.name or "time")
     durations = frame.select_dtypes("timedelta")
     frame = frame.assign(**{name: column.dt.total_seconds() for name, column in durations.items()})
-    frame.rename(columns=str).to_parquet(path, index=False)
+    return pa.Table.from_pandas(frame.rename(columns=str), preserve_index=False)
