@@ -14,21 +14,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from sight._util.arrays import Array
-
-__all__ = [
-    "UNLABELLED",
-    "Array",
-    "Event",
-    "NormLayers",
-    "Recording",
-    "RecordingFacts",
-    "Result",
-    "Severity",
-    "SourceStats",
-    "Warning",
-    "Windows",
-]
+from sight._util.arrays import Array as Array  # noqa: PLC0414 - exported
 
 UNLABELLED = -1
 Severity: TypeAlias = Literal["error", "warning", "note"]

@@ -147,8 +147,7 @@ def _eased(targets: Array, start_s: Array, row: Array, time_s: Array, rng: np.ra
     u = np.clip((time_s - start_s[row]) / lasts[row], 0, 1)
     share = u**3 * (10 - 15 * u + 6 * u**2)
     before = targets[np.maximum(row - 1, 0)]
-    eased: Array = before + share[:, None] * (targets[row] - before)
-    return eased
+    return np.asarray(before + share[:, None] * (targets[row] - before))
 
 
 def _drift(time_s: Array, rng: np.random.Generator, waves: int = 6) -> Array:
@@ -169,8 +168,7 @@ def draw_on(time_s: Array, gaps_per_hour: float, rng: np.random.Generator) -> Ar
     edges = np.zeros(len(time_s) + 1, dtype=np.int64)
     np.add.at(edges, first, 1)
     np.add.at(edges, last, -1)
-    on: Array = np.cumsum(edges[:-1]) == 0
-    return on
+    return np.asarray(np.cumsum(edges[:-1]) == 0)
 
 
 def _rotation(axis: int, angle_deg: Array) -> Array:
@@ -193,5 +191,4 @@ def _rotation_matrix(turn: Array) -> Array:
     angle = float(np.linalg.norm(turn))
     x, y, z = turn / max(angle, 1e-12)
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    matrix: Array = np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
-    return matrix
+    return np.asarray(np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross)

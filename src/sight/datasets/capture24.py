@@ -98,8 +98,7 @@ class Capture24(Dataset):
     def _annotation_labels(self, annotation: Any, where: str) -> Array:
         codes = self._class_indices(annotation.dictionary.to_pylist(), where)
         indices = annotation.indices.fill_null(len(codes)).to_numpy()
-        labels: Array = np.array([*codes, UNLABELLED], dtype=np.int16)[indices]
-        return labels
+        return np.asarray(np.array([*codes, UNLABELLED], dtype=np.int16)[indices])
 
 
 def _batches(stream: IO[bytes], where: str) -> Iterator[Any]:

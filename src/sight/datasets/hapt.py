@@ -94,17 +94,14 @@ class HAPT(Dataset):
         return [*files, *(map(_gyro_file, files) if self.gyro else ()), self.store.require(LABELS)]
 
     def _read_sensor(self, file: str) -> Array:
-        table = read_columns(self.store, file, ("x", "y", "z"), header=None, sep=" ", dtype=np.float32)
-        values: Array = table.to_numpy()
-        return values
+        return np.asarray(read_columns(self.store, file, ("x", "y", "z"), header=None, sep=" ", dtype=np.float32))
 
     @cached_property
     def _segments(self) -> Array:
         """Rows of experiment, user, activity, first and last sample, both counted from 1 and included."""
         columns = ("experiment", "user", "activity", "first", "last")
         table = read_columns(self.store, self.store.require(LABELS), columns, header=None, sep=" ", dtype=np.int64)
-        segments: Array = table.to_numpy()
-        return segments
+        return np.asarray(table)
 
     def _labelled_stretches(self, file: str) -> Iterator[tuple[int, int, int]]:
         """Yield class, first sample and end of each labelled stretch of a recording, in time order."""

@@ -86,8 +86,7 @@ class UCIHAR(Dataset):
         return [f"{folder}{kind}_{axis}_{part}.txt" for kind in (self.acc, "body_gyro") for axis in "xyz"]
 
     def _read_column(self, file: str) -> Array:
-        column: Array = read_columns(self.store, file, ("value",), header=None, dtype=np.int64)["value"].to_numpy()
-        return column
+        return np.asarray(read_columns(self.store, file, ("value",), header=None, dtype=np.int64)["value"])
 
     def _read_signal(self, file: str) -> Array:
         columns = [str(i) for i in range(LENGTH)]

@@ -59,11 +59,11 @@ class Dataset:
     #: Registry name, and one line for lists.
     name: ClassVar[str]
     title: ClassVar[str]
-    classes: ClassVar[tuple[str, ...]]
+    classes: ClassVar[tuple[str, ...]] = ()
     #: Label in the files to class name; an empty name marks a valid label that is not used.
-    label_map: ClassVar[Mapping[Any, str]]
-    channels: ClassVar[tuple[str, ...]]
-    units: ClassVar[tuple[str, ...]]
+    label_map: ClassVar[Mapping[Any, str]] = {}
+    channels: ClassVar[tuple[str, ...]] = ()
+    units: ClassVar[tuple[str, ...]] = ()
     rate_hz: ClassVar[float]
     #: How windows are cut by default, as in `sight.recordings.signal.prepare`.
     window_s: ClassVar[float]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -82,7 +81,8 @@ def read_diary(
     """
     layout, table = _read_rows(path)
     if subject is not None:
-        table = [(line, row) for line, row in table if _is_of(row, subject)]
+        own = subject.casefold()
+        table = [row for row in table if "subject" not in row[1] or row[1]["subject"].strip().casefold() == own]
     starts = [_seconds(path, row, layout[0], start, clock_times_only) for row in table]
     if layout == LAYOUTS[0]:
         ends = [_seconds(path, row, "end", start, clock_times_only) for row in table]
@@ -118,21 +118,7 @@ def _check_overlaps(
             )
 
 
-def _is_of(row: Mapping[str, str], subject: str) -> bool:
-    return "subject" not in row or row["subject"].strip().casefold() == subject.casefold()
-
-
 def _read_rows(path: Path) -> tuple[tuple[str, ...], list[Row]]:
-    columns, rows = _read_table(path)
-    layout = next((layout for layout in LAYOUTS if set(layout) <= set(columns)), None)
-    if layout is None:
-        raise ValueError(
-            f"{path.name}: expected columns start,end,label or time,label, got {', '.join(columns) or 'none'}."
-        )
-    return layout, rows
-
-
-def _read_table(path: Path) -> tuple[list[str], list[Row]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         header = file.readline()
         delimiter = next((mark for mark in ",;\t" if mark in header), ",")
@@ -140,9 +126,15 @@ def _read_table(path: Path) -> tuple[list[str], list[Row]]:
         reader = csv.reader(file, delimiter=delimiter)
         try:
             columns = [column.strip().lower() for column in next(reader, [])]
-            return columns, [(reader.line_num, dict(zip(columns, row, strict=False))) for row in reader if any(row)]
+            rows = [(reader.line_num, dict(zip(columns, row, strict=False))) for row in reader if any(row)]
         except csv.Error as error:
             raise ValueError(f"{path.name}: a line cannot be read ({error}); repair or remove it.") from None
+    layout = next((layout for layout in LAYOUTS if set(layout) <= set(columns)), None)
+    if layout is None:
+        raise ValueError(
+            f"{path.name}: expected columns start,end,label or time,label, got {', '.join(columns) or 'none'}."
+        )
+    return layout, rows
 
 
 def _seconds(path: Path, row: Row, column: str, start: datetime | None, clock_times_only: bool) -> float:

@@ -79,9 +79,8 @@ class FileStore:
 
     def require(self, ending: str) -> str:
         """Return the first file whose path is `ending` or ends with it; raise ValueError if there is none."""
-        name = self.find(ending)
-        if name is None:
-            raise ValueError(f"{self.where(ending)} is missing; download or copy all official files.")
+        name = self.find(ending) or ending
+        self._check(name)
         return name
 
     def where(self, name: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from sight._util.text import choices
 from sight.recordings.dataset import Dataset
@@ -69,10 +69,6 @@ class Folder(Dataset):
 
     name = "folder"
     title = "A folder of your own files"
-    classes: ClassVar[tuple[str, ...]] = ()
-    label_map: ClassVar[Mapping[Any, str]] = {}
-    channels: ClassVar[tuple[str, ...]] = ()
-    units: ClassVar[tuple[str, ...]] = ()
     rate_hz = 50.0
     window_s = 2.0
     stride_s = 1.0

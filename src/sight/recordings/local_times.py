@@ -112,10 +112,8 @@ class LocalTimes:
         self.warnings.append(Warning(kind="time-zone", severity="warning", text=text, remedy=remedy))
 
     def _warn_unchanged(self, at: int) -> None:
-        text = (
-            f"The clock was not changed at {_minute(at)}, when summer time began or ended; its offset from UTC is kept."
-        )
-        self.warnings.append(Warning(kind="clock", severity="note", text=text))
+        event = f"The clock was not changed at {_minute(at)}, when summer time began or ended"
+        self.warnings.append(Warning(kind="clock", severity="note", text=f"{event}; its offset from UTC is kept."))
 
 
 def _minute(moment_ns: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any
 
 import numpy as np
 
@@ -44,10 +44,6 @@ class Npz(Dataset):
 
     name = "npz"
     title = "Preprocessed windows, one npz for each subject"
-    classes: ClassVar[tuple[str, ...]] = ()
-    label_map: ClassVar[Mapping[Any, str]] = {}
-    channels: ClassVar[tuple[str, ...]] = ()
-    units: ClassVar[tuple[str, ...]] = ()
     rate_hz = 1.0
     window_s = 0.0
     stride_s = 0.0

@@ -189,12 +189,8 @@ def _zone_of_layout(sample: str, layout: str) -> tzinfo | None:
 def _zone_fact(start: datetime) -> str:
     if isinstance(start.tzinfo, ZoneInfo):
         return f"{start.tzinfo.key}, from the file"
-    return offset_fact((start.utcoffset() or timedelta()) / timedelta(minutes=1))
-
-
-def offset_fact(minutes: float) -> str:
-    """Return the fact `time_zone` for an offset from UTC that the file states."""
-    return f"{minutes / 60:+g} h from UTC, from the file" if minutes else UTC_MOMENTS
+    hours = (start.utcoffset() or timedelta()) / timedelta(minutes=1) / 60
+    return f"{hours:+g} h from UTC, from the file" if hours else UTC_MOMENTS
 
 
 def _scaled(numbers: Array, unit_ns: int) -> Array:

@@ -49,7 +49,7 @@ class FleetModel:
     options: FleetOptions
     source: OnnxSource
     card: ModelCard
-    adapter: Any
+    adapter: Any  # its `many` updates several wearers together
 
     @property
     def name(self) -> str:
@@ -66,10 +66,6 @@ class FleetModel:
 
     def windower(self) -> Any:
         return make_windower(self.card, self.rate_in_hz, max_gap_s=self.options.max_gap_s)
-
-    def adapters(self, count: int) -> Any:
-        """Return the method for `count` new wearers, updated together."""
-        return self.adapter.many(count)
 
 
 @lru_cache(maxsize=2)

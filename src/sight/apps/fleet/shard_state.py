@@ -31,7 +31,7 @@ _STATE, _CLOCK, _LENGTH = "state.", "clock.", "clock_length."
 class ShardState:
     """The W wearers of a shard, in order of arrival."""
 
-    adapters: Any  # the method of all wearers, as `FleetModel.adapters` returns it
+    adapters: Any  # the method of all wearers, as its `many` returns it
     wearers: list[str] = field(default_factory=list)  # names
     #: Highest row number of each wearer, (W,); a row that is not above it is late or repeated.
     number: Array = field(default_factory=lambda: np.empty(0, np.int64))
@@ -56,7 +56,7 @@ class ShardState:
         new = [name for name in dict.fromkeys(wearers) if name not in self._rows]
         if not new:
             return
-        larger = model.adapters(len(self) + len(new))
+        larger = model.adapter.many(len(self) + len(new))
         for row in range(len(self)):
             larger.restore(row, self.adapters.state(row))
         self._rows |= {name: len(self) + i for i, name in enumerate(new)}
@@ -69,7 +69,7 @@ class ShardState:
 
 
 def empty(model: FleetModel) -> ShardState:
-    return ShardState(model.adapters(0))
+    return ShardState(model.adapter.many(0))
 
 
 def pack(shard: ShardState, model: FleetModel) -> bytes:
@@ -99,7 +99,7 @@ def unpack(data: bytes, model: FleetModel) -> tuple[ShardState, Transition]:
             f"number, or a new output folder, for wearers would lose their states."
         )
     wearers = json.loads(arrays["wearers"].tobytes())
-    adapters, identity = model.adapters(len(wearers)), _identity(model)
+    adapters, identity = model.adapter.many(len(wearers)), _identity(model)
     fits = all(header.get(key) == identity[key] for key in ("method", "classes", "dims"))
     transition: Transition = "reset" if not fits else "same" if header["model"] == identity["model"] else "carried"
     if fits:

@@ -12,7 +12,6 @@ from sight._util import tensorfile
 from sight._util.atomic import write_atomic
 from sight._util.hashing import arrays_sha256
 from sight.apps.stream.session import Session
-from sight.base import Source
 from sight.types import Array
 
 #: Increased whenever an older `sight` could not read the file.
@@ -68,17 +67,13 @@ def sensor_rate(path: str | Path) -> float | None:
 
 
 def identity(session: Session) -> dict[str, Any]:
-    windower = session.windower
+    windower, source = session.windower, session.source
     return {
         "method": session.adapter.name,
-        "model": model_digest(session.source),
+        "model": arrays_sha256([source.weight, source.bias], header=json.dumps(source.classes))[:16],
         "sensor_rate_hz": session.rate_in_hz,
         "window": [windower.window_s, windower.stride_s],
     }
-
-
-def model_digest(source: Source) -> str:
-    return arrays_sha256([source.weight, source.bias], header=json.dumps(source.classes))[:16]
 
 
 def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -81,13 +81,8 @@ def prepare(
     regular, stretches, resampling_facts = resample(recording, rate_hz, max_gap_s=max_gap_s, overwrite=overwrite)
     windows = cut(regular, stretches, window_s=window_s, stride_s=stride_s, label_rule=label_rule)
     worn = is_worn(nonwear, windows.time_s + windows.window_s / 2)
-    return replace(
-        windows,
-        start=recording.start,
-        wear=worn,
-        warnings=recording.warnings,
-        facts=replace(windows.facts, **facts, **resampling_facts),
-    )
+    known = replace(windows.facts, **facts, **resampling_facts)
+    return replace(windows, start=recording.start, wear=worn, warnings=recording.warnings, facts=known)
 
 
 def _calibrated(

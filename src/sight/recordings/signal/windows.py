@@ -43,6 +43,7 @@ def cut(
     for block in (slice(i, i + at_once) for i in range(0, len(first), at_once)):
         x[block] = sliding_window_view(values, length, axis=0)[first[block]]
     label = label_windows(recording.labels, first, length, label_rule)
+    unlabelled = int((label == UNLABELLED).sum())
     return Windows(
         x=x,
         time_s=time_s,
@@ -50,9 +51,7 @@ def cut(
         gap_before_s=_gap_before(time_s, begins, span),
         window_s=span,
         stride_s=stride / rate_hz,
-        facts=replace(
-            recording.facts, windows=len(x), windows_unlabelled=int((label == UNLABELLED).sum()), label_rule=label_rule
-        ),
+        facts=replace(recording.facts, windows=len(x), windows_unlabelled=unlabelled, label_rule=label_rule),
     )
 
 
