@@ -111,9 +111,7 @@ def test_usual_names_are_recognised(tmp_path, header):
 
 def test_a_gyroscope_has_its_own_unit(tmp_path):
     lines = "".join(f"{i / 50},1,2,3,4,5,6\n" for i in range(9))
-    recording = read(
-        write(tmp_path / "p.csv", "time,ax,ay,az,gx,gy,gz\n" + lines), ReadOptions(gyro_unit="rad/s")
-    )
+    recording = read(write(tmp_path / "p.csv", "time,ax,ay,az,gx,gy,gz\n" + lines), ReadOptions(gyro_unit="rad/s"))
     assert recording.channels[3:] == ("gyro_x", "gyro_y", "gyro_z")
     assert recording.unit == ("g",) * 3 + ("rad/s",) * 3
 
@@ -288,9 +286,7 @@ def labelled(tmp_path):
 
 
 def test_labels_by_map(tmp_path):
-    recording = read(
-        labelled(tmp_path), ReadOptions(label_column="label", names={"1": "walk", "7": "sit", "8": ""})
-    )
+    recording = read(labelled(tmp_path), ReadOptions(label_column="label", names={"1": "walk", "7": "sit", "8": ""}))
     assert recording.labels.tolist() == [1, 0, -1, -1, 0]
     assert recording.facts.classes == ["walk", "sit"]
 

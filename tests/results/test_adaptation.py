@@ -86,7 +86,7 @@ def test_files_of_one_wearer_are_joined(tmp_path):
 
 
 def test_wrong_input_raises():
-    with pytest.raises(ValueError, match="^The DataFrame: no column looks like time among x, y, z"):
+    with pytest.raises(ValueError, match=r"^The DataFrame: no column looks like time among x, y, z"):
         sight.adapt(samples().drop(columns="time"), NETWORK)
     with pytest.raises(TypeError, match="DataFrame, got int"):
         sight.adapt(3, NETWORK)
