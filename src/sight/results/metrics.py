@@ -123,13 +123,7 @@ def score_predictions(result: Result, q: Array, lag: float = 0.0) -> Scores:
 
 
 def time_use_error(table: Array) -> Array:
-    """Return predicted minus true minutes of each class, per 24 hours, (K,).
-
-    Examples
-    --------
-    >>> time_use_error(np.array([[3, 1], [0, 4]])).tolist()
-    [-180.0, 180.0]
-    """
+    """Return predicted minus true minutes of each class, per 24 hours, (K,)."""
     if not table.any():
         return np.full(len(table), np.nan)
     minutes: Array = (table.sum(axis=0) - table.sum(axis=1)) / table.sum() * MINUTES_PER_DAY
@@ -152,16 +146,9 @@ def brier(truth: Array, q: Array) -> float:
 
 
 def ece(truth: Array, q: Array, bins: int = 15) -> float:
-    """Return the expected calibration error over equal-width bins of the highest probability.
+    """Return the expected calibration error over equal-width bins of the highest probability, closed on the right.
 
-    Notes
-    -----
-    Mean of abs(confidence - accuracy) over bins, weighted by the number of windows. Bins are closed on the right.
-
-    Examples
-    --------
-    >>> round(ece(np.array([0, 1]), np.array([[0.9, 0.1], [0.9, 0.1]])), 6)
-    0.4
+    It is the mean of abs(confidence - accuracy) over bins, weighted by the number of windows.
     """
     labelled = truth != UNLABELLED
     if not labelled.any():
@@ -177,16 +164,8 @@ def ece(truth: Array, q: Array, bins: int = 15) -> float:
 def transition_delays(truth: Array, predicted: Array, time_s: Array, gap_before_s: Array | None = None) -> Array:
     """Return the seconds from each true change to the first window predicted as the new class; NaN if none is.
 
-    Notes
-    -----
     A change lies between two neighbouring labelled windows without a gap between them. It must be detected before the
     new activity ends. The delay is 0 if the new class is predicted in the first window of the new activity.
-
-    Examples
-    --------
-    >>> truth, predicted = np.array([0, 0, 1, 1, 0, 2, 2]), np.array([0, 0, 0, 1, 1, 2, 2])
-    >>> transition_delays(truth, predicted, np.arange(7.0)).tolist()
-    [1.0, nan, 0.0]
     """
     labelled, stretch = labelled_stretches(truth, gap_before_s)
     truth, predicted = truth[labelled], predicted[labelled]
@@ -203,8 +182,6 @@ def transition_delays(truth: Array, predicted: Array, time_s: Array, gap_before_
 def delay_summary(delays: Array, wait_s: float = 0.0) -> dict[str, float]:
     """Return mean, median and 90th percentile of the delays of detected changes, and the number of missed changes.
 
-    Notes
-    -----
     `wait_s` is added to each delay. Predictions that use the whole recording (`wait_s` infinite) have no delay: NaN.
     """
     detected = delays[~np.isnan(delays)]

@@ -18,7 +18,7 @@ from sight.types import Array, Result
 
 
 def backward(q: Array, change: Array, lag: float = math.inf) -> Array:
-    """Carry the beliefs of a filter back in time.
+    """Carry beliefs of a filter back in time; return them, (N, K), each from the windows up to `lag` after its own.
 
     Parameters
     ----------
@@ -29,15 +29,6 @@ def backward(q: Array, change: Array, lag: float = math.inf) -> Array:
         is not used.
     lag
         Number of later windows that each belief may use; infinity for all, which is forward-backward.
-
-    Returns
-    -------
-    Beliefs (N, K), each from the windows up to `lag` after its own.
-
-    Examples
-    --------
-    >>> backward(np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([0.1, 0.1])).round(2).tolist()
-    [[0.86, 0.14], [0.9, 0.1]]
     """
     _check_lag(lag)
     beliefs, change = q.astype(np.float64), np.asarray(change, np.float64)[:, None]
@@ -72,13 +63,6 @@ def _back(belief: Array, following: Array, change: Array) -> Array:
 
 
 def rule_of(lag: float) -> str:
-    """Return the name of the streaming rule of smoothed predictions.
-
-    Examples
-    --------
-    >>> rule_of(5), rule_of(math.inf)
-    ('lag 5', 'whole recording')
-    """
     return "whole recording" if math.isinf(lag) else f"lag {int(lag)}"
 
 

@@ -53,15 +53,7 @@ class Scale(NamedTuple):
         return float(drawing["offset_s"]) if self.from_midnight else 0.0
 
     def ticks(self, limit: int = 8) -> list[tuple[float, str]]:
-        """Return ticks as (share of the axis, label).
-
-        Examples
-        --------
-        >>> Scale(3 * 86400, True).ticks()
-        [(0.0, 'day 1'), (0.3333333333333333, '2'), (0.6666666666666666, '3')]
-        >>> Scale(1800, False).ticks(4)
-        [(0.0, '0'), (0.3333333333333333, '10 min'), (0.6666666666666666, '20 min'), (1.0, '30 min')]
-        """
+        """Return ticks as (share of the axis, label)."""
         if self.from_midnight:
             count = round(self.length_s / DAY_S)
             return [(day / count, str(day + 1) if day else "day 1") for day in range(0, count, -(-count // 14))]

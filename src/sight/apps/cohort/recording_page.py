@@ -14,7 +14,7 @@ from sight.results.tables.rules import TableRules
 
 
 def write_recording_pages(out: Path, names: Sequence[str]) -> list[Path]:
-    """Write ``pages/NAME.html`` for each recording, link them in the overview, and return their paths."""
+    """Write ``pages/NAME.html`` for each recording, and link them in the overview."""
     folder = ResultsFolder(out)
     written = [_write_page(folder, name) for name in names]
     write_overview(folder, folder.names(), folder.read_failures())

@@ -33,7 +33,6 @@ def write_tables(folder: ResultsFolder, name: str, summary: ResultSummary) -> No
 
 
 def has_tables(folder: ResultsFolder, name: str, rules: TableRules) -> bool:
-    """Return whether all tables of a recording exist, computed with these rules."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

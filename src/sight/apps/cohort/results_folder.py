@@ -26,7 +26,6 @@ Failure = tuple[str, str, str]
 
 
 def cohort_tables() -> list[str]:
-    """Return the names of the registered tables that recordings have beside their windows."""
     return [table.name for table in all_tables() if table.in_cohort]
 
 
@@ -86,7 +85,6 @@ class ResultsFolder:
         self.write(path, lambda draft: write_json(draft, content))
 
     def write_failures(self, failures: Sequence[Failure]) -> None:
-        """Write failures.csv, or remove it if there are no failures."""
         if not failures:
             self._failures.unlink(missing_ok=True)
             return

@@ -185,14 +185,6 @@ def _prepare(
 
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Return what differs between the metadata of two runs.
-
-    Examples
-    --------
-    >>> now = {"method": "sight", "params": {}, "model": {"content": "a"}, "reading": {}, "sight_version": "2"}
-    >>> _changes(now | {"method": "keel", "reading": {"tz": "UTC"}}, now), _changes({}, now)
-    ('method changed from keel to sight, reading options changed', '')
-    """
     if not before or before == now:
         return ""
     texts = []
@@ -251,13 +243,7 @@ def _process(
 
 
 def time_left(elapsed_s: float, done_bytes: float, total_bytes: float) -> str:
-    """Return the remaining time as text, if the remaining bytes take as long as the finished ones.
-
-    Examples
-    --------
-    >>> time_left(60.0, done_bytes=25, total_bytes=100), time_left(60.0, done_bytes=100, total_bytes=100)
-    ('about 3 min left', '')
-    """
+    """Return the remaining time as text, if the remaining bytes take as long as the finished ones."""
     seconds = elapsed_s * (total_bytes - done_bytes) / done_bytes
     if seconds < 1:
         return ""

@@ -17,27 +17,15 @@ BINS = SECONDS_PER_DAY // BIN_S
 
 
 class DayGrid(NamedTuple):
-    """Days of a stream in parts of equal length of the local clock, five minutes by default.
+    """Days of a stream in parts of equal length of the local clock, five minutes by default."""
 
-    Attributes
-    ----------
-    days, rows
-        The D days and their rows of `daily.csv`.
-    seconds
-        Worn seconds of each class and, last, seconds in which the sensor was not worn, (D, K + 1, parts).
-    recorded
-        Seconds between the start and the end of the recording, (D, parts): none in the hour that a change to summer
-        time skips, twice as many in the hour that is repeated.
-    """
-
-    days: Sequence[Day]
-    rows: Sequence[Mapping[str, Any]]
-    seconds: Array
-    recorded: Array
+    days: Sequence[Day]  # D of them
+    rows: Sequence[Mapping[str, Any]]  # of `daily.csv`
+    seconds: Array  # worn seconds of each class and, last, seconds in which the sensor was not worn, (D, K + 1, parts)
+    recorded: Array  # seconds between start and end of the recording, (D, parts): 0 in an hour that summer time skips
 
     @property
     def valid(self) -> Array:
-        """Whether each day is valid, (D,) bool."""
         return np.array([row["valid"] for row in self.rows], bool)
 
     def shares(self, day: int) -> Array:
@@ -76,14 +64,7 @@ def _local_bins(summary: ResultSummary, edges: Array, bin_s: int) -> Array:
 
 
 def _pieces(start: Array, end: Array, edges: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """Cut intervals at edges: yield the interval, the part and the length of their first pieces, then of the second.
-
-    Examples
-    --------
-    >>> found = _pieces(np.array([1.0, 9]), np.array([4.0, 25]), np.array([0, 10, 20]))
-    >>> [[values.tolist() for values in piece] for piece in found]
-    [[[0, 1], [0, 0], [3.0, 1.0]], [[1], [1], [10.0]]]
-    """
+    """Cut intervals at edges: yield the interval, the part and the length of their first pieces, then of the second."""
     start, end = np.maximum(start, edges[0]), np.minimum(end, edges[-1])
     which = np.flatnonzero(start < end)
     while len(which):

@@ -131,13 +131,7 @@ def _drawing(summary: ResultSummary, shares: Array, label: str, recorded: Array 
 
 
 def _rectangles(bottom: Array, top: Array) -> str:
-    """Return rectangles between two levels of each column as one SVG path; equal neighbours are joined.
-
-    Examples
-    --------
-    >>> _rectangles(np.array([0, 0, 5]), np.array([100, 100, 5]))
-    'M0 0h2v100h-2z'
-    """
+    """Return rectangles between two levels of each column as one SVG path; equal neighbours are joined."""
     first = np.flatnonzero(np.append(True, (np.diff(bottom) != 0) | (np.diff(top) != 0)))
     pieces = []
     for a, b in zip(first.tolist(), [*first[1:].tolist(), len(top)], strict=True):

@@ -84,7 +84,6 @@ def _warnings(summary: ResultSummary) -> Iterator[Html]:
 
 
 def _period(summary: ResultSummary) -> str | None:
-    """Return start and end of the recording on the wall clock, or None if unknown."""
     ends = (float(summary.start_s[0]), float(summary.end_s[-1])) if len(summary) else (0.0, 0.0)
     first, last = map(summary.clock, ends)
     if first is None or last is None:

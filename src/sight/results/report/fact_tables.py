@@ -19,7 +19,6 @@ UNITS = {"s": "s", "ms": "ms", "hz": "Hz", "g": "g", "mg": "mg", "h": "h", "byte
 
 
 def recording_figures(summary: ResultSummary) -> Html:
-    """Return the key figures of a recording as cards: its length, worn time, valid days and confidence."""
     w, gaps, daily = summary.result.windows, summary.gaps, summary.rows("daily")
     recorded_s, worn_s = float(summary.seconds.sum()), float(summary.seconds[summary.worn].sum())
     missing = f"{len(gaps):,} gap{'s' * (len(gaps) > 1)}, {duration_text(float(np.diff(gaps).sum()))} missing"
@@ -96,13 +95,7 @@ def facts_table(groups: Mapping[str, Mapping[str, Any]]) -> Html:
 
 
 def fact_label(key: str) -> str:
-    """Return the name of a fact in words, with its unit in brackets.
-
-    Examples
-    --------
-    >>> fact_label("rate_measured_hz"), fact_label("label_rule"), fact_label("s")
-    ('rate measured (Hz)', 'label rule', 's')
-    """
+    """Return the name of a fact in words, with its unit in brackets: "rate measured (Hz)"."""
     words, _, unit = key.rpartition("_")
     text = f"{words} ({UNITS[unit]})" if words and unit in UNITS else key
     return text.replace("_", " ")

@@ -19,7 +19,6 @@ MAX_SIDE_BY_SIDE = 9
 
 
 def time_use(summary: ResultSummary) -> Html:
-    """Return the worn time of each class as bars and numbers: truth if known, raw, refined."""
     labels = {"truth": summary.truth, "raw": summary.raw, "refined": summary.refined}
     minutes = {name: summary.minutes(array, summary.worn) for name, array in labels.items() if array is not None}
     longest = max(float(np.max(list(minutes.values()))), 1e-9)
@@ -46,13 +45,6 @@ def time_use(summary: ResultSummary) -> Html:
 
 
 def _signed(value: float) -> str:
-    """Format a difference; one that rounds to zero has no sign.
-
-    Examples
-    --------
-    >>> [_signed(v) for v in (1.24, -0.04, -3)]
-    ['+1.2', '0.0', '−3.0']
-    """
     return "0.0" if abs(value) < 0.05 else f"{value:+,.1f}".replace("-", "\N{MINUS SIGN}")
 
 

@@ -89,11 +89,6 @@ def slots(classes: Sequence[str]) -> list[int]:
 
     Of several classes of one kind, the one with the shortest name has the colour of the kind; the others take spare
     colours. Colours repeat if a model has more such classes than there are spare colours.
-
-    Examples
-    --------
-    >>> slots(["walking", "WALKING_UPSTAIRS", "sitting"]) == slots(["Walking", "walking upstairs", "sit"])
-    True
     """
     taken: set[int] = set()
     found = [0] * len(classes)
@@ -109,43 +104,24 @@ def slots(classes: Sequence[str]) -> list[int]:
 
 
 def class_colours(classes: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the colour of each class on light and on dark.
-
-    Examples
-    --------
-    >>> class_colours(["Sitting", "walking"])
-    [('#0072b2', '#2b8fd6'), ('#009e73', '#1fb48b')]
-    """
+    """Return the colour of each class on light and on dark."""
     return [COLOURS[slot] for slot in slots(classes)]
 
 
 def stack_order(classes: Sequence[str]) -> list[int]:
-    """Return the indices of the classes from rest to vigorous activity, the order in which drawings stack them.
-
-    Examples
-    --------
-    >>> stack_order(["running", "sitting", "walking"])
-    [1, 2, 0]
-    """
+    """Return the indices of the classes from rest to vigorous activity, the order in which drawings stack them."""
     places = slots(classes)
     return sorted(range(len(classes)), key=places.__getitem__)
 
 
 def stylesheet(colours: Sequence[tuple[str, str]]) -> str:
-    """Return CSS with the properties `--k0`, `--k1` ... and a class for each; print uses the light colours.
-
-    Examples
-    --------
-    >>> stylesheet(class_colours(["sitting"]))
-    ':root{--k0:#0072b2}@media screen and (prefers-color-scheme:dark){:root{--k0:#2b8fd6}}.k0{--k:var(--k0)}'
-    """
+    """Return CSS with the properties `--k0`, `--k1` ... and a class for each; print uses the light colours."""
     light, dark = (";".join(f"--k{i}:{pair[scheme]}" for i, pair in enumerate(colours)) for scheme in (0, 1))
     rules = "".join(f".k{i}{{--k:var(--k{i})}}" for i in range(len(colours)))
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{rules}"
 
 
 def _slot_of_kind(name: str) -> int | None:
-    """Return the place of the colour of the kind of a class, or None if its name has no known word."""
     words = re.findall("[a-z]+", name.lower())
     kind = next((WORDS[start] for start in WORDS if any(_matches(word, start) for word in words)), None)
     return None if kind is None else list(KINDS).index(kind)

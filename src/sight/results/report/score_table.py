@@ -59,7 +59,6 @@ def score_rows(summary: ResultSummary, others: Sequence[ResultSummary]) -> list[
 
 
 def methods_table(rows: Sequence[Row]) -> Html:
-    """Return a table of methods and scores, the best of each column in bold."""
     heads = [header("Method"), *(header(column.heading, number=True) for column in COLUMNS.values())]
     best = {key: _best([row[key] for row in rows], column.higher_is_better) for key, column in COLUMNS.items()}
     body = []

@@ -28,8 +28,6 @@ def bout_columns(summary: ResultSummary) -> list[str]:
 def bout_rows(summary: ResultSummary) -> list[dict[str, Any]]:
     """Return the bouts that are long enough for the rules, in time order.
 
-    Notes
-    -----
     A bout is a run of worn windows of one refined class. Two runs are joined if what lies between them lasts at most
     10 s and is shorter than each of the two; a gap or non-wear time always ends a bout. Bouts do not overlap.
     """
@@ -60,14 +58,7 @@ def bout_rows(summary: ResultSummary) -> list[dict[str, Any]]:
 
 
 def join_runs(table: Segments) -> list[tuple[int, int]]:
-    """Return the first and the last segment of each bout of any length, in order of the first; unworn ones have -1.
-
-    Examples
-    --------
-    >>> start, end = np.array([0.0, 60, 65, 90, 100]), np.array([60.0, 65, 90, 100, 120])
-    >>> join_runs(Segments(start, end, np.array([0, 1, 0, 1, 1]), np.ones(5, int)))[:2]
-    [(0, 2), (1, 1)]
-    """
+    """Return the first and the last segment of each bout of any length, in order of the first; unworn ones have -1."""
     begins_stretch = np.append(0, np.abs(table.start_s[1:] - table.end_s[:-1]) > SAME_MOMENT_S)
     stretch = np.cumsum(begins_stretch + (table.label < 0))
     length = table.end_s - table.start_s

@@ -24,13 +24,7 @@ COLUMNS = (
 
 
 def hour_columns(classes: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the names of the columns with the hours of each class, refined and raw.
-
-    Examples
-    --------
-    >>> hour_columns(["walking", "wear"])
-    (['walking_h', 'class_wear_h'], ['raw_walking_h', 'raw_wear_h'])
-    """
+    """Return the names of the columns with the hours of each class, refined and raw."""
     refined = [f"class_{name}_h" if f"{name}_h" in COLUMNS else f"{name}_h" for name in classes]
     return refined, [f"raw_{name}_h" for name in classes]
 

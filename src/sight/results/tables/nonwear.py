@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def nonwear_rows(summary: ResultSummary) -> list[dict[str, Any]]:
-    """Return periods of non-wear, and gaps without data, in time order."""
     w = summary.result.windows
     found = find_segments(summary.worn.astype(np.int64), w.time_s, w.window_s, w.stride_s, w.gap_before_s)
     off = found.label == 0

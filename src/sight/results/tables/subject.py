@@ -20,7 +20,6 @@ COLUMNS = (
 
 
 def subject_row(summary: ResultSummary) -> dict[str, Any]:
-    """Return the row; means are None if there is no valid day."""
     daily, info = summary.rows("daily"), summary.info
     valid = [row for row in daily if row["valid"]]
     weekend = [row for row in valid if row["weekday"] in ("Saturday", "Sunday")]
