@@ -14,7 +14,7 @@ from sight.apps.cohort.results_folder import ResultsFolder
 from sight.apps.cohort.summary_tables import FLAGS
 from sight.apps.cohort.thumbnail import COLUMNS
 from sight.results.report.axis import STEPS_S
-from sight.results.report.html import Html, join, percent, tag
+from sight.results.report.html import Html, join, legend_list, percent, svg, tag
 from sight.results.report.palette import stack_order
 from sight.types import Warning
 
@@ -86,13 +86,14 @@ def recordings_list(folder: ResultsFolder, rows: Sequence[Row], classes: Sequenc
         tag("code", "sight cohort page ", tag("span", "FOLDER", id="folder"), " --all"),
         ".",
     )
+    entries = [(f"k{k}", classes[k]) for k in stack_order(classes)] + [("off", "not worn"), ("hatch", "no data")]
     shared = "; ".join(FLAG_TEXTS[flag] for flag in of_all)
     note = f"Each line begins {begin}; all have the same time scale. A part has the colour of its most frequent class. "
     return tag(
         "section",
         tag("h2", "Recordings"),
         _tools(rows, of_all, columns),
-        _legend(classes),
+        legend_list((kind, tag("span", name)) for kind, name in entries),
         tag("p", f"All recordings: {shared}.", class_="note", id="shared") if of_all else None,
         _head(scale),
         tag("ol", *(_line(folder, row, facts, scale, of_all, columns) for row in rows), id="list", class_="list"),
@@ -125,12 +126,6 @@ def _tools(rows: Sequence[Row], of_all: Sequence[str], columns: Sequence[str]) -
         class_="filter",
         role="search",
     )
-
-
-def _legend(classes: Sequence[str]) -> Html:
-    entries = [(f"k{k}", classes[k]) for k in stack_order(classes)] + [("off", "not worn"), ("hatch", "no data")]
-    items = (tag("li", tag("i", class_=f"swatch {kind}"), tag("span", name), class_="entry") for kind, name in entries)
-    return tag("ul", *items, class_="legend", aria_label="Legend")
 
 
 def _head(scale: Scale) -> Html:
@@ -187,19 +182,13 @@ def _line(
 
 def _drawing(name: str, drawing: Mapping[str, Any], scale: Scale) -> Html:
     left, width = (100 * seconds / scale.length_s for seconds in (scale.offset_s(drawing), drawing["span_s"]))
-    svg = tag(
-        "svg",
-        *(tag("path", d=d, class_=kind) for kind, d in drawing["paths"].items()),
-        viewBox=f"0 0 {COLUMNS} 1",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=f"Classes of {name} over time",
-        style=f"margin-left:{left:.3f}%;width:{width:.3f}%",
-    )
+    paths = (tag("path", d=d, class_=kind) for kind, d in drawing["paths"].items())
+    style = f"margin-left:{left:.3f}%;width:{width:.3f}%"
+    drawn = svg(paths, COLUMNS, 1, f"Classes of {name} over time", style=style)
     days = scale.length_s / DAY_S
     grid = f"--day:{100 / days:.4f}%" if scale.from_midnight else None
     cut = left + width > 100.1
-    return tag("div", svg, class_="field cut" if cut else "field", style=grid, title="continues" if cut else None)
+    return tag("div", drawn, class_="field cut" if cut else "field", style=grid, title="continues" if cut else None)
 
 
 def _round_time(seconds: float) -> str:

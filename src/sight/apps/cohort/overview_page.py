@@ -131,6 +131,5 @@ def _failures(failures: Sequence[Failure]) -> Html | None:
 
 def _footer() -> Html:
     return tag(
-        "footer",
-        f"Written by sight {__version__}. This file is self-contained: it loads nothing and sends nothing.",
+        "footer", f"Written by sight {__version__}. This file is self-contained: it loads nothing and sends nothing."
     )

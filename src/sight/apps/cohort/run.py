@@ -114,12 +114,7 @@ def run(
         people = write_summary(folder, finished, participants, id_column)
         write_overview(folder, finished, failures)
     return CohortOutcome(
-        finished=finished,
-        reused=reused,
-        replaced=replaced,
-        changes=changes,
-        failures=failures,
-        participants=people,
+        finished=finished, reused=reused, replaced=replaced, changes=changes, failures=failures, participants=people
     )
 
 

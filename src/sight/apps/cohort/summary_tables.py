@@ -89,10 +89,7 @@ _FACTS = {
 
 
 def write_summary(
-    folder: ResultsFolder,
-    names: Sequence[str],
-    participants: Path | None = None,
-    id_column: str | None = None,
+    folder: ResultsFolder, names: Sequence[str], participants: Path | None = None, id_column: str | None = None
 ) -> Participants | None:
     """Write every table over these recordings as Parquet and CSV; remove the tables if there are no recordings.
 

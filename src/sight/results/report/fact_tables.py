@@ -10,7 +10,6 @@ import numpy as np
 from sight._util.durations import duration_text
 from sight.results.report.html import Html, figure, join, percent, scrolling, size, tag
 from sight.results.report.score_table import Row
-from sight.results.segments import find_segments
 from sight.results.summary import ResultSummary
 from sight.results.tables.cells import mean
 
@@ -51,11 +50,8 @@ def _mean_enmo(summary: ResultSummary) -> Iterator[tuple[str, str, str]]:
 
 
 def method_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:
-    result, w = summary.result, summary.result.windows
-    raw, refined = (
-        find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
-        for labels in (summary.raw, summary.refined)
-    )
+    result = summary.result
+    raw, refined = summary.segments(summary.raw), summary.segments(summary.refined)
     median = " → ".join(duration_text(float(np.median(s.end_s - s.start_s))) for s in (raw, refined))
     confidence = [f"{p.max(axis=1).mean():.2f}" for p in (result.p, result.q)]
     cards: list[tuple[str, str, str]] = [

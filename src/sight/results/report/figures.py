@@ -84,7 +84,7 @@ def confusions(summary: ResultSummary, truth: Array) -> Html:
     for name, predicted in (("raw", summary.raw), ("refined", summary.refined)):
         counts = confusion(truth, predicted, len(summary.classes))
         share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        cells = [[_whole_percent(value) if value else "" for value in row] for row in share.tolist()]
+        cells = [[f"{100 * s:.0f}" if s >= 0.005 else "<1" if s else "" for s in row] for row in share.tolist()]
         label = f"Confusion matrix of {name} predictions, rows truth, columns predictions, percent of each row"
         grid = _matrix(cells, share, summary.classes, label=label, rows="truth", columns=name, mark_diagonal=True)
         sides.append(tag("div", tag("h3", term(name, name.capitalize())), grid))
@@ -93,10 +93,6 @@ def confusions(summary: ResultSummary, truth: Array) -> Html:
 
 def _pair(classes: Sequence[str], *sides: Html) -> Html:
     return tag("div", *sides, class_="pair" if len(classes) <= MAX_SIDE_BY_SIDE else "pair wide")
-
-
-def _whole_percent(share: float) -> str:
-    return f"{100 * share:.0f}" if share >= 0.005 else "<1"
 
 
 def _matrix(

@@ -31,11 +31,20 @@ def tag(name: str, *children: object, **attributes: Any) -> Html:
 
 def join(children: Iterable[object], between: str = "") -> Html:
     """Concatenate children, escaping those that are not markup and skipping None."""
-    return Html(escape(between).join(_escaped(child) for child in children if child is not None))
+    shown = (child for child in children if child is not None)
+    return Html(escape(between).join(child if isinstance(child, Html) else escape(str(child)) for child in shown))
 
 
-def _escaped(child: object) -> str:
-    return child if isinstance(child, Html) else escape(str(child))
+def svg(paths: Iterable[Html], width: int, height: int, label: str, **attributes: Any) -> Html:
+    """Return a drawing that is stretched to the size of its place; `label` describes it to screen readers."""
+    fixed = {"viewBox": f"0 0 {width} {height}", "preserveAspectRatio": "none", "role": "img", "aria_label": label}
+    return tag("svg", *paths, **fixed, **attributes)
+
+
+def legend_list(entries: Iterable[tuple[str, Html]]) -> Html:
+    """Return a list of colours, each with its CSS class and its text."""
+    items = (tag("li", tag("i", class_=f"swatch {kind}"), text, class_="entry") for kind, text in entries)
+    return tag("ul", *items, class_="legend", aria_label="Legend")
 
 
 def table(head: Iterable[Html], rows: Iterable[Html], *, label: str, class_: str, foot: Html | None = None) -> Html:

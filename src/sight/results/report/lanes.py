@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from sight.results.report.axis import Axis
-from sight.results.report.html import Html, tag
+from sight.results.report.html import Html, svg, tag
 from sight.types import Array
 
 #: Lanes with more runs are drawn from every n-th window, to limit the size of the page.
@@ -59,13 +57,13 @@ def band(axis: Axis, labels: Array, start_s: Array, end_s: Array, *, worn: Array
             if own.any():
                 paths.append(tag("path", d=strokes(start[own], end[own]), class_=kind, data_k=k))
     note = f", drawn from one of {n} windows" if n > 1 else ""
-    return _svg(axis, 1, paths, label=f"{name}: {len(key):,} runs of {classes} classes over time{note}")
+    return svg(paths, axis.span, 1, f"{name}: {len(key):,} runs of {classes} classes over time{note}")
 
 
 def marks(axis: Axis, where: Array, start_s: Array, end_s: Array, *, name: str) -> Html:
     _, start, end, _ = limited_runs(np.zeros(where.sum(), int), axis.place(start_s[where]), axis.place(end_s[where]))
     paths = [tag("path", d=strokes(start, end), class_="mark")] if len(start) else []
-    return _svg(axis, 1, paths, label=f"{name}: {int(where.sum()):,} of {len(where):,} windows")
+    return svg(paths, axis.span, 1, f"{name}: {int(where.sum()):,} of {len(where):,} windows")
 
 
 def envelope(axis: Axis, values: Array, start_s: Array) -> tuple[Array, Array]:
@@ -105,13 +103,8 @@ def trace(axis: Axis, values: Array, start_s: Array, *, changes_s: Array, name: 
         tag("path", d="".join(f"M{x} 0v9" for x in ticks.tolist()), class_="change"),
     ]
     label = f"{name}: median {np.median(values):.2f}, from {np.min(values):.2f} to {np.max(values):.2f}"
-    return _svg(axis, 100, paths, label=f"{label}; {len(changes_s):,} changes of the refined class are marked")
+    return svg(paths, axis.span, 100, f"{label}; {len(changes_s):,} changes of the refined class are marked")
 
 
 def _points(x: Array, y: Array) -> str:
     return "L".join(f"{a} {b:.0f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
-
-
-def _svg(axis: Axis, height: int, paths: Sequence[Html], *, label: str) -> Html:
-    view = f"0 0 {axis.span} {height}"
-    return tag("svg", *paths, viewBox=view, preserveAspectRatio="none", role="img", aria_label=label)

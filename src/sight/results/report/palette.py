@@ -43,18 +43,9 @@ KINDS = {
 }
 #: Colours of classes without a known word, and of a second class of the same kind.
 SPARE = (
-    ("#44aa99", "#5cc3b2"),
-    ("#cc6677", "#dd7f8f"),
-    ("#6f9f3a", "#88b953"),
-    ("#7b4fa3", "#9a6fc2"),
-    ("#c4a000", "#d9b820"),
-    ("#2f6f8f", "#4a8dae"),
-    ("#e07b6a", "#ec9485"),
-    ("#4b6cb7", "#6685cf"),
-    ("#999933", "#b3b34d"),
-    ("#a65d8e", "#c07aa8"),
-    ("#557755", "#739673"),
-    ("#b0663c", "#c88257"),
+    *(("#44aa99", "#5cc3b2"), ("#cc6677", "#dd7f8f"), ("#6f9f3a", "#88b953"), ("#7b4fa3", "#9a6fc2")),
+    *(("#c4a000", "#d9b820"), ("#2f6f8f", "#4a8dae"), ("#e07b6a", "#ec9485"), ("#4b6cb7", "#6685cf")),
+    *(("#999933", "#b3b34d"), ("#a65d8e", "#c07aa8"), ("#557755", "#739673"), ("#b0663c", "#c88257")),
 )
 #: Beginnings of words and the kind that they mean; the first that occurs in a name decides.
 WORDS = {
@@ -123,12 +114,10 @@ def stylesheet(colours: Sequence[tuple[str, str]]) -> str:
 
 def _slot_of_kind(name: str) -> int | None:
     words = re.findall("[a-z]+", name.lower())
-    kind = next((WORDS[start] for start in WORDS if any(_matches(word, start) for word in words)), None)
-    return None if kind is None else list(KINDS).index(kind)
-
-
-def _matches(word: str, start: str) -> bool:
-    return word == start if start in WHOLE_WORDS else word.startswith(start)
+    for start, kind in WORDS.items():
+        if any(word == start if start in WHOLE_WORDS else word.startswith(start) for word in words):
+            return list(KINDS).index(kind)
+    return None
 
 
 def _hash(text: str) -> int:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sight.results.segments import Segments, find_segments
+from sight.results.segments import Segments
+from sight.results.summary import ResultSummary
 from sight.results.tables import Table
-from sight.results.tables.cells import iso, rounded
+from sight.results.tables.cells import rounded, span
 from sight.results.tables.rules import MAX_PAUSE_S
 from sight.types import Array
-
-if TYPE_CHECKING:
-    from sight.results.summary import ResultSummary
 
 #: `enmo_mg` only if the intensity of movement is known.
 COLUMNS = ("day", "start_s", "end_s", "start", "end", "duration_min", "class", "mean_confidence", "enmo_mg")
@@ -31,9 +29,7 @@ def bout_rows(summary: ResultSummary) -> list[dict[str, Any]]:
     A bout is a run of worn windows of one refined class. Two runs are joined if what lies between them lasts at most
     10 s and is shorter than each of the two; a gap or non-wear time always ends a bout. Bouts do not overlap.
     """
-    w = summary.result.windows
-    labels = np.where(summary.worn, summary.refined, -1)
-    found = find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
+    found = summary.segments(np.where(summary.worn, summary.refined, -1))
     first = np.cumsum(found.windows) - found.windows
     starts = [day.start_s for day in summary.days]
     enmo = summary.intensity.get("enmo_mg")
@@ -45,10 +41,7 @@ def bout_rows(summary: ResultSummary) -> list[dict[str, Any]]:
         own = slice(first[begin], first[last] + found.windows[last])
         row = {
             "day": summary.days[int(np.searchsorted(starts, start, side="right")) - 1].number,
-            "start_s": rounded(start),
-            "end_s": rounded(end),
-            "start": iso(summary.clock(start)),
-            "end": iso(summary.clock(end)),
+            **span(summary, start, end),
             "duration_min": rounded((end - start) / 60, 4),
             "class": name,
             "mean_confidence": rounded(summary.confidence[own].mean(), 4),

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sight.results.summary import ResultSummary
 from sight.results.tables import Table
 from sight.results.tables.cells import rounded
 from sight.types import Array
 
-if TYPE_CHECKING:
-    from sight.results.summary import ResultSummary
-
 #: Names of the days, the same in every locale.
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 #: Columns before those of the intensity of movement and of the classes.
-COLUMNS = (
-    *("day", "date", "weekday", "complete", "valid"),
-    *("wear_h", "non_wear_h", "gap_h", "low_confidence_h"),
-)
+COLUMNS = ("day", "date", "weekday", "complete", "valid", "wear_h", "non_wear_h", "gap_h", "low_confidence_h")
 
 
 def hour_columns(classes: Sequence[str]) -> tuple[list[str], list[str]]:

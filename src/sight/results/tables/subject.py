@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sight.results.summary import ResultSummary
 from sight.results.tables import Table
 from sight.results.tables.cells import mean, rounded
 from sight.results.tables.daily import hour_columns
-
-if TYPE_CHECKING:
-    from sight.results.summary import ResultSummary
 
 #: Columns before the means.
 COLUMNS = (
