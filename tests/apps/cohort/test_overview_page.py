@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from sight.apps.cohort.overview_list import Scale, common_scale
-from sight.apps.cohort.overview_page import write_overview
-from sight.apps.cohort.recording_page import write_recording_pages
+from sight.apps.cohort.overview_page import write_overview, write_recording_pages
 from sight.apps.cohort.results_folder import ResultsFolder
 from sight.apps.cohort.thumbnail import thumbnail
 from sight.registry import method

@@ -13,9 +13,9 @@ import pytest
 from sight.results.report import write_report
 from sight.results.report.axis import Axis
 from sight.results.report.day_grid import day_grid
+from sight.results.report.day_rows import days_note
 from sight.results.report.fact_tables import recording_figures
-from sight.results.report.figures import time_use
-from sight.results.report.notes import changes_text, days_note
+from sight.results.report.figures import changes_text, time_use
 from sight.results.summary import ResultSummary
 from sight.results.tables.rules import TableRules
 from sight.types import Result, Windows

@@ -11,7 +11,7 @@ import csv
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -144,12 +144,6 @@ def is_unchanged(files: Sequence[Path], stamp: list[Any] | None) -> bool:
         return stamp is not None and file_stamp(files, 1 << 62) == stamp
     except OSError:
         return False
-
-
-def append_log(log: IO[str], entry: Mapping[str, Any]) -> None:
-    """Append a line and flush it, so that a kill loses at most one line."""
-    log.write(json.dumps(entry) + "\n")
-    log.flush()
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +18,7 @@ from sight.apps.cohort.overview_page import write_overview
 from sight.apps.cohort.participants import Participants, read_participants
 from sight.apps.cohort.recording_job import LOG_FIELDS, RunConfig, process_recording
 from sight.apps.cohort.recording_tables import has_tables
-from sight.apps.cohort.results_folder import Failure, ResultsFolder, append_log, is_unchanged
+from sight.apps.cohort.results_folder import Failure, ResultsFolder, is_unchanged
 from sight.apps.cohort.summary_tables import write_summary
 from sight.base import Adapter, OutputAdapter
 from sight.models.bundled import resolve
@@ -101,7 +102,7 @@ def run(
         files = {ref.name: ref.file_names for ref in todo}
         reused, replaced, failed = len(wanted) - len(todo), 0, set()
         for entry in _process(todo, config, engine, jobs, budget, reused, on_done):
-            append_log(log, entry)
+            print(json.dumps(entry), file=log, flush=True)  # a kill loses at most one line
             name = entry["recording"]
             reused += entry["reused"]
             replaced += entry["replaced"]

@@ -36,6 +36,18 @@ def day_rows(summary: ResultSummary, grid: DayGrid) -> Html:
     return tag("div", *lines, legend(summary, grid), class_="days", data_bins=BINS)
 
 
+def days_note(summary: ResultSummary) -> Iterator[object]:
+    yield "Each column is five minutes; its colours are the shares of the classes, with rest below and movement above. "
+    if not summary.worn.all():
+        yield "Grey: not worn. "
+    if len(summary.gaps):
+        yield "Hatched: no data. "
+    if any(day.is_weekend for day in summary.days):
+        yield "Bold: weekend. "
+    yield f"A day is valid if the sensor was worn for at least {summary.rules.valid_day_h:g} hours; the hours worn are "
+    yield "on the right. Times in the legend are means of valid days."
+
+
 def average_day(summary: ResultSummary, grid: DayGrid) -> Html:
     """Return the share of each class by time of day, over valid days."""
     seconds = grid.seconds[grid.valid].sum(axis=0).reshape(len(summary.classes) + 1, -1, JOINED).sum(axis=2)

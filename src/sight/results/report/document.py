@@ -12,15 +12,14 @@ from typing import Any
 
 from sight import __version__
 from sight.results.headline import headline
-from sight.results.report import day_rows, figures, notes, score_table
+from sight.results.report import day_rows, figures, score_table
 from sight.results.report.day_grid import day_grid
 from sight.results.report.fact_tables import facts_table, method_figures, recording_figures
 from sight.results.report.glossary import glossary
-from sight.results.report.hours_a_day import hours_a_day
 from sight.results.report.html import Html, figure, header, join, tag
 from sight.results.report.html import table as html_table
 from sight.results.report.palette import class_colours, stylesheet
-from sight.results.report.timeline import timeline
+from sight.results.report.timeline import timeline, timeline_note
 from sight.results.summary import ResultSummary
 from sight.results.tables import Table, all_tables
 
@@ -45,7 +44,8 @@ def render(summary: ResultSummary, others: Sequence[ResultSummary]) -> str:
     if scores:
         explained = score_table.notes(scores, lag=any(s.result.lag for s in (summary, *others)))
         body.append(_section("Comparison of methods", score_table.methods_table(scores), explained))
-    body += [_details(summary, facts), _footer()]
+    footer = f"Written by sight {__version__}. This file needs no network: it loads and sends nothing."
+    body += [_details(summary, facts), tag("footer", footer)]
     content = tag("div", *body, data_classes=json.dumps(summary.classes))
     return html_document(title, content, style=stylesheet(class_colours(summary.classes)))
 
@@ -96,11 +96,11 @@ def _period(summary: ResultSummary) -> str | None:
 def _activities(summary: ResultSummary, others: Sequence[ResultSummary]) -> Iterator[Html]:
     """Yield the sections about what the wearer did: by day if the recording is long, else on one time axis."""
     if not _is_long(summary):
-        yield _section("Activities over time", timeline(summary, others), _note(*notes.timeline_note(summary)))
-        yield _section("Time use", figures.time_use(summary), _note(*notes.time_use_note(summary)))
+        yield _section("Activities over time", timeline(summary, others), _note(*timeline_note(summary)))
+        yield _section("Time use", figures.time_use(summary), _note(*figures.time_use_note(summary)))
         return
     grid = day_grid(summary)
-    yield _section("Days", day_rows.day_rows(summary, grid), _note(*notes.days_note(summary)))
+    yield _section("Days", day_rows.day_rows(summary, grid), _note(*day_rows.days_note(summary)))
     if grid.valid.any():
         count = int(grid.valid.sum())
         days = f"the {count} valid days" if count > 1 else "the valid day"
@@ -108,7 +108,7 @@ def _activities(summary: ResultSummary, others: Sequence[ResultSummary]) -> Iter
         yield _section("Average day", day_rows.average_day(summary, grid), _note(note))
         note = f"Bar: mean of {days}. Dots: single days; open dots are days that are not valid."
         of_range = tag("span", " Range: valid days.", class_="range")
-        yield _section("Hours a day", hours_a_day(summary, grid), _note(note, of_range))
+        yield _section("Hours a day", figures.hours_a_day(summary, grid), _note(note, of_range))
 
 
 def _table_section(summary: ResultSummary, table: Table) -> Html:
@@ -124,11 +124,11 @@ def _table_section(summary: ResultSummary, table: Table) -> Html:
 def _method(
     summary: ResultSummary, others: Sequence[ResultSummary], scores: Sequence[score_table.Row]
 ) -> Iterator[Html]:
-    lead = tag("p", *notes.changes_text(summary, scores), class_="text")
+    lead = tag("p", *figures.changes_text(summary, scores), class_="text")
     yield _section("What adaptation changed", lead, method_figures(summary, scores))
     if _is_long(summary):
-        yield _section("Raw and refined over time", timeline(summary, others), _note(*notes.timeline_note(summary)))
-        yield _section("Time use, raw and refined", figures.time_use(summary), _note(*notes.time_use_note(summary)))
+        yield _section("Raw and refined over time", timeline(summary, others), _note(*timeline_note(summary)))
+        yield _section("Time use, raw and refined", figures.time_use(summary), _note(*figures.time_use_note(summary)))
     changes = figures.changes(summary)
     if changes is not None:
         note = "Number of worn windows whose class the method changed, from raw class (rows) to refined (columns)."
@@ -166,7 +166,3 @@ def _details(summary: ResultSummary, facts: Mapping[str, Any]) -> Html:
         tag("details", tag("summary", "Glossary"), glossary()),
         class_="more",
     )
-
-
-def _footer() -> Html:
-    return tag("footer", f"Written by sight {__version__}. This file needs no network: it loads and sends nothing.")
