@@ -18,17 +18,10 @@ from sight.types import Array, Result
 
 
 def backward(q: Array, change: Array, lag: float = math.inf) -> Array:
-    """Carry beliefs of a filter back in time; return them, (N, K), each from the windows up to `lag` after its own.
+    """Return beliefs (N, K) that use `lag` later windows, from those of a filter, each from the windows up to its own.
 
-    Parameters
-    ----------
-    q
-        Beliefs of the filter, (N, K), each from the windows up to its own.
-    change
-        Probability (N,) that the class was drawn anew, uniformly from all K, since the previous window; the first value
-        is not used.
-    lag
-        Number of later windows that each belief may use; infinity for all, which is forward-backward.
+    `change` is the probability (N,) that the class was drawn anew, uniformly from all K, since the previous window; its
+    first value is not used. An infinite lag uses all windows, which is forward-backward.
     """
     _check_lag(lag)
     beliefs, change = q.astype(np.float64), np.asarray(change, np.float64)[:, None]

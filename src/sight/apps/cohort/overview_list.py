@@ -16,6 +16,7 @@ from sight.apps.cohort.thumbnail import COLUMNS
 from sight.results.report.axis import STEPS_S
 from sight.results.report.html import Html, join, legend_list, percent, svg, tag
 from sight.results.report.palette import stack_order
+from sight.results.tables import Row
 from sight.types import Warning
 
 #: Descriptions of flags.
@@ -40,7 +41,6 @@ ORDERS = {
     "flagged": "number of flags",
 }
 DAY_S = 24 * 60 * 60
-Row = Mapping[str, Any]
 
 
 class Scale(NamedTuple):
@@ -48,9 +48,6 @@ class Scale(NamedTuple):
 
     length_s: float
     from_midnight: bool
-
-    def offset_s(self, drawing: Mapping[str, Any]) -> float:
-        return float(drawing["offset_s"]) if self.from_midnight else 0.0
 
     def ticks(self, limit: int = 8) -> list[tuple[float, str]]:
         """Return ticks as (share of the axis, label)."""
@@ -154,16 +151,11 @@ def _line(
     days = row.get("valid_days")
     about = [str(row["first_date"] or ""), "" if days is None else f"{days} valid day{'' if days == 1 else 's'}"]
     about += [f"{column} {row[column]}" for column in columns if row[column] is not None]
-    warnings = [Warning(**each) for each in facts[name]["warnings"]]
+    warnings = [tag("span", str(Warning(**each)), class_="warning") for each in facts[name]["warnings"]]
+    described = tag("b", title), tag("span", join(filter(None, about), " · "), class_="soft")
     return tag(
         "li",
-        tag(
-            "div",
-            tag("b", title),
-            tag("span", join(filter(None, about), " · "), class_="soft"),
-            *(tag("span", str(warning), class_="warning") for warning in warnings),
-            class_="recording",
-        ),
+        tag("div", *described, *warnings, class_="recording"),
         tag("span", duration_text(3600 * row["recorded_hours"]), class_="figure"),
         tag("span", percent(share), class_="figure"),
         _drawing(name, facts[name]["thumbnail"], scale),
@@ -181,12 +173,12 @@ def _line(
 
 
 def _drawing(name: str, drawing: Mapping[str, Any], scale: Scale) -> Html:
-    left, width = (100 * seconds / scale.length_s for seconds in (scale.offset_s(drawing), drawing["span_s"]))
+    offset_s = drawing["offset_s"] if scale.from_midnight else 0.0
+    left, width = (100 * seconds / scale.length_s for seconds in (offset_s, drawing["span_s"]))
     paths = (tag("path", d=d, class_=kind) for kind, d in drawing["paths"].items())
     style = f"margin-left:{left:.3f}%;width:{width:.3f}%"
     drawn = svg(paths, COLUMNS, 1, f"Classes of {name} over time", style=style)
-    days = scale.length_s / DAY_S
-    grid = f"--day:{100 / days:.4f}%" if scale.from_midnight else None
+    grid = f"--day:{100 * DAY_S / scale.length_s:.4f}%" if scale.from_midnight else None
     cut = left + width > 100.1
     return tag("div", drawn, class_="field cut" if cut else "field", style=grid, title="continues" if cut else None)
 

@@ -14,7 +14,7 @@ from sight.apps.cohort.overview_list import recordings_list
 from sight.apps.cohort.recording_tables import read_summary
 from sight.apps.cohort.results_folder import Failure, ResultsFolder
 from sight.results.report import write_report
-from sight.results.report.document import html_document
+from sight.results.report.document import html_document, page_header
 from sight.results.report.html import Html, figure, join, percent, tag
 from sight.results.report.palette import class_colours, stylesheet
 from sight.results.tables import table as registered
@@ -28,7 +28,10 @@ Row = dict[str, Any]
 
 def write_overview(folder: ResultsFolder, names: Sequence[str], failures: Sequence[Failure]) -> None:
     """Write ``overview.html`` from the summary, and further pages if there are more than `PAGE_SIZE` recordings."""
-    rows, time_use = (_read_table(folder, name) if names else [] for name in ("recordings", "time_use"))
+    import pyarrow.parquet as pq
+
+    tables = (folder.summary / f"{name}.parquet" for name in ("recordings", "time_use"))
+    rows, time_use = (pq.read_table(path).to_pylist() if names else [] for path in tables)
     metadata = folder.read_metadata()
     assets = files("sight.apps.cohort") / "assets"
     style = (assets / "overview.css").read_text("utf-8") + stylesheet(class_colours(metadata["classes"]))
@@ -70,13 +73,6 @@ def _write_page(folder: ResultsFolder, name: str) -> Path:
     return write_report(folder.page(name), summary)
 
 
-def _read_table(folder: ResultsFolder, name: str) -> list[Row]:
-    import pyarrow.parquet as pq
-
-    rows: list[Row] = pq.read_table(folder.summary / f"{name}.parquet").to_pylist()
-    return rows
-
-
 def _join_subjects(folder: ResultsFolder, rows: Sequence[Row]) -> list[str]:
     """Add valid days and the columns of participants to rows of recordings; return the names of these columns."""
     import pyarrow.parquet as pq
@@ -99,12 +95,7 @@ def _header(metadata: Mapping[str, Any], rows: Sequence[Row]) -> Html:
     if dates and dates[0] != dates[-1]:
         started += f" to {dates[-1]}"
     parts = (started, f"Method {metadata['method']}", f"Model {metadata['model']['file']}")
-    return tag(
-        "header",
-        tag("p", "Cohort", class_="kicker"),
-        tag("h1", f"{len(rows):,} {'recording' if len(rows) == 1 else 'recordings'}"),
-        tag("p", *(tag("span", part) for part in parts if part), class_="byline"),
-    )
+    return page_header("Cohort", f"{len(rows):,} {'recording' if len(rows) == 1 else 'recordings'}", parts)
 
 
 def _lead(rows: Sequence[Row], failures: Sequence[object]) -> Html:

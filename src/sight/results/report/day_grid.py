@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from sight.results.days import SECONDS_PER_DAY, Day
+from sight.results.days import SECONDS_PER_DAY
 from sight.results.summary import ResultSummary
 from sight.types import Array
 
@@ -19,14 +19,9 @@ BINS = SECONDS_PER_DAY // BIN_S
 class DayGrid(NamedTuple):
     """Days of a stream in parts of equal length of the local clock, five minutes by default."""
 
-    days: Sequence[Day]  # D of them
-    rows: Sequence[Mapping[str, Any]]  # of `daily.csv`
+    valid: Array  # whether each of the D days is valid, bool
     seconds: Array  # worn seconds of each class and, last, seconds in which the sensor was not worn, (D, K + 1, parts)
     recorded: Array  # seconds between start and end of the recording, (D, parts): 0 in an hour that summer time skips
-
-    @property
-    def valid(self) -> Array:
-        return np.array([row["valid"] for row in self.rows], bool)
 
     def shares(self, day: int) -> Array:
         """Return the share of each part of a day, as `seconds`, (K + 1, parts)."""
@@ -51,7 +46,7 @@ def day_grid(summary: ResultSummary, labels: Array | None = None, bin_s: int = B
         own = (summary.end_s > day.start_s) & (summary.start_s < day.end_s)
         for which, part, length in _pieces(summary.start_s[own], summary.end_s[own], edges):
             np.add.at(seconds[d], (keys[own][which], place[part]), length)
-    return DayGrid(listed, summary.rows("daily"), seconds, recorded)
+    return DayGrid(np.array([row["valid"] for row in summary.rows("daily")], bool), seconds, recorded)
 
 
 def _local_bins(summary: ResultSummary, edges: Array, bin_s: int) -> Array:

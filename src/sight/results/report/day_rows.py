@@ -24,14 +24,14 @@ def day_rows(summary: ResultSummary, grid: DayGrid) -> Html:
     """Return the rows of all days with axis and legend; days without data are one line."""
     lines: list[Html] = [_axis(summary)]
     before = None
-    for d, day in enumerate(grid.days):
+    for d, day in enumerate(summary.days):
         missing = 0 if before is None else day.number - before - 1
         if missing:
             text = f"{missing:,} day{'s' if missing > 1 else ''} without data"
             lines.append(tag("p", tag("span", text), class_="skipped"))
         lines.append(_row(summary, grid, d))
         before = day.number
-    if len(grid.days) > 4:
+    if len(summary.days) > 4:
         lines.append(_axis(summary))
     return tag("div", *lines, legend(summary, grid), class_="days", data_bins=BINS)
 
@@ -97,7 +97,7 @@ def legend(summary: ResultSummary, grid: DayGrid | None = None) -> Html:
 
 
 def _row(summary: ResultSummary, grid: DayGrid, d: int) -> Html:
-    day, row = grid.days[d], grid.rows[d]
+    day, row = summary.days[d], summary.rows("daily")[d]
     name = day.name
     worn = f"{row['wear_h']:.1f} h worn"
     flags = [] if row["valid"] else [tag("span", "not valid", class_="flag")]

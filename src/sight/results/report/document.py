@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -21,7 +21,7 @@ from sight.results.report.html import table as html_table
 from sight.results.report.palette import class_colours, stylesheet
 from sight.results.report.timeline import timeline, timeline_note
 from sight.results.summary import ResultSummary
-from sight.results.tables import Table, all_tables
+from sight.results.tables import Row, Table, all_tables
 
 #: Recordings at least this long have a row for each day; shorter ones are shown on one time axis.
 DAYS_FROM_S = 24 * 60 * 60
@@ -32,7 +32,9 @@ def render(summary: ResultSummary, others: Sequence[ResultSummary]) -> str:
     facts = dict(summary.info)
     title = str(facts.pop("title", "Activities of one wearer"))
     scores = [] if summary.truth is None else score_table.score_rows(summary, others)
-    body = [_header(summary, title, facts), *_warnings(summary)]
+    subject = facts.get("subject")
+    parts = (f"Wearer {subject}" if subject else None, _period(summary), f"Method {summary.result.label}")
+    body = [page_header("Activity report", title, parts), *_warnings(summary)]
     if len(summary):
         lead = headline(summary.rows("daily"), summary.classes)
         body += [tag("p", lead, ".", class_="lead"), recording_figures(summary)]
@@ -66,15 +68,10 @@ def html_document(title: str, body: Html, *, style: str = "", script: str | None
     )
 
 
-def _header(summary: ResultSummary, title: str, facts: Mapping[str, Any]) -> Html:
-    subject = facts.get("subject")
-    parts = (f"Wearer {subject}" if subject else None, _period(summary), f"Method {summary.result.label}")
-    return tag(
-        "header",
-        tag("p", "Activity report", class_="kicker"),
-        tag("h1", title),
-        tag("p", *(tag("span", part) for part in parts if part), class_="byline"),
-    )
+def page_header(kind: str, title: str, parts: Iterable[str | None]) -> Html:
+    """Return the head of a page: its kind, its title and a line of facts, without those that are empty."""
+    byline = tag("p", *(tag("span", part) for part in parts if part), class_="byline")
+    return tag("header", tag("p", kind, class_="kicker"), tag("h1", title), byline)
 
 
 def _warnings(summary: ResultSummary) -> Iterator[Html]:
@@ -121,9 +118,7 @@ def _table_section(summary: ResultSummary, table: Table) -> Html:
     return _section(table.heading, html_table(heads, rows, label=table.heading, class_="plain"))
 
 
-def _method(
-    summary: ResultSummary, others: Sequence[ResultSummary], scores: Sequence[score_table.Row]
-) -> Iterator[Html]:
+def _method(summary: ResultSummary, others: Sequence[ResultSummary], scores: Sequence[Row]) -> Iterator[Html]:
     lead = tag("p", *figures.changes_text(summary, scores), class_="text")
     yield _section("What adaptation changed", lead, method_figures(summary, scores))
     if _is_long(summary):

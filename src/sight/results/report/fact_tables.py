@@ -9,8 +9,8 @@ import numpy as np
 
 from sight._util.durations import duration_text
 from sight.results.report.html import Html, figure, join, percent, scrolling, size, tag
-from sight.results.report.score_table import Row
 from sight.results.summary import ResultSummary
+from sight.results.tables import Row
 from sight.results.tables.cells import mean
 
 #: Ends of the names of facts that are units, and how these are written.

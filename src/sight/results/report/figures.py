@@ -12,8 +12,8 @@ from sight._util.durations import hours_text
 from sight.results.report.day_grid import DayGrid
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, header, percent, table, tag
-from sight.results.report.score_table import Row
 from sight.results.summary import ResultSummary
+from sight.results.tables import Row
 from sight.types import Array
 
 #: Time use is in hours from this many worn minutes on, else in minutes, so that short activities are not 0.0.
@@ -74,7 +74,7 @@ def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
         if not hours[:, k].any():
             continue
         dots = []
-        for day, value, good in zip(grid.days, hours[:, k].tolist(), valid.tolist(), strict=True):
+        for day, value, good in zip(summary.days, hours[:, k].tolist(), valid.tolist(), strict=True):
             place, title = f"left:{100 * value / top:.2f}%", f"{day.name}: {hours_text(value)}"
             dots.append(tag("i", class_="dot" if good else "dot open", style=place, title=title))
         bar = tag("i", class_=f"bar k{k}", style=f"width:{100 * mean[k] / top:.2f}%")

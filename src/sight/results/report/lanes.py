@@ -6,6 +6,7 @@ import numpy as np
 
 from sight.results.report.axis import Axis
 from sight.results.report.html import Html, svg, tag
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
 #: Lanes with more runs are drawn from every n-th window, to limit the size of the page.
@@ -42,11 +43,11 @@ def strokes(start: Array, end: Array) -> str:
     return "M0 .5" + "".join(pieces)
 
 
-def band(axis: Axis, labels: Array, start_s: Array, end_s: Array, *, worn: Array, name: str, classes: int) -> Html:
+def band(axis: Axis, summary: ResultSummary, labels: Array, name: str) -> Html:
     """Draw a lane of class indices; windows of -1 stay empty, non-wear time is drawn grey."""
-    labelled = labels >= 0
-    keys = (2 * labels + worn)[labelled]
-    first, last = axis.place(start_s[labelled]), axis.place(end_s[labelled])
+    labelled, classes = labels >= 0, len(summary.classes)
+    keys = (2 * labels + summary.worn)[labelled]
+    first, last = axis.place(summary.start_s[labelled]), axis.place(summary.end_s[labelled])
     key, start, end, n = limited_runs(keys, first, last)
     # Without an opaque cover, the hatching below would be visible where many short runs share a pixel.
     _, *cover, _ = limited_runs(np.zeros(len(first), int), first, last)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 
 #: Colour of each known kind of class on light and on dark, from rest to vigorous activity.
 KINDS = {
@@ -86,7 +87,7 @@ def slots(classes: Sequence[str]) -> list[int]:
     for k in sorted(range(len(classes)), key=lambda k: (len(classes[k]), classes[k])):
         slot = _slot_of_kind(classes[k])
         if slot is None or slot in taken:
-            first = _hash(classes[k].lower())
+            first = reduce(lambda value, byte: (31 * value + byte) % 2**32, classes[k].lower().encode(), 0)
             wanted = [len(KINDS) + (first + i) % len(SPARE) for i in range(len(SPARE))]
             slot = next((spare for spare in wanted if spare not in taken), wanted[0])
         taken.add(slot)
@@ -118,10 +119,3 @@ def _slot_of_kind(name: str) -> int | None:
         if any(word == start if start in WHOLE_WORDS else word.startswith(start) for word in words):
             return list(KINDS).index(kind)
     return None
-
-
-def _hash(text: str) -> int:
-    value = 0
-    for byte in text.encode():
-        value = (31 * value + byte) % 2**32
-    return value

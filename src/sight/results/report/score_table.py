@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from sight.results.metrics import score_predictions
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, figure, header, table, tag
 from sight.results.summary import ResultSummary
-
-Row = Mapping[str, Any]
+from sight.results.tables import Row
 
 
 class Column(NamedTuple):

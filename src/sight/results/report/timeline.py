@@ -76,23 +76,13 @@ def _change_indices(summary: ResultSummary) -> Array:
     return np.flatnonzero(np.diff(summary.refined)) + 1
 
 
-def _band(
-    axis: Axis, summary: ResultSummary, name: str, labels: Array, heading: Html, *, empty: str = "no data"
-) -> Html:
-    ends = (summary.start_s, summary.end_s)
-    drawing = band(axis, labels, *ends, worn=summary.worn, name=name, classes=len(summary.classes))
-    return _lane(heading, drawing, kind="band", name=name, empty=empty)
+def _band(axis: Axis, summary: ResultSummary, name: str, labels: Array, heading: Html, empty: str = "no data") -> Html:
+    return _lane(heading, band(axis, summary, labels, name), kind="band", name=name, empty=empty)
 
 
 def _lane(heading: str, drawing: Html, *, kind: str, name: str | None = None, empty: str | None = None) -> Html:
-    return tag(
-        "div",
-        tag("div", heading, class_="name"),
-        tag("div", drawing, class_="field"),
-        class_=f"lane {kind}",
-        data_name=name,
-        data_empty=empty,
-    )
+    cells = tag("div", heading, class_="name"), tag("div", drawing, class_="field")
+    return tag("div", *cells, class_=f"lane {kind}", data_name=name, data_empty=empty)
 
 
 def _tools() -> Html:

@@ -19,10 +19,6 @@ COLUMNS = ("day", "start_s", "end_s", "start", "end", "duration_min", "class", "
 SAME_MOMENT_S = 1e-3
 
 
-def bout_columns(summary: ResultSummary) -> list[str]:
-    return [name for name in COLUMNS if name != "enmo_mg" or name in summary.intensity]
-
-
 def bout_rows(summary: ResultSummary) -> list[dict[str, Any]]:
     """Return the bouts that are long enough for the rules, in time order.
 
@@ -81,6 +77,6 @@ TABLE = Table(
     description="one row per bout: a long run of one class with short interruptions",
     fixed=COLUMNS,
     rows=bout_rows,
-    columns=bout_columns,
+    columns=lambda summary: [name for name in COLUMNS if name != "enmo_mg" or name in summary.intensity],
     kinds={"day": "int", "start": "time", "end": "time", "class": "text"},
 )

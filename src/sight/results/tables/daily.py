@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,6 @@ def hour_columns(classes: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the names of the columns with the hours of each class, refined and raw."""
     refined = [f"class_{name}_h" if f"{name}_h" in COLUMNS else f"{name}_h" for name in classes]
     return refined, [f"raw_{name}_h" for name in classes]
-
-
-def daily_columns(summary: ResultSummary) -> list[str]:
-    refined, raw = hour_columns(summary.classes)
-    return [*COLUMNS, *summary.intensity, *refined, *raw]
 
 
 def daily_rows(summary: ResultSummary) -> list[dict[str, Any]]:
@@ -86,6 +82,6 @@ TABLE = Table(
     description="one row per local day: hours of each class, wear, non-wear, gaps, intensity of movement",
     fixed=COLUMNS,
     rows=daily_rows,
-    columns=daily_columns,
+    columns=lambda summary: [*COLUMNS, *summary.intensity, *chain(*hour_columns(summary.classes))],
     kinds={"day": "int", "date": "date", "weekday": "text", "complete": "bool", "valid": "bool"},
 )
