@@ -86,9 +86,8 @@ def compare(a: Any, b: Any = None, *, metric: str = "macro_f1_union") -> Compari
     """
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if set(a) != set(b):
-            raise ValueError(
-                f"Expected the same subjects in both, got {_names(set(a) ^ set(b))} in one only; drop them."
-            )
+            single = ", ".join(sorted(map(str, set(a) ^ set(b))))
+            raise ValueError(f"Expected the same subjects in both, got {single} in one only; drop them.")
         b = [b[subject] for subject in a]
     entries = list(a.values()) if isinstance(a, Mapping) else list(a)
     others = entries if b is None else list(b)
@@ -123,7 +122,3 @@ def _score(entry: Any, metric: str, *, raw: bool) -> float:
         numbers = [name for name, value in scores.items() if isinstance(value, float)]
         raise ValueError(f"There is no metric {metric!r}; choose from {', '.join(numbers)}.")
     return float(scores[metric])
-
-
-def _names(subjects: set[Any]) -> str:
-    return ", ".join(sorted(map(str, subjects)))

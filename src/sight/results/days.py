@@ -27,7 +27,6 @@ class Day(NamedTuple):
 
     @property
     def is_weekend(self) -> bool:
-        """Whether it is a Saturday or Sunday; False if the date is unknown."""
         return self.date is not None and self.date.weekday() >= 5
 
 
@@ -50,14 +49,7 @@ def find_days(start_s: Array, end_s: Array, start: datetime | None) -> list[Day]
 
 
 def clock(start: datetime, seconds: float) -> datetime:
-    """Add elapsed seconds to a wall-clock time, also across a change to or from summer time.
-
-    Examples
-    --------
-    >>> from zoneinfo import ZoneInfo
-    >>> clock(datetime(2024, 3, 31, 1, 30, tzinfo=ZoneInfo("Europe/Berlin")), 3600).isoformat()
-    '2024-03-31T03:30:00+02:00'
-    """
+    """Add elapsed seconds to a wall-clock time, also across a change to or from summer time."""
     if start.tzinfo is None:
         return start + timedelta(seconds=float(seconds))
     return (start.astimezone(UTC) + timedelta(seconds=float(seconds))).astimezone(start.tzinfo)

@@ -11,16 +11,7 @@ from sight.results.tables.daily import hour_columns
 
 
 def headline(daily: Sequence[Row], classes: Sequence[str], most: int = 4) -> str:
-    """Return the hours of the most frequent classes: a day's mean over valid days, else those of all worn time.
-
-    Examples
-    --------
-    >>> day = {"valid": True, "wear_h": 20.0, "sitting_h": 9.17, "walking_h": 0.87}
-    >>> headline([day, day | {"valid": False}], ["sitting", "walking"])
-    '1 valid day of 2: on average 9 h 10 min sitting, 52 min walking a day'
-    >>> headline([day | {"valid": False}], ["sitting", "walking"])
-    'In 20 h 00 min of worn time: 9 h 10 min sitting, 52 min walking'
-    """
+    """Return the hours of the most frequent classes: a day's mean over valid days, else those of all worn time."""
     valid = [row for row in daily if row["valid"]]
     names, _ = hour_columns(classes)
     totals = {name: sum(row[name] for row in daily) for name in names}

@@ -11,19 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sight._util.confusion import (
-    accuracy,
-    balanced_accuracy,
-    confusion,
-    f1,
-    kappa,
-    macro_f1_all,
-    macro_f1_truth,
-    macro_f1_union,
-    mean_or_nan,
-    precision,
-    recall,
-)
+from sight._util import confusion as matrix
+from sight._util.confusion import confusion, mean_or_nan
 from sight.results.segments import labelled_stretches, run_starts, segment_errors
 from sight.types import UNLABELLED, Array, Result
 
@@ -82,20 +71,20 @@ def score(
     scores: Scores = {
         "windows": int(table.sum()),
         "hours": float(table.sum() * stride_s / 3600),
-        "accuracy": accuracy(table),
-        "balanced_accuracy": balanced_accuracy(table),
-        "macro_f1_union": macro_f1_union(table),
-        "macro_f1_truth": macro_f1_truth(table),
-        "macro_f1_all": macro_f1_all(table),
-        "kappa": kappa(table),
+        "accuracy": matrix.accuracy(table),
+        "balanced_accuracy": matrix.balanced_accuracy(table),
+        "macro_f1_union": matrix.macro_f1_union(table),
+        "macro_f1_truth": matrix.macro_f1_truth(table),
+        "macro_f1_all": matrix.macro_f1_all(table),
+        "kappa": matrix.kappa(table),
         "nll": nll(truth, q) if has_probabilities else np.nan,
         "brier": brier(truth, q) if has_probabilities else np.nan,
         "ece": ece(truth, q) if has_probabilities else np.nan,
         "time_use_error_min": minutes.tolist(),
         "time_use_mae_min": float(np.abs(minutes).mean()),
-        "f1": f1(table).tolist(),
-        "precision": precision(table).tolist(),
-        "recall": recall(table).tolist(),
+        "f1": matrix.f1(table).tolist(),
+        "precision": matrix.precision(table).tolist(),
+        "recall": matrix.recall(table).tolist(),
         "support": table.sum(axis=1).tolist(),
         "confusion": table.tolist(),
     }
@@ -123,13 +112,7 @@ def score_predictions(result: Result, q: Array, lag: float = 0.0) -> Scores:
 
 
 def time_use_error(table: Array) -> Array:
-    """Return predicted minus true minutes of each class, per 24 hours, (K,).
-
-    Examples
-    --------
-    >>> time_use_error(np.array([[3, 1], [0, 4]])).tolist()
-    [-180.0, 180.0]
-    """
+    """Return predicted minus true minutes of each class, per 24 hours, (K,)."""
     if not table.any():
         return np.full(len(table), np.nan)
     minutes: Array = (table.sum(axis=0) - table.sum(axis=1)) / table.sum() * MINUTES_PER_DAY
@@ -152,16 +135,9 @@ def brier(truth: Array, q: Array) -> float:
 
 
 def ece(truth: Array, q: Array, bins: int = 15) -> float:
-    """Return the expected calibration error over equal-width bins of the highest probability.
+    """Return the expected calibration error over equal-width bins of the highest probability, closed on the right.
 
-    Notes
-    -----
-    Mean of abs(confidence - accuracy) over bins, weighted by the number of windows. Bins are closed on the right.
-
-    Examples
-    --------
-    >>> round(ece(np.array([0, 1]), np.array([[0.9, 0.1], [0.9, 0.1]])), 6)
-    0.4
+    It is the mean of abs(confidence - accuracy) over bins, weighted by the number of windows.
     """
     labelled = truth != UNLABELLED
     if not labelled.any():
@@ -177,16 +153,8 @@ def ece(truth: Array, q: Array, bins: int = 15) -> float:
 def transition_delays(truth: Array, predicted: Array, time_s: Array, gap_before_s: Array | None = None) -> Array:
     """Return the seconds from each true change to the first window predicted as the new class; NaN if none is.
 
-    Notes
-    -----
     A change lies between two neighbouring labelled windows without a gap between them. It must be detected before the
     new activity ends. The delay is 0 if the new class is predicted in the first window of the new activity.
-
-    Examples
-    --------
-    >>> truth, predicted = np.array([0, 0, 1, 1, 0, 2, 2]), np.array([0, 0, 0, 1, 1, 2, 2])
-    >>> transition_delays(truth, predicted, np.arange(7.0)).tolist()
-    [1.0, nan, 0.0]
     """
     labelled, stretch = labelled_stretches(truth, gap_before_s)
     truth, predicted = truth[labelled], predicted[labelled]
@@ -203,8 +171,6 @@ def transition_delays(truth: Array, predicted: Array, time_s: Array, gap_before_
 def delay_summary(delays: Array, wait_s: float = 0.0) -> dict[str, float]:
     """Return mean, median and 90th percentile of the delays of detected changes, and the number of missed changes.
 
-    Notes
-    -----
     `wait_s` is added to each delay. Predictions that use the whole recording (`wait_s` infinite) have no delay: NaN.
     """
     detected = delays[~np.isnan(delays)]

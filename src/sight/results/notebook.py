@@ -9,7 +9,7 @@ import numpy as np
 from sight.results.days import SECONDS_PER_DAY
 from sight.results.headline import headline
 from sight.results.report.day_grid import day_grid
-from sight.results.report.html import Html, join, tag
+from sight.results.report.html import Html, join, svg, tag
 from sight.results.report.lanes import runs, strokes
 from sight.results.report.palette import class_colours, stack_order
 from sight.results.summary import ResultSummary
@@ -62,8 +62,7 @@ def _drawing(classes: Array, colours: list[str], label: str, height: int) -> Htm
     key, start, end = runs(classes[known], known, known + 1)
     paths = [tag("path", d=strokes(start[key == k], end[key == k]), stroke=colours[k]) for k in np.unique(key).tolist()]
     style = f"display:block;width:100%;height:{height}px;background:rgba(128,128,128,.15);margin-bottom:1px"
-    view = f"0 0 {COLUMNS} 1"
-    return tag("svg", *paths, viewBox=view, preserveAspectRatio="none", role="img", aria_label=label, style=style)
+    return svg(paths, COLUMNS, 1, label, style=style)
 
 
 def _legend(summary: ResultSummary, colours: list[str]) -> Iterator[Html]:

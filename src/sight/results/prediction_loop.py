@@ -85,13 +85,7 @@ def _require_finite(method: str, p: Array, q: Array, first: int) -> None:
 
 
 def split_at_gaps(gap_before_s: Array, at_most: int | None) -> Iterator[slice]:
-    """Cut a stream before every gap, and into pieces of at most `at_most` windows.
-
-    Examples
-    --------
-    >>> [(s.start, s.stop) for s in split_at_gaps(np.array([0, 0, 9, 0, 0]), 2)]
-    [(0, 2), (2, 4), (4, 5)]
-    """
+    """Cut a stream before every gap, and into pieces of at most `at_most` windows."""
     n = len(gap_before_s)
     edges = [0, *(i for i in np.flatnonzero(gap_before_s).tolist() if i > 0), n]
     for start, stop in pairwise(edges):

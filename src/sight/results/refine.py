@@ -113,13 +113,6 @@ def probability_source(adapter: OutputAdapter, classes: Sequence[str], sharpness
 
 
 def methods_without_features() -> list[str]:
-    """Return the methods that work on probabilities alone.
-
-    Examples
-    --------
-    >>> methods_without_features()
-    ['none', 'ema', 'sticky', 'sticky-learned', 'keel', 'oatta']
-    """
     able = []
     for name in names("methods"):
         with suppress(ModuleNotFoundError):  # methods that need torch need features too

@@ -68,13 +68,7 @@ def find_segments(labels: Array, time_s: Array, window_s: float, stride_s: float
 
 
 def run_starts(labels: Array, stretch: Array) -> Array:
-    """Return the index of the first window of each run; a run ends where the label or the stretch changes.
-
-    Examples
-    --------
-    >>> run_starts(np.array([1, 1, 1, 0]), np.array([0, 0, 1, 1])).tolist()
-    [0, 2, 3]
-    """
+    """Return the index of the first window of each run; a run ends where the label or the stretch changes."""
     change = (labels[1:] != labels[:-1]) | (stretch[1:] != stretch[:-1])
     return np.flatnonzero(np.concatenate([[len(labels) > 0], change]))
 

@@ -18,26 +18,10 @@ from sight.types import Array, Result
 
 
 def backward(q: Array, change: Array, lag: float = math.inf) -> Array:
-    """Carry the beliefs of a filter back in time.
+    """Return beliefs (N, K) that use `lag` later windows, from those of a filter, each from the windows up to its own.
 
-    Parameters
-    ----------
-    q
-        Beliefs of the filter, (N, K), each from the windows up to its own.
-    change
-        Probability (N,) that the class was drawn anew, uniformly from all K, since the previous window; the first value
-        is not used.
-    lag
-        Number of later windows that each belief may use; infinity for all, which is forward-backward.
-
-    Returns
-    -------
-    Beliefs (N, K), each from the windows up to `lag` after its own.
-
-    Examples
-    --------
-    >>> backward(np.array([[0.5, 0.5], [0.9, 0.1]]), np.array([0.1, 0.1])).round(2).tolist()
-    [[0.86, 0.14], [0.9, 0.1]]
+    `change` is the probability (N,) that the class was drawn anew, uniformly from all K, since the previous window; its
+    first value is not used. An infinite lag uses all windows, which is forward-backward.
     """
     _check_lag(lag)
     beliefs, change = q.astype(np.float64), np.asarray(change, np.float64)[:, None]
@@ -72,13 +56,6 @@ def _back(belief: Array, following: Array, change: Array) -> Array:
 
 
 def rule_of(lag: float) -> str:
-    """Return the name of the streaming rule of smoothed predictions.
-
-    Examples
-    --------
-    >>> rule_of(5), rule_of(math.inf)
-    ('lag 5', 'whole recording')
-    """
     return "whole recording" if math.isinf(lag) else f"lag {int(lag)}"
 
 

@@ -32,13 +32,7 @@ class Difference(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Return "better" or "worse" if the interval excludes zero, "open" if not, "unknown" if there is none.
-
-        Examples
-        --------
-        >>> Difference(0.6, 0.2, 1.0).verdict, Difference(-1.0, -2.0, -0.1).verdict, Difference(0.0, -1.0, 1.0).verdict
-        ('better', 'worse', 'open')
-        """
+        """Return "better" or "worse" if the interval excludes zero, "open" if not, "unknown" if there is none."""
         if not np.isfinite(self.low):
             return "unknown"
         return "better" if self.low > 0 else "worse" if self.high < 0 else "open"
@@ -61,17 +55,7 @@ def mean_difference(differences: Array) -> Difference:
 def bootstrap_interval(differences: Array, draws: int = DRAWS) -> tuple[float, float]:
     """Return the 95 % percentile interval of the mean over subjects drawn with replacement.
 
-    Parameters
-    ----------
-    differences
-        One per subject, (n,); NaN is returned for fewer than five.
-    draws
-        Number of bootstrap samples.
-
-    Examples
-    --------
-    >>> bootstrap_interval(np.array([1.0, 2.0, 3.0, 2.0, 2.0]))
-    (1.4, 2.6)
+    `differences` has one number per subject, (n,); fewer than five give NaN.
     """
     differences = np.asarray(differences, dtype=np.float64)
     if len(differences) < MIN_SUBJECTS:
@@ -82,17 +66,8 @@ def bootstrap_interval(differences: Array, draws: int = DRAWS) -> tuple[float, f
 def shared_interval(differences: Sequence[Array], subjects: Sequence[Sequence[str]]) -> tuple[float, float]:
     """Return the 95 % interval of the mean over settings of mean differences, where settings share subjects.
 
-    Parameters
-    ----------
-    differences, subjects
-        For each setting, one difference per subject (n,) and the subjects. A subject drawn twice counts twice in every
-        setting that includes them. NaN if a setting has fewer than five subjects.
-
-    Examples
-    --------
-    >>> one = np.array([1.0, 2.0, 3.0, 2.0, 2.0])
-    >>> shared_interval([one, one], ["abcde", "abcde"]) == bootstrap_interval(one)
-    True
+    For each setting: one difference per subject (n,) and the subjects. A subject drawn twice counts twice in every
+    setting that includes them. NaN if a setting has fewer than five subjects.
     """
     if not differences or min(map(len, differences)) < MIN_SUBJECTS:
         return float("nan"), float("nan")
@@ -128,15 +103,8 @@ def _draw_counts(subjects: int, draws: int) -> Array:
 def signed_rank(differences: Array) -> float:
     """Return the two-sided p-value of Wilcoxon's signed-rank test; zero differences are excluded.
 
-    Notes
-    -----
     Exact for up to twelve subjects, and for up to fifty if no two differences have the same size; normal approximation
     otherwise. 1 if all differences are zero. With five subjects or fewer the p-value is never below 0.05.
-
-    Examples
-    --------
-    >>> signed_rank(np.ones(5))
-    0.0625
     """
     from scipy.stats import rankdata, wilcoxon
 
@@ -159,13 +127,7 @@ def _signs(subjects: int) -> Array:
 
 
 def holm(p: Sequence[float] | Array) -> Array:
-    """Return p-values adjusted by Holm's step-down procedure; NaN is ignored.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03]).round(2).tolist()
-    [0.03, 0.06, 0.06]
-    """
+    """Return p-values adjusted by Holm's step-down procedure; NaN is ignored."""
     values = np.asarray(p, dtype=np.float64)
     adjusted = np.full(len(values), np.nan)
     finite = np.flatnonzero(~np.isnan(values))
@@ -176,13 +138,6 @@ def holm(p: Sequence[float] | Array) -> Array:
 
 
 def record(differences: Array, tie: float = TIE) -> Record:
-    """Count wins, ties and losses.
-
-    Examples
-    --------
-    >>> record(np.array([1.0, -0.5, 0.001, 2.0]))
-    Record(wins=2, ties=1, losses=1)
-    """
     differences = np.asarray(differences)
     wins, losses = int((differences > tie).sum()), int((differences < -tie).sum())
     return Record(wins, int(np.isfinite(differences).sum()) - wins - losses, losses)
@@ -191,15 +146,7 @@ def record(differences: Array, tie: float = TIE) -> Record:
 def average_ranks(scores: Array) -> Array:
     """Return the mean rank of each method over subjects, 1 for the best; ties share their ranks.
 
-    Parameters
-    ----------
-    scores
-        Subjects by methods, (n, m), higher is better; subjects with a missing method (NaN) are excluded.
-
-    Examples
-    --------
-    >>> average_ranks(np.array([[0.9, 0.5, 0.5], [0.2, 0.4, 0.6]])).tolist()
-    [2.0, 2.25, 1.75]
+    `scores` are (subjects, methods), higher is better; subjects with a missing method (NaN) are excluded.
     """
     complete = scores[~np.isnan(scores).any(axis=1)]
     if not len(complete):

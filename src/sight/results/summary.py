@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from sight.results.days import Day, clock, find_days
+from sight.results.segments import Segments, find_segments
 from sight.results.tables import Row, table
 from sight.results.tables.rules import TableRules
 from sight.types import UNLABELLED, Array, Result, Warning
@@ -97,6 +98,11 @@ class ResultSummary:
         """Return the minutes of each class among the windows `where`, (K,); labels of -1 are ignored."""
         keep = where & (labels >= 0)
         return np.bincount(labels[keep], weights=self.seconds[keep], minlength=len(self.classes)) / 60
+
+    def segments(self, labels: Array) -> Segments:
+        """Return the runs of equal labels (N,) of the stream."""
+        w = self.result.windows
+        return find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
 
     def clock(self, seconds: float) -> datetime | None:
         """Return the wall-clock time at a second of the stream, or None if the start time is unknown."""

@@ -9,10 +9,14 @@ import pandas as pd
 import pytest
 
 from sight.apps.cohort.overview_list import Scale, common_scale
-from sight.apps.cohort.overview_page import write_overview
-from sight.apps.cohort.recording_page import write_recording_pages
+from sight.apps.cohort.overview_page import write_overview, write_recording_pages
 from sight.apps.cohort.results_folder import ResultsFolder
+from sight.apps.cohort.thumbnail import thumbnail
+from sight.registry import method
+from sight.results.prediction_loop import run
+from sight.results.summary import ResultSummary
 from sight.results.tables import table
+from sight.testing import ToySource, toy_stream
 from tests.helpers.cohorts import READABLE
 
 VISIBLE = "[...document.querySelectorAll('#list li:not([hidden]) b')].map((node) => node.textContent)"
@@ -77,6 +81,18 @@ def test_long_recordings_are_aligned_at_midnight_and_an_extreme_one_is_cut():
     assert common_scale([week] * 9 + [week | {"span_s": 50 * 86400.0}]).length_s < 20 * 86400
     assert common_scale([week | {"offset_s": None}] * 3) == Scale(7 * 86400, False)
     assert common_scale([week | {"span_s": 600.0}] * 3) == Scale(600, False)
+
+
+def test_ticks_are_days_or_round_times():
+    days, minutes = Scale(3 * 86400, True).ticks(), Scale(1800, False).ticks(4)
+    assert days == [(0.0, "day 1"), (1 / 3, "2"), (2 / 3, "3")]
+    assert minutes == [(0.0, "0"), (1 / 3, "10 min"), (2 / 3, "20 min"), (1.0, "30 min")]
+
+
+def test_a_thumbnail_has_a_path_for_each_class_and_its_length():
+    drawing = thumbnail(ResultSummary(run(method("none").bind(ToySource()), toy_stream(n=300))))
+    assert sorted(drawing["paths"]) == ["k0", "k1", "k2", "k3", "k4"]
+    assert (drawing["span_s"], drawing["offset_s"]) == (301.0, None)
 
 
 def test_a_flag_of_all_recordings_is_stated_once(opened, cohort, tmp_path):

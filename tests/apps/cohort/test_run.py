@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sight.apps.cohort.memory_budget import PROCESS_BYTES, available_bytes, estimate_bytes, parse_bytes
+from sight.apps.cohort.memory_budget import PROCESS_BYTES, SUBJECT_BYTES, available_bytes, estimate_bytes, parse_bytes
 from sight.apps.cohort.results_folder import ResultsFolder
-from sight.apps.cohort.run import time_left
+from sight.apps.cohort.run import _changes, time_left
 from sight.apps.cohort.summary_tables import table_names
 from sight.apps.cohort.window_table import read_result
 from sight.datasets import windows_of
@@ -43,6 +43,13 @@ from tests.helpers.commands import output_of, run_sight
 )
 def test_the_remaining_time_is_in_proportion_to_the_remaining_bytes(elapsed_s, done, total, text):
     assert time_left(elapsed_s, done, total) == text
+
+
+def test_changes_between_two_runs_are_described():
+    now = {"method": "sight", "params": {}, "model": {"content": "a"}, "reading": {}, "sight_version": "2"}
+    before = now | {"method": "keel", "reading": {"tz": "UTC"}}
+    assert _changes(before, now) == "method changed from keel to sight, reading options changed"
+    assert _changes({}, now) == ""
 
 
 @pytest.fixture
@@ -414,6 +421,7 @@ def test_queries_in_sql(copied, windows):
 
 
 def test_memory_is_estimated_from_the_file(folder, tmp_path):
+    assert estimate_bytes(()) == SUBJECT_BYTES
     assert estimate_bytes([folder / "torn.npz"]) == PROCESS_BYTES
     assert estimate_bytes([tmp_path / "gone.csv"]) == PROCESS_BYTES
     assert estimate_bytes([folder / "P2.parquet"], overlap=3) > estimate_bytes([folder / "P2.parquet"]) > PROCESS_BYTES

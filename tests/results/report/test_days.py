@@ -13,9 +13,9 @@ import pytest
 from sight.results.report import write_report
 from sight.results.report.axis import Axis
 from sight.results.report.day_grid import day_grid
+from sight.results.report.day_rows import days_note
 from sight.results.report.fact_tables import recording_figures
-from sight.results.report.figures import time_use
-from sight.results.report.notes import changes_text, days_note
+from sight.results.report.figures import changes_text, time_use
 from sight.results.summary import ResultSummary
 from sight.results.tables.rules import TableRules
 from sight.types import Result, Windows
@@ -63,7 +63,7 @@ def test_grid_agrees_with_the_daily_table():
 )
 def test_days_of_a_clock_change_are_drawn_by_local_hours(day, hours, in_third_hour):
     grid = day_grid(ResultSummary(result(datetime(*day, tzinfo=BERLIN), (0, hours))))
-    assert len(grid.days) == 1
+    assert len(grid.valid) == 1
     assert grid.recorded.sum() == hours * HOUR
     assert grid.seconds[0, :, 24:36].sum() == in_third_hour * HOUR  # from 2:00 to 3:00
     assert grid.seconds[0, :, 36:].sum() == 21 * HOUR

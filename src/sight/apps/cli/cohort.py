@@ -170,7 +170,7 @@ def page(
 
       sight cohort page results/ --all
     """
-    from sight.apps.cohort.recording_page import write_recording_pages
+    from sight.apps.cohort.overview_page import write_recording_pages
     from sight.apps.cohort.results_folder import ResultsFolder
 
     listed = ResultsFolder(out).names() if every else names or []

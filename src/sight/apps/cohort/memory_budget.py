@@ -25,19 +25,9 @@ FREE_SHARE = 0.8
 
 
 def estimate_bytes(files: Sequence[Path], overlap: float = 1.0) -> int:
-    """Return the estimated peak memory of a process that runs a recording.
+    """Return the estimated peak memory of a process that runs a recording; `files` is empty for a subject of a dataset.
 
-    Parameters
-    ----------
-    files
-        Files of the recording; none for a subject of a dataset.
-    overlap
-        Number of windows that contain each sample.
-
-    Examples
-    --------
-    >>> estimate_bytes(()) == SUBJECT_BYTES
-    True
+    `overlap` is the number of windows that contain each sample.
     """
     if not files:
         return SUBJECT_BYTES
@@ -65,7 +55,6 @@ def _file_bytes(path: Path, windows_factor: float) -> float:
 
 
 def available_bytes() -> int:
-    """Return the memory to use on this machine by default: most of what is free."""
     try:
         text = Path("/proc/meminfo").read_text("ascii")
         free = int(text.partition("MemAvailable:")[2].split()[0]) << 10
@@ -85,13 +74,7 @@ def _container_bytes() -> int:
 
 
 def parse_bytes(text: str) -> int:
-    """Parse an amount of memory.
-
-    Examples
-    --------
-    >>> parse_bytes("8GB"), parse_bytes("512 MiB"), parse_bytes("1000000")
-    (8000000000, 536870912, 1000000)
-    """
+    """Parse an amount of memory such as "8GB", "512 MiB" or "1000000"."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
     if match is None or not float(match[1]):
         raise ValueError(f"Expected an amount of memory such as 8GB or 512MiB, got {text!r}.")

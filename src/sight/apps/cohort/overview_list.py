@@ -14,8 +14,9 @@ from sight.apps.cohort.results_folder import ResultsFolder
 from sight.apps.cohort.summary_tables import FLAGS
 from sight.apps.cohort.thumbnail import COLUMNS
 from sight.results.report.axis import STEPS_S
-from sight.results.report.html import Html, join, percent, tag
+from sight.results.report.html import Html, join, legend_list, percent, svg, tag
 from sight.results.report.palette import stack_order
+from sight.results.tables import Row
 from sight.types import Warning
 
 #: Descriptions of flags.
@@ -40,7 +41,6 @@ ORDERS = {
     "flagged": "number of flags",
 }
 DAY_S = 24 * 60 * 60
-Row = Mapping[str, Any]
 
 
 class Scale(NamedTuple):
@@ -49,19 +49,8 @@ class Scale(NamedTuple):
     length_s: float
     from_midnight: bool
 
-    def offset_s(self, drawing: Mapping[str, Any]) -> float:
-        return float(drawing["offset_s"]) if self.from_midnight else 0.0
-
     def ticks(self, limit: int = 8) -> list[tuple[float, str]]:
-        """Return ticks as (share of the axis, label).
-
-        Examples
-        --------
-        >>> Scale(3 * 86400, True).ticks()
-        [(0.0, 'day 1'), (0.3333333333333333, '2'), (0.6666666666666666, '3')]
-        >>> Scale(1800, False).ticks(4)
-        [(0.0, '0'), (0.3333333333333333, '10 min'), (0.6666666666666666, '20 min'), (1.0, '30 min')]
-        """
+        """Return ticks as (share of the axis, label)."""
         if self.from_midnight:
             count = round(self.length_s / DAY_S)
             return [(day / count, str(day + 1) if day else "day 1") for day in range(0, count, -(-count // 14))]
@@ -94,13 +83,14 @@ def recordings_list(folder: ResultsFolder, rows: Sequence[Row], classes: Sequenc
         tag("code", "sight cohort page ", tag("span", "FOLDER", id="folder"), " --all"),
         ".",
     )
+    entries = [(f"k{k}", classes[k]) for k in stack_order(classes)] + [("off", "not worn"), ("hatch", "no data")]
     shared = "; ".join(FLAG_TEXTS[flag] for flag in of_all)
     note = f"Each line begins {begin}; all have the same time scale. A part has the colour of its most frequent class. "
     return tag(
         "section",
         tag("h2", "Recordings"),
         _tools(rows, of_all, columns),
-        _legend(classes),
+        legend_list((kind, tag("span", name)) for kind, name in entries),
         tag("p", f"All recordings: {shared}.", class_="note", id="shared") if of_all else None,
         _head(scale),
         tag("ol", *(_line(folder, row, facts, scale, of_all, columns) for row in rows), id="list", class_="list"),
@@ -135,12 +125,6 @@ def _tools(rows: Sequence[Row], of_all: Sequence[str], columns: Sequence[str]) -
     )
 
 
-def _legend(classes: Sequence[str]) -> Html:
-    entries = [(f"k{k}", classes[k]) for k in stack_order(classes)] + [("off", "not worn"), ("hatch", "no data")]
-    items = (tag("li", tag("i", class_=f"swatch {kind}"), tag("span", name), class_="entry") for kind, name in entries)
-    return tag("ul", *items, class_="legend", aria_label="Legend")
-
-
 def _head(scale: Scale) -> Html:
     buttons = [
         tag("button", text, type="button", data_order=key)
@@ -167,16 +151,11 @@ def _line(
     days = row.get("valid_days")
     about = [str(row["first_date"] or ""), "" if days is None else f"{days} valid day{'' if days == 1 else 's'}"]
     about += [f"{column} {row[column]}" for column in columns if row[column] is not None]
-    warnings = [Warning(**each) for each in facts[name]["warnings"]]
+    warnings = [tag("span", str(Warning(**each)), class_="warning") for each in facts[name]["warnings"]]
+    described = tag("b", title), tag("span", join(filter(None, about), " · "), class_="soft")
     return tag(
         "li",
-        tag(
-            "div",
-            tag("b", title),
-            tag("span", join(filter(None, about), " · "), class_="soft"),
-            *(tag("span", str(warning), class_="warning") for warning in warnings),
-            class_="recording",
-        ),
+        tag("div", *described, *warnings, class_="recording"),
         tag("span", duration_text(3600 * row["recorded_hours"]), class_="figure"),
         tag("span", percent(share), class_="figure"),
         _drawing(name, facts[name]["thumbnail"], scale),
@@ -194,20 +173,14 @@ def _line(
 
 
 def _drawing(name: str, drawing: Mapping[str, Any], scale: Scale) -> Html:
-    left, width = (100 * seconds / scale.length_s for seconds in (scale.offset_s(drawing), drawing["span_s"]))
-    svg = tag(
-        "svg",
-        *(tag("path", d=d, class_=kind) for kind, d in drawing["paths"].items()),
-        viewBox=f"0 0 {COLUMNS} 1",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=f"Classes of {name} over time",
-        style=f"margin-left:{left:.3f}%;width:{width:.3f}%",
-    )
-    days = scale.length_s / DAY_S
-    grid = f"--day:{100 / days:.4f}%" if scale.from_midnight else None
+    offset_s = drawing["offset_s"] if scale.from_midnight else 0.0
+    left, width = (100 * seconds / scale.length_s for seconds in (offset_s, drawing["span_s"]))
+    paths = (tag("path", d=d, class_=kind) for kind, d in drawing["paths"].items())
+    style = f"margin-left:{left:.3f}%;width:{width:.3f}%"
+    drawn = svg(paths, COLUMNS, 1, f"Classes of {name} over time", style=style)
+    grid = f"--day:{100 * DAY_S / scale.length_s:.4f}%" if scale.from_midnight else None
     cut = left + width > 100.1
-    return tag("div", svg, class_="field cut" if cut else "field", style=grid, title="continues" if cut else None)
+    return tag("div", drawn, class_="field cut" if cut else "field", style=grid, title="continues" if cut else None)
 
 
 def _round_time(seconds: float) -> str:

@@ -1,39 +1,49 @@
-"""Overview page of a cohort: one line for each recording, with its classes over time."""
+"""Pages of a cohort: the overview with one line for each recording, and full reports of recordings on demand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from sight import __version__
 from sight._util.durations import duration_text
+from sight._util.text import choices
 from sight.apps.cohort.overview_list import recordings_list
+from sight.apps.cohort.recording_tables import read_summary
 from sight.apps.cohort.results_folder import Failure, ResultsFolder
-from sight.results.report.document import html_document
+from sight.results.report import write_report
+from sight.results.report.document import html_document, page_header
 from sight.results.report.html import Html, figure, join, percent, tag
 from sight.results.report.palette import class_colours, stylesheet
 from sight.results.tables import table as registered
+from sight.results.tables.rules import TableRules
 
 #: Recordings on one page; a larger cohort has several pages.
 PAGE_SIZE = 5000
+FOOTER = f"Written by sight {__version__}. This file is self-contained: it loads nothing and sends nothing."
 Row = dict[str, Any]
 
 
 def write_overview(folder: ResultsFolder, names: Sequence[str], failures: Sequence[Failure]) -> None:
     """Write ``overview.html`` from the summary, and further pages if there are more than `PAGE_SIZE` recordings."""
-    rows, time_use = (_read_table(folder, name) if names else [] for name in ("recordings", "time_use"))
+    import pyarrow.parquet as pq
+
+    tables = (folder.summary / f"{name}.parquet" for name in ("recordings", "time_use"))
+    rows, time_use = (pq.read_table(path).to_pylist() if names else [] for path in tables)
     metadata = folder.read_metadata()
     assets = files("sight.apps.cohort") / "assets"
     style = (assets / "overview.css").read_text("utf-8") + stylesheet(class_colours(metadata["classes"]))
     script = (assets / "overview.js").read_text("utf-8")
     columns = _join_subjects(folder, rows)
-    pages = [_page_name(number) for number in range(max(1, -(-len(rows) // PAGE_SIZE)))]
+    count = max(1, -(-len(rows) // PAGE_SIZE))
+    pages = [f"overview-{number + 1}.html" if number else "overview.html" for number in range(count)]
     for number, page in enumerate(pages):
         listed = rows[PAGE_SIZE * number : PAGE_SIZE * (number + 1)]
         body = [_header(metadata, rows), _lead(rows, failures), _time_use(time_use), _links(number, pages)]
         lines = recordings_list(folder, listed, metadata["classes"], columns) if listed else None
-        body += [lines, _failures(failures), _footer()]
+        body += [lines, _failures(failures), tag("footer", FOOTER)]
         text = html_document(f"Cohort of {len(rows):,} recordings", join(body), style=style, script=script)
         folder.write(folder.root / page, lambda draft, text=text: draft.write_text(text, "utf-8"))  # type: ignore[misc]
     for path in folder.root.glob("overview-*.html"):
@@ -41,11 +51,26 @@ def write_overview(folder: ResultsFolder, names: Sequence[str], failures: Sequen
             path.unlink()
 
 
-def _read_table(folder: ResultsFolder, name: str) -> list[Row]:
-    import pyarrow.parquet as pq
+def write_recording_pages(out: Path, names: Sequence[str]) -> list[Path]:
+    """Write ``pages/NAME.html`` for each recording, and link them in the overview."""
+    folder = ResultsFolder(out)
+    written = [_write_page(folder, name) for name in names]
+    write_overview(folder, folder.names(), folder.read_failures())
+    return written
 
-    rows: list[Row] = pq.read_table(folder.summary / f"{name}.parquet").to_pylist()
-    return rows
+
+def _write_page(folder: ResultsFolder, name: str) -> Path:
+    facts = folder.read_facts(name)
+    if facts is None:
+        names = folder.names()
+        if not names:
+            raise ValueError(f"There is no cohort in {folder.root}; run: sight cohort run FOLDER --out {folder.root}")
+        raise ValueError(f"There is no recording {name!r} in {folder.root}; {choices(name, names)}")
+    metadata = folder.read_metadata()
+    summary = read_summary(folder, name, facts, TableRules(**metadata["rules"]))
+    summary.info |= {key: facts[key] for key in ("file", "dataset", "content") if facts[key]}
+    summary.info |= {"model": metadata["model"], "title": f"Activities of {name}"}
+    return write_report(folder.page(name), summary)
 
 
 def _join_subjects(folder: ResultsFolder, rows: Sequence[Row]) -> list[str]:
@@ -64,22 +89,13 @@ def _join_subjects(folder: ResultsFolder, rows: Sequence[Row]) -> list[str]:
     return columns
 
 
-def _page_name(number: int) -> str:
-    return f"overview-{number + 1}.html" if number else "overview.html"
-
-
 def _header(metadata: Mapping[str, Any], rows: Sequence[Row]) -> Html:
     dates = sorted(str(row["first_date"]) for row in rows if row["first_date"])
     started = f"Started {dates[0]}" if dates else ""
     if dates and dates[0] != dates[-1]:
         started += f" to {dates[-1]}"
     parts = (started, f"Method {metadata['method']}", f"Model {metadata['model']['file']}")
-    return tag(
-        "header",
-        tag("p", "Cohort", class_="kicker"),
-        tag("h1", f"{len(rows):,} {'recording' if len(rows) == 1 else 'recordings'}"),
-        tag("p", *(tag("span", part) for part in parts if part), class_="byline"),
-    )
+    return page_header("Cohort", f"{len(rows):,} {'recording' if len(rows) == 1 else 'recordings'}", parts)
 
 
 def _lead(rows: Sequence[Row], failures: Sequence[object]) -> Html:
@@ -122,15 +138,7 @@ def _links(number: int, pages: Sequence[str]) -> Html | None:
 def _failures(failures: Sequence[Failure]) -> Html | None:
     if not failures:
         return None
-    lines: Iterator[Html] = (
-        tag("tr", tag("th", file or name, scope="row"), tag("td", error)) for name, file, error in failures[:PAGE_SIZE]
-    )
+    listed = failures[:PAGE_SIZE]
+    lines = (tag("tr", tag("th", file or name, scope="row"), tag("td", error)) for name, file, error in listed)
     table = tag("table", tag("tbody", *lines), class_="facts failed")
     return tag("section", tag("h2", "Could not be read"), tag("div", table, class_="scroll"))
-
-
-def _footer() -> Html:
-    return tag(
-        "footer",
-        f"Written by sight {__version__}. This file is self-contained: it loads nothing and sends nothing.",
-    )

@@ -21,21 +21,10 @@ class Participants:
 
 
 def read_participants(path: Path, subjects: Mapping[str, str], id_column: str | None = None) -> Participants:
-    """Read a CSV file with one row per participant.
+    """Read a CSV file with one row per participant; columns are separated by commas, semicolons or tabs.
 
-    Parameters
-    ----------
-    path
-        The file; columns are separated by commas, semicolons or tabs.
-    subjects
-        Name of each recording to its subject; an id may be either.
-    id_column
-        Column with the ids; None takes the column with the most names of recordings or subjects.
-
-    Raises
-    ------
-    ValueError
-        If no column has ids of recordings, or an id occurs twice.
+    `subjects` maps recordings to their subjects; an id may be either. Without `id_column`, the column with the most of
+    these names is taken. ValueError if no column has any, or if an id occurs twice.
     """
     table = _read_csv(path, str)
     column = id_column or _id_column(path, table, subjects)

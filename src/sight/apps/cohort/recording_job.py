@@ -56,8 +56,6 @@ LOG_FIELDS: dict[str, Any] = {
     **{"content": "", "stamp": None, "error": "", "reused": False, "replaced": False},
     **{"seconds": 0.0, "cpu_seconds": 0.0, "peak_bytes": 0, "host": ""},
 }
-
-
 #: Contents of `info.json` that the facts of a recording lack: those of the run, and those of the rules.
 OMITTED = ("versions", "files", "rules", "input", "model")
 
@@ -107,14 +105,8 @@ def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool, bool]:
 
 def _facts(summary: ResultSummary, ref: RecordingRef, **hashes: str) -> dict[str, Any]:
     """Return the facts of a recording; they depend on recording, model and options alone, not on time or machine."""
-    facts: dict[str, Any] = {
-        "recording": ref.name,
-        "subject": "",
-        "file": ref.file_names,
-        "dataset": ref.dataset,
-        **hashes,
-    }
-    facts |= info_facts(summary)
+    own = {"recording": ref.name, "subject": "", "file": ref.file_names, "dataset": ref.dataset, **hashes}
+    facts: dict[str, Any] = own | info_facts(summary)
     start = summary.result.windows.start
     facts["stream"]["zone"] = getattr(start.tzinfo, "key", None) if start else None
     facts["sight_version"] = __version__

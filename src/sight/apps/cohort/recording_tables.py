@@ -9,7 +9,6 @@ import json
 from dataclasses import asdict
 from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from sight.apps.cohort.results_folder import ResultsFolder, cohort_tables
@@ -27,13 +26,14 @@ def read_summary(folder: ResultsFolder, name: str, facts: dict[str, Any], rules:
 
 def write_tables(folder: ResultsFolder, name: str, summary: ResultSummary) -> None:
     """Write all tables of a recording; equal tables give equal bytes."""
+    import pyarrow.parquet as pq
+
     for kind in cohort_tables():
         content = _to_arrow(table(kind), summary, name)
-        folder.write(folder.table(kind, name), partial(_write, table=content))
+        folder.write(folder.table(kind, name), partial(pq.write_table, content, compression="zstd"))
 
 
 def has_tables(folder: ResultsFolder, name: str, rules: TableRules) -> bool:
-    """Return whether all tables of a recording exist, computed with these rules."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -62,9 +62,3 @@ def _to_arrow(table: Table, summary: ResultSummary, name: str) -> Any:
 
 def _rules_text(rules: TableRules) -> str:
     return json.dumps(asdict(rules), sort_keys=True)
-
-
-def _write(path: Path, table: Any) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(table, path, compression="zstd")

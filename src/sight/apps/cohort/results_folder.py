@@ -11,7 +11,7 @@ import csv
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -26,7 +26,6 @@ Failure = tuple[str, str, str]
 
 
 def cohort_tables() -> list[str]:
-    """Return the names of the registered tables that recordings have beside their windows."""
     return [table.name for table in all_tables() if table.in_cohort]
 
 
@@ -86,7 +85,6 @@ class ResultsFolder:
         self.write(path, lambda draft: write_json(draft, content))
 
     def write_failures(self, failures: Sequence[Failure]) -> None:
-        """Write failures.csv, or remove it if there are no failures."""
         if not failures:
             self._failures.unlink(missing_ok=True)
             return
@@ -146,12 +144,6 @@ def is_unchanged(files: Sequence[Path], stamp: list[Any] | None) -> bool:
         return stamp is not None and file_stamp(files, 1 << 62) == stamp
     except OSError:
         return False
-
-
-def append_log(log: IO[str], entry: Mapping[str, Any]) -> None:
-    """Append a line and flush it, so that a kill loses at most one line."""
-    log.write(json.dumps(entry) + "\n")
-    log.flush()
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +18,7 @@ from sight.apps.cohort.overview_page import write_overview
 from sight.apps.cohort.participants import Participants, read_participants
 from sight.apps.cohort.recording_job import LOG_FIELDS, RunConfig, process_recording
 from sight.apps.cohort.recording_tables import has_tables
-from sight.apps.cohort.results_folder import Failure, ResultsFolder, append_log, is_unchanged
+from sight.apps.cohort.results_folder import Failure, ResultsFolder, is_unchanged
 from sight.apps.cohort.summary_tables import write_summary
 from sight.base import Adapter, OutputAdapter
 from sight.models.bundled import resolve
@@ -101,7 +102,7 @@ def run(
         files = {ref.name: ref.file_names for ref in todo}
         reused, replaced, failed = len(wanted) - len(todo), 0, set()
         for entry in _process(todo, config, engine, jobs, budget, reused, on_done):
-            append_log(log, entry)
+            print(json.dumps(entry), file=log, flush=True)  # a kill loses at most one line
             name = entry["recording"]
             reused += entry["reused"]
             replaced += entry["replaced"]
@@ -114,12 +115,7 @@ def run(
         people = write_summary(folder, finished, participants, id_column)
         write_overview(folder, finished, failures)
     return CohortOutcome(
-        finished=finished,
-        reused=reused,
-        replaced=replaced,
-        changes=changes,
-        failures=failures,
-        participants=people,
+        finished=finished, reused=reused, replaced=replaced, changes=changes, failures=failures, participants=people
     )
 
 
@@ -185,14 +181,6 @@ def _prepare(
 
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Return what differs between the metadata of two runs.
-
-    Examples
-    --------
-    >>> now = {"method": "sight", "params": {}, "model": {"content": "a"}, "reading": {}, "sight_version": "2"}
-    >>> _changes(now | {"method": "keel", "reading": {"tz": "UTC"}}, now), _changes({}, now)
-    ('method changed from keel to sight, reading options changed', '')
-    """
     if not before or before == now:
         return ""
     texts = []
@@ -251,13 +239,7 @@ def _process(
 
 
 def time_left(elapsed_s: float, done_bytes: float, total_bytes: float) -> str:
-    """Return the remaining time as text, if the remaining bytes take as long as the finished ones.
-
-    Examples
-    --------
-    >>> time_left(60.0, done_bytes=25, total_bytes=100), time_left(60.0, done_bytes=100, total_bytes=100)
-    ('about 3 min left', '')
-    """
+    """Return the remaining time as text, if the remaining bytes take as long as the finished ones."""
     seconds = elapsed_s * (total_bytes - done_bytes) / done_bytes
     if seconds < 1:
         return ""

@@ -9,6 +9,7 @@ import glob
 import shutil
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,7 @@ _FACTS = {
 
 
 def write_summary(
-    folder: ResultsFolder,
-    names: Sequence[str],
-    participants: Path | None = None,
-    id_column: str | None = None,
+    folder: ResultsFolder, names: Sequence[str], participants: Path | None = None, id_column: str | None = None
 ) -> Participants | None:
     """Write every table over these recordings as Parquet and CSV; remove the tables if there are no recordings.
 
@@ -123,7 +121,7 @@ def write_summary(
             join_participants(connection, people, cohort_tables())
         for table in table_names():
             for form in ("parquet", "csv"):
-                folder.write(folder.summary / f"{table}.{form}", lambda draft, t=table: _copy(connection, t, draft))  # type: ignore[misc]
+                folder.write(folder.summary / f"{table}.{form}", partial(_copy, connection, table))
     return people
 
 

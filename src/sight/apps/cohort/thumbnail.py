@@ -19,15 +19,6 @@ def thumbnail(summary: ResultSummary) -> dict[str, Any]:
 
     "paths" holds the SVG path of each class that occurs, by CSS class ("k3"; "k3 off" while not worn); "span_s" is the
     length of the drawing, "offset_s" the time from local midnight to its start, None if the clock is unknown.
-
-    Examples
-    --------
-    >>> from sight.results.prediction_loop import run
-    >>> from sight.registry import method
-    >>> from sight.testing import ToySource, toy_stream
-    >>> drawing = thumbnail(ResultSummary(run(method("none").bind(ToySource()), toy_stream(n=300))))
-    >>> sorted(drawing["paths"]), drawing["span_s"], drawing["offset_s"]
-    (['k0', 'k1', 'k2', 'k3', 'k4'], 301.0, None)
     """
     if not len(summary):
         return {"span_s": 0.0, "offset_s": None, "paths": {}}

@@ -54,12 +54,8 @@ def write_windows(path: Path, summary: ResultSummary, name: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    types = dict.fromkeys(TEXT_COLUMNS, pa.string()) | {
-        "time": pa.timestamp("us"),
-        "date": pa.date32(),
-        "day": pa.int32(),
-        **dict.fromkeys(INTENSITY_COLUMNS, pa.float64()),
-    }
+    types = {"time": pa.timestamp("us"), "date": pa.date32(), "day": pa.int32()}
+    types |= dict.fromkeys(TEXT_COLUMNS, pa.string()) | dict.fromkeys(INTENSITY_COLUMNS, pa.float64())
     table = pa.table({key: pa.array(column, types.get(key)) for key, column in table_columns(summary, name).items()})
     facts = {"method": summary.result.method, "sight_version": __version__, "layout": str(LAYOUT)}
     pq.write_table(table.replace_schema_metadata(facts), path, compression="zstd")
@@ -70,29 +66,25 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
-    stored = {key: table.column(key) for key in table.column_names}
+    stored: dict[str, Array] = {key: table.column(key).to_numpy() for key in table.column_names}
     classes, stream = tuple(facts["classes"]), facts["stream"]
     index = {name: k for k, name in enumerate(classes)} | {None: UNLABELLED}
-    columns = {
-        *TEXT_COLUMNS,
-        *NUMBER_COLUMNS,
-        *INTENSITY_COLUMNS,
-        *(f"{kind}_{name}" for kind in "pq" for name in classes),
-    }
+    probabilities = (f"{kind}_{name}" for kind in "pq" for name in classes)
+    columns = {*TEXT_COLUMNS, *NUMBER_COLUMNS, *INTENSITY_COLUMNS, *probabilities}
     windows = Windows(
         x=np.empty((table.num_rows, 0, 0), np.float32),
-        time_s=_array(stored["time_s"]),
-        label=np.array([index[name] for name in stored["label"].to_pylist()], dtype=np.int64),
-        gap_before_s=_array(stored["gap_before_s"]),
-        wear=_array(stored["wear"]),
+        time_s=stored["time_s"],
+        label=np.array([index[name] for name in stored["label"].tolist()], dtype=np.int64),
+        gap_before_s=stored["gap_before_s"],
+        wear=stored["wear"],
         window_s=stream["window_s"],
         stride_s=stream["stride_s"],
         start=_start(stream),
-        intensity={key: _array(stored[key]) for key in INTENSITY_COLUMNS if stored[key].null_count < table.num_rows},
+        intensity={key: stored[key] for key in INTENSITY_COLUMNS if table.column(key).null_count < table.num_rows},
         warnings=tuple(Warning(**warning) for warning in facts["warnings"]),
         facts=RecordingFacts.from_dict(stream["facts"]),
     )
-    p, q = (np.stack([_array(stored[f"{kind}_{name}"]) for name in classes], axis=1) for kind in "pq")
+    p, q = (np.stack([stored[f"{kind}_{name}"] for name in classes], axis=1) for kind in "pq")
     return Result(
         method=facts["method"],
         params=facts["params"],
@@ -100,7 +92,7 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
         p=p,
         q=q,
         windows=windows,
-        trace={key: _array(column) for key, column in stored.items() if key not in columns},
+        trace={key: column for key, column in stored.items() if key not in columns},
         state_bytes=facts["state_bytes"],
         **facts["facts"],
     )
@@ -130,8 +122,3 @@ def _start(stream: Mapping[str, Any]) -> datetime | None:
 
 def _nulls(summary: ResultSummary) -> list[None]:
     return [None] * len(summary)
-
-
-def _array(column: Any) -> Array:
-    array: Array = column.to_numpy()
-    return array

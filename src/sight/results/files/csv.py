@@ -24,13 +24,7 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, An
 
 
 def to_cell(value: Any) -> Any:
-    """Return a value for a CSV file: an apostrophe is put before text that a spreadsheet would take for a formula.
-
-    Examples
-    --------
-    >>> to_cell("=1+1"), to_cell("walking"), to_cell(-1.5), to_cell(True), to_cell(math.nan)
-    ("'=1+1", 'walking', -1.5, 'true', '')
-    """
+    """Return a value for a CSV file: an apostrophe is put before text that a spreadsheet would take for a formula."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):

@@ -18,13 +18,7 @@ WINDOWS = "windows.parquet"
 
 
 def files() -> dict[str, str]:
-    """Return the output files with a description, in the order in which they are moved into place.
-
-    Examples
-    --------
-    >>> list(files())[:3], list(files())[-1]
-    (['windows.parquet', 'segments.csv', 'daily.csv'], 'info.json')
-    """
+    """Return the output files with a description, in the order in which they are moved into place."""
     return {
         WINDOWS: "one row per window: raw and refined predictions, confidence, wear, gaps",
         **{table.file: table.description for table in all_tables()},

@@ -18,17 +18,8 @@ from sight.results.metrics import Scores
 from sight.types import Result, Warning
 
 METRICS = (
-    "windows",
-    "hours",
-    "accuracy",
-    "balanced_accuracy",
-    "macro_f1_union",
-    "macro_f1_truth",
-    "kappa",
-    "nll",
-    "ece",
-    "time_use_mae_min",
-    "delay_median_s",
+    *("windows", "hours", "accuracy", "balanced_accuracy", "macro_f1_union", "macro_f1_truth"),
+    *("kappa", "nll", "ece", "time_use_mae_min", "delay_median_s"),
 )
 COLUMNS = ("recording", "subject", "in_training", "method", *METRICS)
 

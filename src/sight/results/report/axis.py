@@ -43,7 +43,6 @@ class Axis:
 
     @classmethod
     def of(cls, summary: ResultSummary) -> Axis:
-        """Return the axis of a stream of at least one window."""
         origin, end, unit_s = float(summary.start_s[0]), float(summary.end_s.max()), summary.result.windows.stride_s
         recorded_s = float(summary.seconds.sum())
         gap_s = np.diff(summary.gaps)[:, 0] if len(summary.gaps) else np.zeros(0)
@@ -67,13 +66,7 @@ class Axis:
         return last.unit + (self.knots_s[-1] - self.knots_s[-2]) / last.slope
 
     def ticks(self, limit: int = 8) -> list[tuple[float, str]]:
-        """Return about `limit` ticks at round times, as (share of the axis, label); long gaps have none.
-
-        Examples
-        --------
-        >>> Axis(1.0, 7200, (0.0, 7200.0), (Piece(0, 0, 1.0),), False).ticks(limit=5)
-        [(0.0, '0:00'), (0.25, '0:30'), (0.5, '1:00'), (0.75, '1:30'), (1.0, '2:00')]
-        """
+        """Return about `limit` ticks at round times, as (share of the axis, label); long gaps have none."""
         length = self.span * self.unit_s
         coarsest = 86400 * int(np.ceil(length / 86400 / (limit - 1)))
         step = next((s for s in STEPS_S if length / s <= limit - 1), coarsest)

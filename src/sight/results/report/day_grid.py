@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from sight.results.days import SECONDS_PER_DAY, Day
+from sight.results.days import SECONDS_PER_DAY
 from sight.results.summary import ResultSummary
 from sight.types import Array
 
@@ -17,28 +17,11 @@ BINS = SECONDS_PER_DAY // BIN_S
 
 
 class DayGrid(NamedTuple):
-    """Days of a stream in parts of equal length of the local clock, five minutes by default.
+    """Days of a stream in parts of equal length of the local clock, five minutes by default."""
 
-    Attributes
-    ----------
-    days, rows
-        The D days and their rows of `daily.csv`.
-    seconds
-        Worn seconds of each class and, last, seconds in which the sensor was not worn, (D, K + 1, parts).
-    recorded
-        Seconds between the start and the end of the recording, (D, parts): none in the hour that a change to summer
-        time skips, twice as many in the hour that is repeated.
-    """
-
-    days: Sequence[Day]
-    rows: Sequence[Mapping[str, Any]]
-    seconds: Array
-    recorded: Array
-
-    @property
-    def valid(self) -> Array:
-        """Whether each day is valid, (D,) bool."""
-        return np.array([row["valid"] for row in self.rows], bool)
+    valid: Array  # whether each of the D days is valid, bool
+    seconds: Array  # worn seconds of each class and, last, seconds in which the sensor was not worn, (D, K + 1, parts)
+    recorded: Array  # seconds between start and end of the recording, (D, parts): 0 in an hour that summer time skips
 
     def shares(self, day: int) -> Array:
         """Return the share of each part of a day, as `seconds`, (K + 1, parts)."""
@@ -63,7 +46,7 @@ def day_grid(summary: ResultSummary, labels: Array | None = None, bin_s: int = B
         own = (summary.end_s > day.start_s) & (summary.start_s < day.end_s)
         for which, part, length in _pieces(summary.start_s[own], summary.end_s[own], edges):
             np.add.at(seconds[d], (keys[own][which], place[part]), length)
-    return DayGrid(listed, summary.rows("daily"), seconds, recorded)
+    return DayGrid(np.array([row["valid"] for row in summary.rows("daily")], bool), seconds, recorded)
 
 
 def _local_bins(summary: ResultSummary, edges: Array, bin_s: int) -> Array:
@@ -76,14 +59,7 @@ def _local_bins(summary: ResultSummary, edges: Array, bin_s: int) -> Array:
 
 
 def _pieces(start: Array, end: Array, edges: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """Cut intervals at edges: yield the interval, the part and the length of their first pieces, then of the second.
-
-    Examples
-    --------
-    >>> found = _pieces(np.array([1.0, 9]), np.array([4.0, 25]), np.array([0, 10, 20]))
-    >>> [[values.tolist() for values in piece] for piece in found]
-    [[[0, 1], [0, 0], [3.0, 1.0]], [[1], [1], [10.0]]]
-    """
+    """Cut intervals at edges: yield the interval, the part and the length of their first pieces, then of the second."""
     start, end = np.maximum(start, edges[0]), np.minimum(end, edges[-1])
     which = np.flatnonzero(start < end)
     while len(which):

@@ -9,7 +9,7 @@ import numpy as np
 from sight._util.durations import hours_text
 from sight.results.report.day_grid import BIN_S, BINS, DayGrid
 from sight.results.report.glossary import term
-from sight.results.report.html import Html, tag
+from sight.results.report.html import Html, legend_list, svg, tag
 from sight.results.report.palette import stack_order
 from sight.results.summary import ResultSummary
 from sight.types import Array
@@ -24,16 +24,28 @@ def day_rows(summary: ResultSummary, grid: DayGrid) -> Html:
     """Return the rows of all days with axis and legend; days without data are one line."""
     lines: list[Html] = [_axis(summary)]
     before = None
-    for d, day in enumerate(grid.days):
+    for d, day in enumerate(summary.days):
         missing = 0 if before is None else day.number - before - 1
         if missing:
             text = f"{missing:,} day{'s' if missing > 1 else ''} without data"
             lines.append(tag("p", tag("span", text), class_="skipped"))
         lines.append(_row(summary, grid, d))
         before = day.number
-    if len(grid.days) > 4:
+    if len(summary.days) > 4:
         lines.append(_axis(summary))
     return tag("div", *lines, legend(summary, grid), class_="days", data_bins=BINS)
+
+
+def days_note(summary: ResultSummary) -> Iterator[object]:
+    yield "Each column is five minutes; its colours are the shares of the classes, with rest below and movement above. "
+    if not summary.worn.all():
+        yield "Grey: not worn. "
+    if len(summary.gaps):
+        yield "Hatched: no data. "
+    if any(day.is_weekend for day in summary.days):
+        yield "Bold: weekend. "
+    yield f"A day is valid if the sensor was worn for at least {summary.rules.valid_day_h:g} hours; the hours worn are "
+    yield "on the right. Times in the legend are means of valid days."
 
 
 def average_day(summary: ResultSummary, grid: DayGrid) -> Html:
@@ -41,7 +53,8 @@ def average_day(summary: ResultSummary, grid: DayGrid) -> Html:
     seconds = grid.seconds[grid.valid].sum(axis=0).reshape(len(summary.classes) + 1, -1, JOINED).sum(axis=2)
     total = grid.recorded[grid.valid].sum(axis=0).reshape(-1, JOINED).sum(axis=1)
     shares = seconds / np.maximum(total, 1)
-    label = f"Share of each class by time of day, mean of {_count(int(grid.valid.sum()), 'valid day')}"
+    count = int(grid.valid.sum())
+    label = f"Share of each class by time of day, mean of {count:,} valid day{'' if count == 1 else 's'}"
     marks = [tag("span", f"{level} %", style=f"bottom:{level}%") for level in (0, 50, 100)]
     levels = tag("div", *marks, class_="levels", aria_hidden="true")
     names = tag("div", *_names(summary, shares), class_="names", aria_hidden="true")
@@ -69,7 +82,7 @@ def _names(summary: ResultSummary, shares: Array) -> Iterator[Html]:
 def legend(summary: ResultSummary, grid: DayGrid | None = None) -> Html:
     """Return the classes that occur, from rest to vigorous activity, with their mean time a day on valid days."""
     order = stack_order(summary.classes)
-    entries: list[tuple[str, object]] = []
+    entries: list[tuple[str, Html]] = []
     hours = np.zeros(len(order)) if grid is None else grid.seconds[grid.valid, :-1].sum(axis=(0, 2)) / 3600
     for k in order:
         if grid is not None and not grid.seconds[:, k].any():
@@ -80,12 +93,11 @@ def legend(summary: ResultSummary, grid: DayGrid | None = None) -> Html:
         entries.append(("off", tag("span", term("not worn"))))
     if len(summary.gaps):
         entries.append(("hatch", tag("span", term("gap", "no data"))))
-    items = (tag("li", tag("i", class_=f"swatch {kind}"), text, class_="entry") for kind, text in entries)
-    return tag("ul", *items, class_="legend", aria_label="Legend")
+    return legend_list(entries)
 
 
 def _row(summary: ResultSummary, grid: DayGrid, d: int) -> Html:
-    day, row = grid.days[d], grid.rows[d]
+    day, row = summary.days[d], summary.rows("daily")[d]
     name = day.name
     worn = f"{row['wear_h']:.1f} h worn"
     flags = [] if row["valid"] else [tag("span", "not valid", class_="flag")]
@@ -126,18 +138,11 @@ def _drawing(summary: ResultSummary, shares: Array, label: str, recorded: Array 
             own = {"class_": f"k{k}", "data_k": k} if k < len(summary.classes) else {"class_": "off", "data_k": -1}
             paths.append(tag("path", d=drawn, **own))
         bottom = top
-    view = f"0 0 {columns} {LEVELS}"
-    return tag("svg", *paths, viewBox=view, preserveAspectRatio="none", role="img", aria_label=label)
+    return svg(paths, columns, LEVELS, label)
 
 
 def _rectangles(bottom: Array, top: Array) -> str:
-    """Return rectangles between two levels of each column as one SVG path; equal neighbours are joined.
-
-    Examples
-    --------
-    >>> _rectangles(np.array([0, 0, 5]), np.array([100, 100, 5]))
-    'M0 0h2v100h-2z'
-    """
+    """Return rectangles between two levels of each column as one SVG path; equal neighbours are joined."""
     first = np.flatnonzero(np.append(True, (np.diff(bottom) != 0) | (np.diff(top) != 0)))
     pieces = []
     for a, b in zip(first.tolist(), [*first[1:].tolist(), len(top)], strict=True):
@@ -156,7 +161,3 @@ def _axis(summary: ResultSummary) -> Html:
     field = tag("div", *ticks, class_="hours")
     sides = [tag("div", "", class_=kind) for kind in ("name", "worn")]
     return tag("div", sides[0], field, sides[1], class_="day scale", aria_hidden="true")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

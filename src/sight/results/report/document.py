@@ -5,24 +5,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
 
 from sight import __version__
 from sight.results.headline import headline
-from sight.results.report import day_rows, figures, notes, score_table
+from sight.results.report import day_rows, figures, score_table
 from sight.results.report.day_grid import day_grid
 from sight.results.report.fact_tables import facts_table, method_figures, recording_figures
 from sight.results.report.glossary import glossary
-from sight.results.report.hours_a_day import hours_a_day
 from sight.results.report.html import Html, figure, header, join, tag
 from sight.results.report.html import table as html_table
 from sight.results.report.palette import class_colours, stylesheet
-from sight.results.report.timeline import timeline
+from sight.results.report.timeline import timeline, timeline_note
 from sight.results.summary import ResultSummary
-from sight.results.tables import Table, all_tables
+from sight.results.tables import Row, Table, all_tables
 
 #: Recordings at least this long have a row for each day; shorter ones are shown on one time axis.
 DAYS_FROM_S = 24 * 60 * 60
@@ -33,7 +32,9 @@ def render(summary: ResultSummary, others: Sequence[ResultSummary]) -> str:
     facts = dict(summary.info)
     title = str(facts.pop("title", "Activities of one wearer"))
     scores = [] if summary.truth is None else score_table.score_rows(summary, others)
-    body = [_header(summary, title, facts), *_warnings(summary)]
+    subject = facts.get("subject")
+    parts = (f"Wearer {subject}" if subject else None, _period(summary), f"Method {summary.result.label}")
+    body = [page_header("Activity report", title, parts), *_warnings(summary)]
     if len(summary):
         lead = headline(summary.rows("daily"), summary.classes)
         body += [tag("p", lead, ".", class_="lead"), recording_figures(summary)]
@@ -45,7 +46,8 @@ def render(summary: ResultSummary, others: Sequence[ResultSummary]) -> str:
     if scores:
         explained = score_table.notes(scores, lag=any(s.result.lag for s in (summary, *others)))
         body.append(_section("Comparison of methods", score_table.methods_table(scores), explained))
-    body += [_details(summary, facts), _footer()]
+    footer = f"Written by sight {__version__}. This file needs no network: it loads and sends nothing."
+    body += [_details(summary, facts), tag("footer", footer)]
     content = tag("div", *body, data_classes=json.dumps(summary.classes))
     return html_document(title, content, style=stylesheet(class_colours(summary.classes)))
 
@@ -66,15 +68,10 @@ def html_document(title: str, body: Html, *, style: str = "", script: str | None
     )
 
 
-def _header(summary: ResultSummary, title: str, facts: Mapping[str, Any]) -> Html:
-    subject = facts.get("subject")
-    parts = (f"Wearer {subject}" if subject else None, _period(summary), f"Method {summary.result.label}")
-    return tag(
-        "header",
-        tag("p", "Activity report", class_="kicker"),
-        tag("h1", title),
-        tag("p", *(tag("span", part) for part in parts if part), class_="byline"),
-    )
+def page_header(kind: str, title: str, parts: Iterable[str | None]) -> Html:
+    """Return the head of a page: its kind, its title and a line of facts, without those that are empty."""
+    byline = tag("p", *(tag("span", part) for part in parts if part), class_="byline")
+    return tag("header", tag("p", kind, class_="kicker"), tag("h1", title), byline)
 
 
 def _warnings(summary: ResultSummary) -> Iterator[Html]:
@@ -84,7 +81,6 @@ def _warnings(summary: ResultSummary) -> Iterator[Html]:
 
 
 def _period(summary: ResultSummary) -> str | None:
-    """Return start and end of the recording on the wall clock, or None if unknown."""
     ends = (float(summary.start_s[0]), float(summary.end_s[-1])) if len(summary) else (0.0, 0.0)
     first, last = map(summary.clock, ends)
     if first is None or last is None:
@@ -97,11 +93,11 @@ def _period(summary: ResultSummary) -> str | None:
 def _activities(summary: ResultSummary, others: Sequence[ResultSummary]) -> Iterator[Html]:
     """Yield the sections about what the wearer did: by day if the recording is long, else on one time axis."""
     if not _is_long(summary):
-        yield _section("Activities over time", timeline(summary, others), _note(*notes.timeline_note(summary)))
-        yield _section("Time use", figures.time_use(summary), _note(*notes.time_use_note(summary)))
+        yield _section("Activities over time", timeline(summary, others), _note(*timeline_note(summary)))
+        yield _section("Time use", figures.time_use(summary), _note(*figures.time_use_note(summary)))
         return
     grid = day_grid(summary)
-    yield _section("Days", day_rows.day_rows(summary, grid), _note(*notes.days_note(summary)))
+    yield _section("Days", day_rows.day_rows(summary, grid), _note(*day_rows.days_note(summary)))
     if grid.valid.any():
         count = int(grid.valid.sum())
         days = f"the {count} valid days" if count > 1 else "the valid day"
@@ -109,7 +105,7 @@ def _activities(summary: ResultSummary, others: Sequence[ResultSummary]) -> Iter
         yield _section("Average day", day_rows.average_day(summary, grid), _note(note))
         note = f"Bar: mean of {days}. Dots: single days; open dots are days that are not valid."
         of_range = tag("span", " Range: valid days.", class_="range")
-        yield _section("Hours a day", hours_a_day(summary, grid), _note(note, of_range))
+        yield _section("Hours a day", figures.hours_a_day(summary, grid), _note(note, of_range))
 
 
 def _table_section(summary: ResultSummary, table: Table) -> Html:
@@ -122,14 +118,12 @@ def _table_section(summary: ResultSummary, table: Table) -> Html:
     return _section(table.heading, html_table(heads, rows, label=table.heading, class_="plain"))
 
 
-def _method(
-    summary: ResultSummary, others: Sequence[ResultSummary], scores: Sequence[score_table.Row]
-) -> Iterator[Html]:
-    lead = tag("p", *notes.changes_text(summary, scores), class_="text")
+def _method(summary: ResultSummary, others: Sequence[ResultSummary], scores: Sequence[Row]) -> Iterator[Html]:
+    lead = tag("p", *figures.changes_text(summary, scores), class_="text")
     yield _section("What adaptation changed", lead, method_figures(summary, scores))
     if _is_long(summary):
-        yield _section("Raw and refined over time", timeline(summary, others), _note(*notes.timeline_note(summary)))
-        yield _section("Time use, raw and refined", figures.time_use(summary), _note(*notes.time_use_note(summary)))
+        yield _section("Raw and refined over time", timeline(summary, others), _note(*timeline_note(summary)))
+        yield _section("Time use, raw and refined", figures.time_use(summary), _note(*figures.time_use_note(summary)))
     changes = figures.changes(summary)
     if changes is not None:
         note = "Number of worn windows whose class the method changed, from raw class (rows) to refined (columns)."
@@ -167,7 +161,3 @@ def _details(summary: ResultSummary, facts: Mapping[str, Any]) -> Html:
         tag("details", tag("summary", "Glossary"), glossary()),
         class_="more",
     )
-
-
-def _footer() -> Html:
-    return tag("footer", f"Written by sight {__version__}. This file needs no network: it loads and sends nothing.")

@@ -9,9 +9,8 @@ import numpy as np
 
 from sight._util.durations import duration_text
 from sight.results.report.html import Html, figure, join, percent, scrolling, size, tag
-from sight.results.report.score_table import Row
-from sight.results.segments import find_segments
 from sight.results.summary import ResultSummary
+from sight.results.tables import Row
 from sight.results.tables.cells import mean
 
 #: Ends of the names of facts that are units, and how these are written.
@@ -19,7 +18,6 @@ UNITS = {"s": "s", "ms": "ms", "hz": "Hz", "g": "g", "mg": "mg", "h": "h", "byte
 
 
 def recording_figures(summary: ResultSummary) -> Html:
-    """Return the key figures of a recording as cards: its length, worn time, valid days and confidence."""
     w, gaps, daily = summary.result.windows, summary.gaps, summary.rows("daily")
     recorded_s, worn_s = float(summary.seconds.sum()), float(summary.seconds[summary.worn].sum())
     missing = f"{len(gaps):,} gap{'s' * (len(gaps) > 1)}, {duration_text(float(np.diff(gaps).sum()))} missing"
@@ -52,11 +50,8 @@ def _mean_enmo(summary: ResultSummary) -> Iterator[tuple[str, str, str]]:
 
 
 def method_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:
-    result, w = summary.result, summary.result.windows
-    raw, refined = (
-        find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
-        for labels in (summary.raw, summary.refined)
-    )
+    result = summary.result
+    raw, refined = summary.segments(summary.raw), summary.segments(summary.refined)
     median = " → ".join(duration_text(float(np.median(s.end_s - s.start_s))) for s in (raw, refined))
     confidence = [f"{p.max(axis=1).mean():.2f}" for p in (result.p, result.q)]
     cards: list[tuple[str, str, str]] = [
@@ -96,13 +91,7 @@ def facts_table(groups: Mapping[str, Mapping[str, Any]]) -> Html:
 
 
 def fact_label(key: str) -> str:
-    """Return the name of a fact in words, with its unit in brackets.
-
-    Examples
-    --------
-    >>> fact_label("rate_measured_hz"), fact_label("label_rule"), fact_label("s")
-    ('rate measured (Hz)', 'label rule', 's')
-    """
+    """Return the name of a fact in words, with its unit in brackets: "rate measured (Hz)"."""
     words, _, unit = key.rpartition("_")
     text = f"{words} ({UNITS[unit]})" if words and unit in UNITS else key
     return text.replace("_", " ")

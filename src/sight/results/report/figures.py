@@ -1,25 +1,30 @@
-"""Comparison of raw and refined predictions: time use, changes between classes, confusion matrices."""
+"""Tables with drawings and their texts: time use, hours a day, changes between classes, confusion matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from sight._util.confusion import confusion
+from sight._util.durations import hours_text
+from sight.results.report.day_grid import DayGrid
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, header, percent, table, tag
 from sight.results.summary import ResultSummary
+from sight.results.tables import Row
 from sight.types import Array
 
 #: Time use is in hours from this many worn minutes on, else in minutes, so that short activities are not 0.0.
 HOURS_FROM_MIN = 8 * 60
+#: With more ticks than this on the axis of hours a day, narrow screens show every other one.
+MOST_NARROW = 4
 #: Two matrices with more classes than this are placed below each other.
 MAX_SIDE_BY_SIDE = 9
 
 
 def time_use(summary: ResultSummary) -> Html:
-    """Return the worn time of each class as bars and numbers: truth if known, raw, refined."""
     labels = {"truth": summary.truth, "raw": summary.raw, "refined": summary.refined}
     minutes = {name: summary.minutes(array, summary.worn) for name, array in labels.items() if array is not None}
     longest = max(float(np.max(list(minutes.values()))), 1e-9)
@@ -46,14 +51,75 @@ def time_use(summary: ResultSummary) -> Html:
 
 
 def _signed(value: float) -> str:
-    """Format a difference; one that rounds to zero has no sign.
-
-    Examples
-    --------
-    >>> [_signed(v) for v in (1.24, -0.04, -3)]
-    ['+1.2', '0.0', '−3.0']
-    """
     return "0.0" if abs(value) < 0.05 else f"{value:+,.1f}".replace("-", "\N{MINUS SIGN}")
+
+
+def time_use_note(summary: ResultSummary) -> Iterator[object]:
+    yield "Worn time only; each window counts for the time until the next one."
+    if summary.truth is not None:
+        missing = float((summary.truth < 0)[summary.worn].mean()) if summary.worn.any() else 0.0
+        if missing:
+            yield f" {percent(missing)} of the worn windows have no label, so the truth adds up to less."
+
+
+def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
+    """Return the hours a day of each class: a bar for the mean of valid days, a dot for each day, on one axis."""
+    hours = grid.seconds[:, :-1].sum(axis=2) / 3600
+    valid = grid.valid
+    mean = hours[valid].mean(axis=0)
+    longest = float(hours.max())
+    top = next((top for top in (0.25, 0.5, 1, 2, 4, 6, 8, 12, 16, 20, 24) if longest <= top), 26)
+    rows = []
+    for k in sorted(range(len(summary.classes)), key=lambda k: -mean[k]):
+        if not hours[:, k].any():
+            continue
+        dots = []
+        for day, value, good in zip(summary.days, hours[:, k].tolist(), valid.tolist(), strict=True):
+            place, title = f"left:{100 * value / top:.2f}%", f"{day.name}: {hours_text(value)}"
+            dots.append(tag("i", class_="dot" if good else "dot open", style=place, title=title))
+        bar = tag("i", class_=f"bar k{k}", style=f"width:{100 * mean[k] / top:.2f}%")
+        low, high = (hours_text(f(hours[valid, k])) for f in (np.min, np.max))
+        cells = [tag("th", tag("i", class_=f"swatch k{k}"), tag("span", summary.classes[k]), scope="row")]
+        cells.append(tag("td", tag("div", bar, *dots, class_="strip", aria_hidden="true"), class_="plotted"))
+        cells.append(tag("td", hours_text(mean[k]), class_="number"))
+        cells.append(tag("td", f"{low} \N{EN DASH} {high}", class_="number soft range"))
+        rows.append(tag("tr", *cells))
+    step = next(step for step in (0.25, 0.5, 1, 2, 4, 6) if top / step <= 5)
+    values = np.arange(0, top + 1e-9, step).tolist()
+    ticks = [
+        tag("span", f"{value:g} h", class_="minor" if tight else None, style=f"left:{100 * value / top:.2f}%")
+        for value, tight in zip(values, itertools.cycle((False, len(values) > MOST_NARROW)), strict=False)
+    ]
+    heads = [
+        header("Class"),
+        tag("th", tag("div", *ticks, class_="strip scale"), scope="col", aria_label="Hours a day"),
+        header("Mean", number=True),
+        tag("th", "Range", scope="col", class_="number range"),
+    ]
+    return table(heads, rows, label="Hours a day", class_="perday")
+
+
+def changes_text(summary: ResultSummary, scores: Sequence[Row]) -> Iterator[object]:
+    yield f"Adaptation with {summary.result.method} changed the "
+    yield term("raw")
+    of_worn, worn = int(summary.changed[summary.worn].sum()), int(summary.worn.sum())
+    yield f" class of {percent(of_worn / max(worn, 1))} of the worn windows ({of_worn:,} of {worn:,})."
+    if not scores or summary.truth is None:
+        return
+    before, after = scores[0]["macro_f1_truth"], scores[-1]["macro_f1_truth"]
+    yield " Compared with the labels, "
+    yield term("macro-F1")
+    if abs(after - before) > 5e-4:
+        yield f" {'rose' if after > before else 'fell'} from {before:.3f} to {after:.3f}"
+    else:
+        yield f" stayed at {after:.3f}"
+    changed = summary.changed & (summary.truth >= 0)
+    corrected = int((changed & (summary.refined == summary.truth)).sum())
+    damaged = int((changed & (summary.raw == summary.truth)).sum())
+    if changed.any():
+        yield f": {corrected:,} changes corrected an error, {damaged:,} introduced one, "
+        yield f"{int(changed.sum()) - corrected - damaged:,} replaced one wrong class by another"
+    yield "."
 
 
 def changes(summary: ResultSummary) -> Html | None:
@@ -92,7 +158,7 @@ def confusions(summary: ResultSummary, truth: Array) -> Html:
     for name, predicted in (("raw", summary.raw), ("refined", summary.refined)):
         counts = confusion(truth, predicted, len(summary.classes))
         share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-        cells = [[_whole_percent(value) if value else "" for value in row] for row in share.tolist()]
+        cells = [[f"{100 * s:.0f}" if s >= 0.005 else "<1" if s else "" for s in row] for row in share.tolist()]
         label = f"Confusion matrix of {name} predictions, rows truth, columns predictions, percent of each row"
         grid = _matrix(cells, share, summary.classes, label=label, rows="truth", columns=name, mark_diagonal=True)
         sides.append(tag("div", tag("h3", term(name, name.capitalize())), grid))
@@ -101,10 +167,6 @@ def confusions(summary: ResultSummary, truth: Array) -> Html:
 
 def _pair(classes: Sequence[str], *sides: Html) -> Html:
     return tag("div", *sides, class_="pair" if len(classes) <= MAX_SIDE_BY_SIDE else "pair wide")
-
-
-def _whole_percent(share: float) -> str:
-    return f"{100 * share:.0f}" if share >= 0.005 else "<1"
 
 
 def _matrix(

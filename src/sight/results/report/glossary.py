@@ -30,13 +30,7 @@ TERMS = {
 
 
 def term(name: str, text: str | None = None) -> Html:
-    """Return a term with its definition as a tooltip; `text` replaces the name on the page.
-
-    Examples
-    --------
-    >>> term("truth")
-    '<abbr title="The label that came with the recording. The method never uses it." tabindex="0">truth</abbr>'
-    """
+    """Return a term with its definition as a tooltip; `text` replaces the name on the page."""
     return tag("abbr", text or name, title=TERMS[name], tabindex=0)
 
 

@@ -19,11 +19,6 @@ def tag(name: str, *children: object, **attributes: Any) -> Html:
 
     In attribute names a trailing underscore is dropped and other underscores become hyphens. Attributes that are None
     or False are omitted; True gives an attribute without a value.
-
-    Examples
-    --------
-    >>> tag("p", "a < b", tag("br"), class_="note", aria_label='say "hi"', hidden=True)
-    '<p class="note" aria-label="say &quot;hi&quot;" hidden>a &lt; b<br></p>'
     """
     parts = [name]
     for key, value in attributes.items():
@@ -36,11 +31,20 @@ def tag(name: str, *children: object, **attributes: Any) -> Html:
 
 def join(children: Iterable[object], between: str = "") -> Html:
     """Concatenate children, escaping those that are not markup and skipping None."""
-    return Html(escape(between).join(_escaped(child) for child in children if child is not None))
+    shown = (child for child in children if child is not None)
+    return Html(escape(between).join(child if isinstance(child, Html) else escape(str(child)) for child in shown))
 
 
-def _escaped(child: object) -> str:
-    return child if isinstance(child, Html) else escape(str(child))
+def svg(paths: Iterable[Html], width: int, height: int, label: str, **attributes: Any) -> Html:
+    """Return a drawing that is stretched to the size of its place; `label` describes it to screen readers."""
+    fixed = {"viewBox": f"0 0 {width} {height}", "preserveAspectRatio": "none", "role": "img", "aria_label": label}
+    return tag("svg", *paths, **fixed, **attributes)
+
+
+def legend_list(entries: Iterable[tuple[str, Html]]) -> Html:
+    """Return a list of colours, each with its CSS class and its text."""
+    items = (tag("li", tag("i", class_=f"swatch {kind}"), text, class_="entry") for kind, text in entries)
+    return tag("ul", *items, class_="legend", aria_label="Legend")
 
 
 def table(head: Iterable[Html], rows: Iterable[Html], *, label: str, class_: str, foot: Html | None = None) -> Html:
@@ -59,26 +63,13 @@ def header(text: object, *, number: bool = False) -> Html:
 
 
 def percent(share: float) -> str:
-    r"""Format a share of one as percent, with a non-breaking space before the sign.
-
-    Examples
-    --------
-    >>> percent(0.1234), percent(1), percent(0), percent(0.0004)
-    ('12.3\xa0%', '100\xa0%', '0\xa0%', '<\xa00.1\xa0%')
-    """
+    """Format a share of one as percent, with a non-breaking space before the sign."""
     if 0 < share < 0.0005:
         return "<\xa00.1\xa0%"
     return f"{100 * share:.{0 if share in (0, 1) else 1}f}\xa0%"
 
 
 def size(count: float) -> str:
-    """Format a number of bytes.
-
-    Examples
-    --------
-    >>> size(512), size(3300), size(5_000_000)
-    ('512 B', '3.2 KiB', '4.8 MiB')
-    """
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -87,13 +78,7 @@ def size(count: float) -> str:
 
 
 def figure(value: object, digits: int = 3) -> str:
-    """Format a table entry: integers with separators, floats rounded, missing values as a dash.
-
-    Examples
-    --------
-    >>> [figure(v) for v in (12345, 0.98765, None, float("nan"), True, "chunk32")]
-    ['12,345', '0.988', '–', '–', 'yes', 'chunk32']
-    """
+    """Format a table entry: integers with separators, floats rounded, missing values as a dash."""
     if value is None or (isinstance(value, float) and not isfinite(value)):
         return "\N{EN DASH}"
     if isinstance(value, bool):

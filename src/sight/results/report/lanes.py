@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from sight.results.report.axis import Axis
-from sight.results.report.html import Html, tag
+from sight.results.report.html import Html, svg, tag
+from sight.results.summary import ResultSummary
 from sight.types import Array
 
 #: Lanes with more runs are drawn from every n-th window, to limit the size of the page.
@@ -17,13 +16,7 @@ MAX_POINTS = 2_000
 
 
 def runs(keys: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
-    """Join adjacent intervals with the same key; return key, start and end of each run.
-
-    Examples
-    --------
-    >>> [a.tolist() for a in runs(np.array([3, 3, 3, 1]), np.array([0, 1, 5, 6]), np.array([1, 2, 6, 7]))]
-    [[3, 3, 1], [0, 5, 6], [2, 6, 7]]
-    """
+    """Join adjacent intervals with the same key; return key, start and end of each run."""
     if not len(keys):
         return keys, start, end
     first = np.append(True, (keys[1:] != keys[:-1]) | (start[1:] != end[:-1]))
@@ -32,15 +25,7 @@ def runs(keys: Array, start: Array, end: Array) -> tuple[Array, Array, Array]:
 
 
 def limited_runs(keys: Array, start: Array, end: Array) -> tuple[Array, Array, Array, int]:
-    """Return runs and n; if there are more than `MAX_RUNS`, only every n-th window is used, and short gaps are closed.
-
-    Examples
-    --------
-    >>> alternating = np.arange(100_000)
-    >>> key, _, end, n = limited_runs(alternating % 3, alternating, alternating + 1)
-    >>> len(key), int(end[-1]), n
-    (25000, 100000, 4)
-    """
+    """Return runs and n; above `MAX_RUNS` only every n-th window is used, and short gaps are closed."""
     n = 1
     joined = runs(keys, start, end)
     while len(joined[0]) > MAX_RUNS:
@@ -52,23 +37,17 @@ def limited_runs(keys: Array, start: Array, end: Array) -> tuple[Array, Array, A
 
 
 def strokes(start: Array, end: Array) -> str:
-    """Return runs as one SVG path of relative strokes along the middle of a lane of height 1.
-
-    Examples
-    --------
-    >>> strokes(np.array([0, 12]), np.array([5, 15]))
-    'M0 .5m0 0h5m7 0h3'
-    """
+    """Return runs as one SVG path of strokes along the middle of a lane of height 1, such as "M0 .5m0 0h5m7 0h3"."""
     skip = start - np.append(0, end[:-1])
     pieces = [f"m{gap} 0h{length}" for gap, length in zip(skip.tolist(), (end - start).tolist(), strict=True)]
     return "M0 .5" + "".join(pieces)
 
 
-def band(axis: Axis, labels: Array, start_s: Array, end_s: Array, *, worn: Array, name: str, classes: int) -> Html:
+def band(axis: Axis, summary: ResultSummary, labels: Array, name: str) -> Html:
     """Draw a lane of class indices; windows of -1 stay empty, non-wear time is drawn grey."""
-    labelled = labels >= 0
-    keys = (2 * labels + worn)[labelled]
-    first, last = axis.place(start_s[labelled]), axis.place(end_s[labelled])
+    labelled, classes = labels >= 0, len(summary.classes)
+    keys = (2 * labels + summary.worn)[labelled]
+    first, last = axis.place(summary.start_s[labelled]), axis.place(summary.end_s[labelled])
     key, start, end, n = limited_runs(keys, first, last)
     # Without an opaque cover, the hatching below would be visible where many short runs share a pixel.
     _, *cover, _ = limited_runs(np.zeros(len(first), int), first, last)
@@ -79,27 +58,17 @@ def band(axis: Axis, labels: Array, start_s: Array, end_s: Array, *, worn: Array
             if own.any():
                 paths.append(tag("path", d=strokes(start[own], end[own]), class_=kind, data_k=k))
     note = f", drawn from one of {n} windows" if n > 1 else ""
-    return _svg(axis, 1, paths, label=f"{name}: {len(key):,} runs of {classes} classes over time{note}")
+    return svg(paths, axis.span, 1, f"{name}: {len(key):,} runs of {classes} classes over time{note}")
 
 
 def marks(axis: Axis, where: Array, start_s: Array, end_s: Array, *, name: str) -> Html:
-    """Draw a lane with marks at the windows `where`, (N,) bool."""
     _, start, end, _ = limited_runs(np.zeros(where.sum(), int), axis.place(start_s[where]), axis.place(end_s[where]))
     paths = [tag("path", d=strokes(start, end), class_="mark")] if len(start) else []
-    return _svg(axis, 1, paths, label=f"{name}: {int(where.sum()):,} of {len(where):,} windows")
+    return svg(paths, axis.span, 1, f"{name}: {int(where.sum()):,} of {len(where):,} windows")
 
 
 def envelope(axis: Axis, values: Array, start_s: Array) -> tuple[Array, Array]:
-    """Reduce a trace to M columns of time; return their positions (M,) and minimum, maximum and mean (3, M).
-
-    Examples
-    --------
-    >>> from sight.results.report.axis import Piece
-    >>> axis = Axis(1.0, 100_000, (0.0, 1e5), (Piece(0, 0, 1.0),), False)
-    >>> position, levels = envelope(axis, np.arange(1e5) % 2, np.arange(1e5))
-    >>> levels.size <= MAX_POINTS, levels[:, 0].round(1).tolist()
-    (True, [0.0, 1.0, 0.5])
-    """
+    """Reduce a trace to M columns of time; return their positions (M,) and minimum, maximum and mean (3, M)."""
     width = column_width(axis)
     column = axis.place(start_s) // width
     first = np.flatnonzero(np.append(True, column[1:] != column[:-1]))
@@ -135,13 +104,8 @@ def trace(axis: Axis, values: Array, start_s: Array, *, changes_s: Array, name: 
         tag("path", d="".join(f"M{x} 0v9" for x in ticks.tolist()), class_="change"),
     ]
     label = f"{name}: median {np.median(values):.2f}, from {np.min(values):.2f} to {np.max(values):.2f}"
-    return _svg(axis, 100, paths, label=f"{label}; {len(changes_s):,} changes of the refined class are marked")
+    return svg(paths, axis.span, 100, f"{label}; {len(changes_s):,} changes of the refined class are marked")
 
 
 def _points(x: Array, y: Array) -> str:
     return "L".join(f"{a} {b:.0f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
-
-
-def _svg(axis: Axis, height: int, paths: Sequence[Html], *, label: str) -> Html:
-    view = f"0 0 {axis.span} {height}"
-    return tag("svg", *paths, viewBox=view, preserveAspectRatio="none", role="img", aria_label=label)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 
 #: Colour of each known kind of class on light and on dark, from rest to vigorous activity.
 KINDS = {
@@ -43,18 +44,9 @@ KINDS = {
 }
 #: Colours of classes without a known word, and of a second class of the same kind.
 SPARE = (
-    ("#44aa99", "#5cc3b2"),
-    ("#cc6677", "#dd7f8f"),
-    ("#6f9f3a", "#88b953"),
-    ("#7b4fa3", "#9a6fc2"),
-    ("#c4a000", "#d9b820"),
-    ("#2f6f8f", "#4a8dae"),
-    ("#e07b6a", "#ec9485"),
-    ("#4b6cb7", "#6685cf"),
-    ("#999933", "#b3b34d"),
-    ("#a65d8e", "#c07aa8"),
-    ("#557755", "#739673"),
-    ("#b0663c", "#c88257"),
+    *(("#44aa99", "#5cc3b2"), ("#cc6677", "#dd7f8f"), ("#6f9f3a", "#88b953"), ("#7b4fa3", "#9a6fc2")),
+    *(("#c4a000", "#d9b820"), ("#2f6f8f", "#4a8dae"), ("#e07b6a", "#ec9485"), ("#4b6cb7", "#6685cf")),
+    *(("#999933", "#b3b34d"), ("#a65d8e", "#c07aa8"), ("#557755", "#739673"), ("#b0663c", "#c88257")),
 )
 #: Beginnings of words and the kind that they mean; the first that occurs in a name decides.
 WORDS = {
@@ -89,18 +81,13 @@ def slots(classes: Sequence[str]) -> list[int]:
 
     Of several classes of one kind, the one with the shortest name has the colour of the kind; the others take spare
     colours. Colours repeat if a model has more such classes than there are spare colours.
-
-    Examples
-    --------
-    >>> slots(["walking", "WALKING_UPSTAIRS", "sitting"]) == slots(["Walking", "walking upstairs", "sit"])
-    True
     """
     taken: set[int] = set()
     found = [0] * len(classes)
     for k in sorted(range(len(classes)), key=lambda k: (len(classes[k]), classes[k])):
         slot = _slot_of_kind(classes[k])
         if slot is None or slot in taken:
-            first = _hash(classes[k].lower())
+            first = reduce(lambda value, byte: (31 * value + byte) % 2**32, classes[k].lower().encode(), 0)
             wanted = [len(KINDS) + (first + i) % len(SPARE) for i in range(len(SPARE))]
             slot = next((spare for spare in wanted if spare not in taken), wanted[0])
         taken.add(slot)
@@ -109,54 +96,26 @@ def slots(classes: Sequence[str]) -> list[int]:
 
 
 def class_colours(classes: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the colour of each class on light and on dark.
-
-    Examples
-    --------
-    >>> class_colours(["Sitting", "walking"])
-    [('#0072b2', '#2b8fd6'), ('#009e73', '#1fb48b')]
-    """
+    """Return the colour of each class on light and on dark."""
     return [COLOURS[slot] for slot in slots(classes)]
 
 
 def stack_order(classes: Sequence[str]) -> list[int]:
-    """Return the indices of the classes from rest to vigorous activity, the order in which drawings stack them.
-
-    Examples
-    --------
-    >>> stack_order(["running", "sitting", "walking"])
-    [1, 2, 0]
-    """
+    """Return the indices of the classes from rest to vigorous activity, the order in which drawings stack them."""
     places = slots(classes)
     return sorted(range(len(classes)), key=places.__getitem__)
 
 
 def stylesheet(colours: Sequence[tuple[str, str]]) -> str:
-    """Return CSS with the properties `--k0`, `--k1` ... and a class for each; print uses the light colours.
-
-    Examples
-    --------
-    >>> stylesheet(class_colours(["sitting"]))
-    ':root{--k0:#0072b2}@media screen and (prefers-color-scheme:dark){:root{--k0:#2b8fd6}}.k0{--k:var(--k0)}'
-    """
+    """Return CSS with the properties `--k0`, `--k1` ... and a class for each; print uses the light colours."""
     light, dark = (";".join(f"--k{i}:{pair[scheme]}" for i, pair in enumerate(colours)) for scheme in (0, 1))
     rules = "".join(f".k{i}{{--k:var(--k{i})}}" for i in range(len(colours)))
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{rules}"
 
 
 def _slot_of_kind(name: str) -> int | None:
-    """Return the place of the colour of the kind of a class, or None if its name has no known word."""
     words = re.findall("[a-z]+", name.lower())
-    kind = next((WORDS[start] for start in WORDS if any(_matches(word, start) for word in words)), None)
-    return None if kind is None else list(KINDS).index(kind)
-
-
-def _matches(word: str, start: str) -> bool:
-    return word == start if start in WHOLE_WORDS else word.startswith(start)
-
-
-def _hash(text: str) -> int:
-    value = 0
-    for byte in text.encode():
-        value = (31 * value + byte) % 2**32
-    return value
+    for start, kind in WORDS.items():
+        if any(word == start if start in WHOLE_WORDS else word.startswith(start) for word in words):
+            return list(KINDS).index(kind)
+    return None

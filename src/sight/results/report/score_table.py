@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from sight.results.metrics import score_predictions
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, figure, header, table, tag
 from sight.results.summary import ResultSummary
-
-Row = Mapping[str, Any]
+from sight.results.tables import Row
 
 
 class Column(NamedTuple):
@@ -59,7 +58,6 @@ def score_rows(summary: ResultSummary, others: Sequence[ResultSummary]) -> list[
 
 
 def methods_table(rows: Sequence[Row]) -> Html:
-    """Return a table of methods and scores, the best of each column in bold."""
     heads = [header("Method"), *(header(column.heading, number=True) for column in COLUMNS.values())]
     best = {key: _best([row[key] for row in rows], column.higher_is_better) for key, column in COLUMNS.items()}
     body = []

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from sight._util.durations import duration_text
 from sight.results.report.axis import Axis
 from sight.results.report.day_rows import legend
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, join, tag
-from sight.results.report.lanes import band, marks, trace
+from sight.results.report.lanes import band, column_width, marks, trace
 from sight.results.summary import ResultSummary
 from sight.types import Array
 
@@ -30,7 +31,7 @@ def timeline(summary: ResultSummary, others: Sequence[ResultSummary] = ()) -> Ht
         lanes.append(_lane(term("low confidence", "Low confidence"), drawing, kind="thin"))
     surprise = summary.result.trace.get("surprise")
     if surprise is not None:
-        changes_s = summary.start_s[change_indices(summary)]
+        changes_s = summary.start_s[_change_indices(summary)]
         drawing = trace(axis, np.asarray(surprise), summary.start_s, changes_s=changes_s, name="Surprise")
         lanes.append(_lane(term("surprise", "Surprise"), drawing, kind="plot"))
     lanes.append(_lane("", axis.labels(), kind="axis"))
@@ -47,27 +48,41 @@ def timeline(summary: ResultSummary, others: Sequence[ResultSummary] = ()) -> Ht
     )
 
 
-def change_indices(summary: ResultSummary) -> Array:
+def timeline_note(summary: ResultSummary) -> Iterator[object]:
+    if len(summary.gaps) or not summary.worn.all():
+        yield "Hatching marks time without data, grey time in which the sensor was not worn. "
+    axis = Axis.of(summary)
+    if any(piece.slope > 1.5 * axis.unit_s for piece in axis.pieces):
+        yield "Long gaps are shortened. "
+    if summary.truth is not None and (summary.truth < 0).any():
+        yield "In the row of the truth, hatching also marks time without a label. "
+    surprise = summary.result.trace.get("surprise")
+    changes = _change_indices(summary)
+    if surprise is None or not len(changes):
+        return
+    at_change = np.zeros(len(summary), dtype=bool)
+    at_change[changes] = True
+    inside, outside = (float(np.median(np.asarray(surprise)[where])) for where in (at_change, ~at_change))
+    yield "Ticks above the "
+    yield term("surprise")
+    yield " mark changes of the refined class (zoom in if there are many): "
+    yield f"its median is {inside:.2f} there and {outside:.2f} elsewhere. "
+    if column_width(axis) > 1:
+        width = duration_text(column_width(axis) * axis.unit_s)
+        yield f"The line is its mean over {width}, the shaded area its minimum and maximum."
+
+
+def _change_indices(summary: ResultSummary) -> Array:
     return np.flatnonzero(np.diff(summary.refined)) + 1
 
 
-def _band(
-    axis: Axis, summary: ResultSummary, name: str, labels: Array, heading: Html, *, empty: str = "no data"
-) -> Html:
-    ends = (summary.start_s, summary.end_s)
-    drawing = band(axis, labels, *ends, worn=summary.worn, name=name, classes=len(summary.classes))
-    return _lane(heading, drawing, kind="band", name=name, empty=empty)
+def _band(axis: Axis, summary: ResultSummary, name: str, labels: Array, heading: Html, empty: str = "no data") -> Html:
+    return _lane(heading, band(axis, summary, labels, name), kind="band", name=name, empty=empty)
 
 
 def _lane(heading: str, drawing: Html, *, kind: str, name: str | None = None, empty: str | None = None) -> Html:
-    return tag(
-        "div",
-        tag("div", heading, class_="name"),
-        tag("div", drawing, class_="field"),
-        class_=f"lane {kind}",
-        data_name=name,
-        data_empty=empty,
-    )
+    cells = tag("div", heading, class_="name"), tag("div", drawing, class_="field")
+    return tag("div", *cells, class_=f"lane {kind}", data_name=name, data_empty=empty)
 
 
 def _tools() -> Html:

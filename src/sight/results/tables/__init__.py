@@ -66,7 +66,6 @@ class Table:
         return f"{self.name}.csv"
 
     def columns_of(self, summary: ResultSummary) -> Sequence[str]:
-        """Return the columns of a result, in the order of the file."""
         return self.fixed if self.columns is None else self.columns(summary)
 
 
@@ -76,5 +75,4 @@ def table(name: str) -> Table:
 
 
 def all_tables() -> Iterator[Table]:
-    """Yield the registered tables in the order of the output files."""
     return map(table, TABLES)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sight.results.segments import Segments, find_segments
+from sight.results.segments import Segments
+from sight.results.summary import ResultSummary
 from sight.results.tables import Table
-from sight.results.tables.cells import iso, rounded
+from sight.results.tables.cells import rounded, span
 from sight.results.tables.rules import MAX_PAUSE_S
 from sight.types import Array
-
-if TYPE_CHECKING:
-    from sight.results.summary import ResultSummary
 
 #: `enmo_mg` only if the intensity of movement is known.
 COLUMNS = ("day", "start_s", "end_s", "start", "end", "duration_min", "class", "mean_confidence", "enmo_mg")
@@ -21,21 +19,13 @@ COLUMNS = ("day", "start_s", "end_s", "start", "end", "duration_min", "class", "
 SAME_MOMENT_S = 1e-3
 
 
-def bout_columns(summary: ResultSummary) -> list[str]:
-    return [name for name in COLUMNS if name != "enmo_mg" or name in summary.intensity]
-
-
 def bout_rows(summary: ResultSummary) -> list[dict[str, Any]]:
     """Return the bouts that are long enough for the rules, in time order.
 
-    Notes
-    -----
     A bout is a run of worn windows of one refined class. Two runs are joined if what lies between them lasts at most
     10 s and is shorter than each of the two; a gap or non-wear time always ends a bout. Bouts do not overlap.
     """
-    w = summary.result.windows
-    labels = np.where(summary.worn, summary.refined, -1)
-    found = find_segments(labels, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
+    found = summary.segments(np.where(summary.worn, summary.refined, -1))
     first = np.cumsum(found.windows) - found.windows
     starts = [day.start_s for day in summary.days]
     enmo = summary.intensity.get("enmo_mg")
@@ -47,10 +37,7 @@ def bout_rows(summary: ResultSummary) -> list[dict[str, Any]]:
         own = slice(first[begin], first[last] + found.windows[last])
         row = {
             "day": summary.days[int(np.searchsorted(starts, start, side="right")) - 1].number,
-            "start_s": rounded(start),
-            "end_s": rounded(end),
-            "start": iso(summary.clock(start)),
-            "end": iso(summary.clock(end)),
+            **span(summary, start, end),
             "duration_min": rounded((end - start) / 60, 4),
             "class": name,
             "mean_confidence": rounded(summary.confidence[own].mean(), 4),
@@ -60,14 +47,7 @@ def bout_rows(summary: ResultSummary) -> list[dict[str, Any]]:
 
 
 def join_runs(table: Segments) -> list[tuple[int, int]]:
-    """Return the first and the last segment of each bout of any length, in order of the first; unworn ones have -1.
-
-    Examples
-    --------
-    >>> start, end = np.array([0.0, 60, 65, 90, 100]), np.array([60.0, 65, 90, 100, 120])
-    >>> join_runs(Segments(start, end, np.array([0, 1, 0, 1, 1]), np.ones(5, int)))[:2]
-    [(0, 2), (1, 1)]
-    """
+    """Return the first and the last segment of each bout of any length, in order of the first; unworn ones have -1."""
     begins_stretch = np.append(0, np.abs(table.start_s[1:] - table.end_s[:-1]) > SAME_MOMENT_S)
     stretch = np.cumsum(begins_stretch + (table.label < 0))
     length = table.end_s - table.start_s
@@ -97,6 +77,6 @@ TABLE = Table(
     description="one row per bout: a long run of one class with short interruptions",
     fixed=COLUMNS,
     rows=bout_rows,
-    columns=bout_columns,
+    columns=lambda summary: [name for name in COLUMNS if name != "enmo_mg" or name in summary.intensity],
     kinds={"day": "int", "start": "time", "end": "time", "class": "text"},
 )

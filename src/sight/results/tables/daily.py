@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
+from sight.results.summary import ResultSummary
 from sight.results.tables import Table
 from sight.results.tables.cells import rounded
 from sight.types import Array
 
-if TYPE_CHECKING:
-    from sight.results.summary import ResultSummary
-
 #: Names of the days, the same in every locale.
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 #: Columns before those of the intensity of movement and of the classes.
-COLUMNS = (
-    *("day", "date", "weekday", "complete", "valid"),
-    *("wear_h", "non_wear_h", "gap_h", "low_confidence_h"),
-)
+COLUMNS = ("day", "date", "weekday", "complete", "valid", "wear_h", "non_wear_h", "gap_h", "low_confidence_h")
 
 
 def hour_columns(classes: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the names of the columns with the hours of each class, refined and raw.
-
-    Examples
-    --------
-    >>> hour_columns(["walking", "wear"])
-    (['walking_h', 'class_wear_h'], ['raw_walking_h', 'raw_wear_h'])
-    """
+    """Return the names of the columns with the hours of each class, refined and raw."""
     refined = [f"class_{name}_h" if f"{name}_h" in COLUMNS else f"{name}_h" for name in classes]
     return refined, [f"raw_{name}_h" for name in classes]
-
-
-def daily_columns(summary: ResultSummary) -> list[str]:
-    refined, raw = hour_columns(summary.classes)
-    return [*COLUMNS, *summary.intensity, *refined, *raw]
 
 
 def daily_rows(summary: ResultSummary) -> list[dict[str, Any]]:
@@ -97,6 +82,6 @@ TABLE = Table(
     description="one row per local day: hours of each class, wear, non-wear, gaps, intensity of movement",
     fixed=COLUMNS,
     rows=daily_rows,
-    columns=daily_columns,
+    columns=lambda summary: [*COLUMNS, *summary.intensity, *chain(*hour_columns(summary.classes))],
     kinds={"day": "int", "date": "date", "weekday": "text", "complete": "bool", "valid": "bool"},
 )

@@ -15,26 +15,11 @@ MAX_PAUSE_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class TableRules:
-    """Rules of the tables.
+    """Rules of the tables."""
 
-    Parameters
-    ----------
-    valid_day_h
-        A day is valid if the sensor was worn for at least this many hours; means over days use valid days only.
-    min_bout_s
-        Shortest bout in seconds.
-    min_bout_of_class_s
-        Shortest bout of single classes, by name.
-
-    Examples
-    --------
-    >>> TableRules.parse("10h", ["90s", "walking=2min"])
-    TableRules(valid_day_h=10.0, min_bout_s=90.0, min_bout_of_class_s={'walking': 120.0})
-    """
-
-    valid_day_h: float = 16.0
-    min_bout_s: float = 60.0
-    min_bout_of_class_s: Mapping[str, float] = field(default_factory=dict)
+    valid_day_h: float = 16.0  # hours for which the sensor must be worn; means over days use valid days only
+    min_bout_s: float = 60.0  # shortest bout
+    min_bout_of_class_s: Mapping[str, float] = field(default_factory=dict)  # shortest bout of single classes, by name
 
     def __post_init__(self) -> None:
         if not 0 < self.valid_day_h <= 25:

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sight.results.segments import find_segments
+from sight.results.summary import ResultSummary
 from sight.results.tables import Table
-from sight.results.tables.cells import iso, rounded
-
-if TYPE_CHECKING:
-    from sight.results.summary import ResultSummary
+from sight.results.tables.cells import rounded, span
 
 
 def segment_rows(summary: ResultSummary) -> list[dict[str, Any]]:
-    w = summary.result.windows
-    found = find_segments(summary.refined, w.time_s, w.window_s, w.stride_s, w.gap_before_s)
+    found = summary.segments(summary.refined)
     first = np.cumsum(found.windows) - found.windows
     rows: list[dict[str, Any]] = []
     for i, (start, end, k, count) in enumerate(zip(*(column.tolist() for column in found), strict=True)):
         own = slice(first[i], first[i] + count)
         rows.append(
             {
-                "start_s": rounded(start),
-                "end_s": rounded(end),
-                "start": iso(summary.clock(start)),
-                "end": iso(summary.clock(end)),
+                **span(summary, start, end),
                 "duration_s": rounded(end - start),
                 "class": summary.classes[k],
                 "mean_confidence": rounded(summary.confidence[own].mean(), 4),
                 "windows": count,
                 "wear_share": rounded(summary.worn[own].mean(), 4),
-                "gap_before_s": rounded(w.gap_before_s[first[i]]),
+                "gap_before_s": rounded(summary.result.windows.gap_before_s[first[i]]),
             }
         )
     return rows

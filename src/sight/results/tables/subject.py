@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sight.results.summary import ResultSummary
 from sight.results.tables import Table
 from sight.results.tables.cells import mean, rounded
 from sight.results.tables.daily import hour_columns
-
-if TYPE_CHECKING:
-    from sight.results.summary import ResultSummary
 
 #: Columns before the means.
 COLUMNS = (
@@ -20,7 +18,6 @@ COLUMNS = (
 
 
 def subject_row(summary: ResultSummary) -> dict[str, Any]:
-    """Return the row; means are None if there is no valid day."""
     daily, info = summary.rows("daily"), summary.info
     valid = [row for row in daily if row["valid"]]
     weekend = [row for row in valid if row["weekday"] in ("Saturday", "Sunday")]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from sight.results.summary import ResultSummary
+from sight.results.summary import ResultSummary
 
 
 def window_columns(summary: ResultSummary) -> dict[str, Any]:
