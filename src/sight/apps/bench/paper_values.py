@@ -26,13 +26,7 @@ class PaperValue(NamedTuple):
 
 @cache
 def values(metric: str = "mf1") -> dict[tuple[str, str, str, str], PaperValue]:
-    """Return the values of a metric by (table, dataset, condition, method).
-
-    Examples
-    --------
-    >>> values()["main", "harth", "average", "SIGHT"].value
-    76.73
-    """
+    """Return the values of a metric by (table, dataset, condition, method)."""
     found = {}
     for file in (resources.files("sight.apps.bench") / "configs" / "paper").iterdir():
         for row in csv.DictReader(file.read_text("utf-8").splitlines()):
@@ -46,13 +40,7 @@ def values(metric: str = "mf1") -> dict[tuple[str, str, str, str], PaperValue]:
 
 
 def of_pair(dataset: str, pair: str, method: str) -> PaperValue | None:
-    """Return the value for a pair of subjects, from the table that has it.
-
-    Examples
-    --------
-    >>> of_pair("ucihar", "S01->S16", "SIGHT")
-    PaperValue(value=39.34, std=2.74)
-    """
+    """Return the value for a pair of subjects, from the table that has it."""
     found = (values().get((table, dataset, pair, method)) for table in BY_PAIR)
     return next((value for value in found if value is not None), None)
 

@@ -61,5 +61,4 @@ app.add_typer(serve.app, name="serve")
 
 
 def main() -> None:
-    """Run the command line."""
     app()

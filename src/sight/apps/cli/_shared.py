@@ -69,13 +69,7 @@ class ErrorReportingGroup(TyperGroup):
 
 
 def error_message(error: Exception) -> str:
-    """Return one line that says what was wrong and what to do.
-
-    Examples
-    --------
-    >>> error_message(ModuleNotFoundError("No module named 'torch'", name="torch"))
-    'This needs the package torch; install it with: pip install "sight-har[train]"'
-    """
+    """Return one line that says what was wrong and what to do."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         wanted = f"sight-har[{EXTRAS[package]}]" if package in EXTRAS else package
@@ -131,7 +125,6 @@ def _quarterly_lines(label: str, total: int) -> Any:
 
 
 def print_warnings(name: str, warnings: Iterable[Warning]) -> None:
-    """Print the warnings of a recording, errors in red."""
     colours = {"error": "red", "warning": "yellow", "note": "cyan"}
     for warning in warnings:
         colour = colours[warning.severity]
@@ -155,24 +148,11 @@ def _fact_text(value: Any) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Examples
-    --------
-    >>> plural(1, "window"), plural(2, "window")
-    ('1 window', '2 windows')
-    """
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def parse_pairs(texts: Iterable[str], expected: str) -> dict[str, str]:
-    """Parse KEY=VALUE texts.
-
-    Examples
-    --------
-    >>> parse_pairs(["x=ax", " y = ay"], "x=...")
-    {'x': 'ax', 'y': 'ay'}
-    """
+    """Parse KEY=VALUE texts."""
     pairs = [text.partition("=") for text in texts]
     for key, equals, value in pairs:
         if not equals:

@@ -108,7 +108,6 @@ def _recordings(target: str, options: Any, separate: bool) -> list[RecordingRef]
 
 
 def _report_results(outcome: Any, out: Path) -> None:
-    """Print how many recordings have results, how many are reused or replaced, and the first warning."""
     from sight.apps.cohort.results_folder import ResultsFolder
     from sight.apps.cohort.summary_tables import run_query
 

@@ -71,7 +71,6 @@ def demo(
 
 
 def _run_live(adapter: Any, source: Any, windows: Windows) -> Result:
-    """Run the adapter and show its predictions live; without a terminal, show a progress bar."""
     from sight.results.pipeline import run_with_progress
     from sight.results.prediction_loop import run
 

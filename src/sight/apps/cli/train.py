@@ -133,7 +133,7 @@ def fit_with_progress(label: str, windows: list[Any], classes: tuple[str, ...], 
 
 
 def _check_labels(windows: dict[str, Windows], classes: tuple[str, ...]) -> None:
-    """Print how many windows each class has; raise ValueError if fewer than two classes have any."""
+    """Print counts by class; raise ValueError unless two classes have windows."""
     counts = Counter(int(k) for own in windows.values() for k in own.label)
     listed = ", ".join(f"{name} {counts[k]}" for k, name in enumerate(classes))
     console.print(f"Windows: {escape(listed)}; unlabelled {counts[-1]}.", highlight=False, soft_wrap=True)

@@ -47,7 +47,7 @@ def canvas(width: float, height: float, columns: int = 1, **kwargs: Any) -> Iter
 
 
 def svg(figure: Any) -> str:
-    """Return a figure as SVG without date and program name."""
+    """Return SVG without date and program name."""
     import matplotlib as mpl
 
     with mpl.rc_context(fname=STYLE):

@@ -42,15 +42,11 @@ RUN = ["sources", "target", "seed"]
 class MethodSummary:
     """Methods of one experiment on one setting.
 
-    Parameters
-    ----------
-    table
-        One row per method, in the order of the plan, indexed by label; scores in points of 100. ``mean`` is over runs,
-        ``subject_mean`` over subjects. ``delta`` and the columns after it are differences to source-only on the same
-        runs (source, target, seed), averaged by target; ``harmed`` of ``runs`` lose more than `HARM` points to it.
-        ``gain_*`` is the difference for each variant of macro-F1.
-    runs
-        Score of each run (rows: sources, target, seed) and method (columns) in points; NaN where a method was not run.
+    `table` has one row per method, in the order of the plan, indexed by label; scores are in points of 100. ``mean`` is
+    over runs, ``subject_mean`` over subjects. ``delta`` and the columns after it are differences to source-only on the
+    same runs (source, target, seed), averaged by target; ``harmed`` of ``runs`` lose more than `HARM` points to it.
+    ``gain_*`` is the difference for each variant of macro-F1. `runs` has the score of each run (rows: sources, target,
+    seed) and method (columns) in points; NaN where a method was not run.
     """
 
     table: Any
@@ -70,7 +66,6 @@ class MethodSummary:
         return method_cells(self.table.reset_index())
 
     def difference(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Difference:
-        """Return the mean difference of two methods over subjects; the second may be of another summary."""
         return stats.mean_difference(self.subject_differences(label, other, other_summary).to_numpy())
 
     def subject_differences(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Any:
@@ -147,7 +142,6 @@ def _over_seeds(rows: Any, labels: list[str]) -> tuple[Array, Array]:
 
 
 def _add_differences(summary: MethodSummary, gains: Any) -> None:
-    """Add mean, interval, p-value and wins of the gains (targets by methods) over source-only."""
     table, base = summary.table, summary.source_only
     columns = ["delta", "low", "high", "p", "wins", "ties", "losses"]
     values = np.full((len(table), len(columns)), np.nan)
