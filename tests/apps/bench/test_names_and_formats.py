@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from sight.apps.bench import paper_values
 from sight.apps.bench.analyses import area_under_curve
 from sight.apps.bench.experiments import load_experiment, method_label, narrow, split_names
 from sight.apps.bench.report.setting_tables import needs, short_sources
+from sight.apps.bench.report.summary import grids
 from sight.apps.bench.report.table_format import DASH, MINUS, number, points
 from sight.apps.bench.settings import describe, load_setting
 from sight.results.statistics import Difference
@@ -33,6 +35,17 @@ def test_methods_that_an_experiment_lacks_are_added():
 def test_names_are_split_at_commas_but_labels_are_not():
     found = split_names("none, SIGHT, authors' code,ema", load_experiment("table-main"))
     assert found == ["none", "SIGHT, authors' code", "ema"]
+
+
+def test_grids_are_found_by_label_and_parameter():
+    labels = ("SIGHT", "tau=0.05", "tau=0.1", "surprise = feature distance")
+    params = {label: f'{{"tau": {value}}}' for label, value in zip(labels, (0.05, 0.05, 0.1, 0.1), strict=True)}
+    assert grids(params) == {"tau": {0.05: "tau=0.05", 0.1: "tau=0.1"}}
+
+
+def test_values_of_the_paper_are_found_by_table_and_by_pair():
+    assert paper_values.values()["main", "harth", "average", "SIGHT"] == 76.73
+    assert paper_values.of_pair("ucihar", "S01->S16", "SIGHT") == 39.34
 
 
 def test_needs_of_a_method_are_letters():

@@ -63,12 +63,7 @@ def day_stream(
 
 
 def _dominated(
-    rng: np.random.Generator,
-    length: int,
-    dominating: int,
-    share: float,
-    others: Array,
-    weights: Array | None = None,
+    rng: np.random.Generator, length: int, dominating: int, share: float, others: Array, weights: Array | None = None
 ) -> Array:
     """Return classes (length,): bouts of one class in turn with bouts of the others, drawn by weight."""
     bouts: list[Array] = []

@@ -119,5 +119,9 @@ def _grid(grid: Mapping[str, Any], preset: str | None, rule: str | None) -> Iter
     for name in values:
         for value in toml_files.get_list(values, name, "Grid"):
             fields = {**grid.get("set", {}), name: value}
-            label = f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}"
-            yield Variant(label=label, method=method, preset=preset, rule=rule, fields=fields)
+            yield Variant(label=grid_label(name, value), method=method, preset=preset, rule=rule, fields=fields)
+
+
+def grid_label(name: str, value: str | float) -> str:
+    """Return the label of a method in a grid, such as "tau=0.05"."""
+    return f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}"

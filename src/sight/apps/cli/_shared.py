@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -96,14 +97,8 @@ def progress(label: str, total: int) -> Iterator[Any]:
     if not console.is_terminal:
         yield _quarterly_lines(label, total)
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times, console=console) as bar:
         task = bar.add_task(label, total=total)
 
         def show(done: int, note: str = "") -> None:
@@ -131,7 +126,10 @@ def print_warnings(name: str, warnings: Iterable[Warning]) -> None:
         errors.print(f"[{colour}]{escape(name)}:[/] {escape(str(warning))}", highlight=False, soft_wrap=True)
 
 
-def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+def print_facts(title: str, facts: Mapping[str, Any], *, as_json: bool = False) -> None:
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2, default=str))
+        return
     table = Table(title=escape(title), show_header=False)
     for key, value in facts.items():
         table.add_row(escape(key.replace("_", " ")), escape(_fact_text(value)))
