@@ -132,7 +132,7 @@ def paper() -> str:
         levels = [number(table.at[SOURCE_ONLY, column]) for column in ("paper", "mean")]
         lines.append([short, *levels, number(table.at[SIGHT, "paper_delta"], sign=True), gain])
     for dataset, name in PAPER_DATASETS.items():
-        level = paper_values.values()["main", dataset, "average", SOURCE_ONLY].value
+        level = paper_values.values()["main", dataset, "average", SOURCE_ONLY]
         gains = dict(zip(PAPER_DATASETS, _paper("main", SIGHT, base=SOURCE_ONLY), strict=True))
         lines.append([name, number(level), "not run", gains[dataset], "not run"])
     return markdown(["Pairs", "Source-only, paper", "Source-only, here", "SIGHT, paper", "SIGHT, here"], lines)
@@ -268,7 +268,7 @@ def _paper(table: str, label: str, condition: str = "average", base: str = SIGHT
     """Return the differences to another method that the paper prints on its datasets."""
     found = []
     for dataset in PAPER_DATASETS:
-        values = [paper_values.average(table, dataset, condition, method) for method in (label, base)]
+        values = [paper_values.values().get((table, dataset, condition, method)) for method in (label, base)]
         known = [value for value in values if value is not None]
         found.append(number(known[0] - known[1], sign=True) if len(known) == 2 else DASH)
     return found
@@ -279,7 +279,7 @@ def sensitivity() -> str:
     found = summary("sensitivity")
     means = found.column("subject_mean").mean(axis=1)
     lines = []
-    for name, labels in grids(means.index).items():
+    for name, labels in grids(next(iter(found.summaries.values())).table["params"]).items():
         best = max(labels.values(), key=lambda label: means[label])
         spread = float(np.ptp(means[list(labels.values())]))
         values = ", ".join(f"{value:g}" for value in labels)

@@ -141,7 +141,7 @@ def memory() -> str:
 
 
 def _paper_memory(name: str, dataset: str) -> float | None:
-    printed = {key[3].lower(): own.value for key, own in paper_values.values("state_kib").items() if key[1] == dataset}
+    printed = {key[3].lower(): own for key, own in paper_values.values("state_kib").items() if key[1] == dataset}
     return printed.get(name)
 
 

@@ -179,8 +179,8 @@ def _method_figures(
         **(dict.fromkeys(figures) if updates == 0 else figures),
         "state_bytes": adapter.state_bytes(),
         "counted_state_bytes": sum(counted_state(adapter).values()),
-        "paper_ms_per_window": paper_ms.value if paper_ms else None,
-        "paper_state_kib": paper_state.value if paper_state else None,
+        "paper_ms_per_window": paper_ms,
+        "paper_state_kib": paper_state,
     }
 
 

@@ -30,16 +30,13 @@ AROUND = 8
 
 
 def compare(adapter: Adapter, windows: Windows, encoded: Encoded, lag: float = 0) -> Figures:
-    """Score the predictions of a method, delayed by `lag` windows if given."""
     return score_result(run(adapter, windows, encoded=encoded, lag=lag))["refined"]
 
 
 def classes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
-    """Score each class of a subject as a separate stream without changes.
+    """Score each class of a subject as a separate stream without changes; the adapter is reset before each.
 
-    Notes
-    -----
-    The adapter is reset before each stream. ``accuracy`` is over all windows, ``balanced_accuracy`` over streams.
+    ``accuracy`` is over all windows, ``balanced_accuracy`` over streams.
     """
     label, predicted = windows.label, np.full(len(windows), UNLABELLED)
     for k in np.unique(label[label != UNLABELLED]):
@@ -55,8 +52,6 @@ def classes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
 def geometry(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
     """Measure whether features leave the expected state at a change, and towards the new class.
 
-    Notes
-    -----
     The expected state is the unit-length mixture of the adapted prototypes weighted by the belief, both from before
     the window. ``auc`` is the probability that a window inside a segment is more similar to it than one right after a
     change; ``auc_true`` uses the head's row of the true previous class as the expectation, which excludes errors of
@@ -90,8 +85,6 @@ def geometry(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
 def prototypes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
     """Measure the similarity of each prototype to the subject's class centroid, in its first and last segment.
 
-    Notes
-    -----
     The centroid is the mean unit feature of a class over the whole stream, by true label. The value of a segment is
     the mean over its windows of the cosine between centroid and prototype before each window. Classes with fewer than
     two segments are NaN. ``prototype_source`` is the cosine of the head's row.
@@ -125,8 +118,6 @@ def prototypes(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
 def motivation(adapter: Adapter, windows: Windows, encoded: Encoded) -> Figures:
     """Count transitions of true and predicted classes, and measure the feature's deviation around each change.
 
-    Notes
-    -----
     ``deviation_*`` are sum and count of 1 - cos(feature, expected state) at each distance from a change, from eight
     windows before to eight after; only windows of the two adjacent segments count. ``towards_*`` is the mean cosine
     between the deviation and the direction to a prototype, right after a change.
@@ -195,7 +186,6 @@ def _changes(label: Array) -> tuple[Array, Array]:
 
 
 def _transitions(label: Array, classes: int) -> Array:
-    """Count which class follows which, (K, K)."""
     before, after = label[:-1], label[1:]
     labelled = (after != UNLABELLED) & (before != UNLABELLED)
     return np.bincount(before[labelled] * classes + after[labelled], minlength=classes**2).reshape(classes, classes)
@@ -216,13 +206,7 @@ def _around(values: Array, label: Array, changes: Array) -> tuple[Array, Array]:
 
 
 def area_under_curve(higher: Array, lower: Array) -> float:
-    """Return the probability that a value of the first exceeds one of the second, ties as half; NaN if one is empty.
-
-    Examples
-    --------
-    >>> area_under_curve(np.array([3.0, 2.0]), np.array([1.0, 2.0]))
-    0.875
-    """
+    """Return the probability that a value of the first exceeds one of the second, ties as half; NaN if one is empty."""
     if not len(higher) or not len(lower):
         return float("nan")
     ordered = np.sort(lower)

@@ -37,27 +37,9 @@ def day_stream(
 ) -> Array | None:
     """Return the window of a subject at each position of a stream; None if the subject lacks windows for it.
 
-    Parameters
-    ----------
-    labels
-        Class index of each of the subject's windows in recorded order, (N,); negative for unlabelled windows.
-    kind
-        One of `ORDERS`.
-    seed
-        Seed of the random numbers; the same arguments return the same stream.
-    dominating
-        Class that fills the largest share, for all kinds but "partial".
-    standing
-        Class of standing, for "time-use".
-
-    Examples
-    --------
-    >>> labels = np.repeat([0, 1, 2], 10)
-    >>> index = day_stream(labels, "day-80", 0, dominating=1)
-    >>> len(index), round(float((labels[index] == 1).mean()), 1)
-    (1200, 0.8)
-    >>> day_stream(labels, "day-80", 0, dominating=3) is None
-    True
+    `labels` are the class indices of the subject's windows in recorded order, (N,), negative if unlabelled; `kind` is
+    one of `ORDERS`. The class `dominating` fills the largest share, for all kinds but "partial"; `standing` is the
+    class of standing, for "time-use". The same arguments return the same stream.
     """
     rng = np.random.default_rng(seed)
     present = np.flatnonzero(np.bincount(labels[labels >= 0], minlength=1) >= MIN_WINDOWS)
@@ -81,12 +63,7 @@ def day_stream(
 
 
 def _dominated(
-    rng: np.random.Generator,
-    length: int,
-    dominating: int,
-    share: float,
-    others: Array,
-    weights: Array | None = None,
+    rng: np.random.Generator, length: int, dominating: int, share: float, others: Array, weights: Array | None = None
 ) -> Array:
     """Return classes (length,): bouts of one class in turn with bouts of the others, drawn by weight."""
     bouts: list[Array] = []

@@ -28,24 +28,12 @@ def experiments() -> tuple[str, ...]:
 
 @cache
 def method_label(method: str) -> str:
-    """Return the label of a method in tables, spelled as in the paper; its registry name if there is no other.
-
-    Examples
-    --------
-    >>> method_label("rotta"), method_label("mine")
-    ('RoTTA', 'mine')
-    """
+    """Return the label of a method in tables, spelled as in the paper; its registry name if there is no other."""
     return str(tomllib.loads((CONFIGS / "labels.toml").read_text("utf-8")).get(method, method))
 
 
 def load_experiment(name: str) -> Experiment:
-    """Read an experiment by name, or from a user's TOML file.
-
-    Examples
-    --------
-    >>> [variant.label for variant in load_experiment("ablation").variants][:2]
-    ['Source-only', 'w/o predictive surprise']
-    """
+    """Read an experiment by name, or from a user's TOML file."""
     path = Path(name)
     if path.suffix == ".toml":
         return _experiment(path.stem, toml_files.read(path))
@@ -56,13 +44,7 @@ def load_experiment(name: str) -> Experiment:
 def narrow(
     experiment: Experiment, methods: Sequence[str] | None = None, seeds: Sequence[int] | None = None
 ) -> Experiment:
-    """Keep some methods and seeds of an experiment; methods that it lacks are added from the registry.
-
-    Examples
-    --------
-    >>> [variant.label for variant in narrow(load_experiment("ablation"), methods=["sight", "t3a"]).variants][-2:]
-    ['SIGHT', 'T3A']
-    """
+    """Keep some methods and seeds of an experiment; methods that it lacks are added from the registry."""
     if methods is not None:
         kept = [variant for variant in experiment.variants if {variant.method, variant.label} & set(methods)]
         present = {name for variant in kept for name in (variant.method, variant.label)}
@@ -73,13 +55,7 @@ def narrow(
 
 
 def split_names(text: str, experiment: Experiment) -> list[str]:
-    """Split names of methods and labels at commas, but not inside a label of the experiment.
-
-    Examples
-    --------
-    >>> split_names("none, SIGHT, authors' code,ema", load_experiment("table-main"))
-    ['none', "SIGHT, authors' code", 'ema']
-    """
+    """Split names of methods and labels at commas, but not inside a label of the experiment."""
     labels = {variant.label for variant in experiment.variants}
     parts, found = [part.strip() for part in text.split(",")], []
     while parts:
@@ -143,5 +119,9 @@ def _grid(grid: Mapping[str, Any], preset: str | None, rule: str | None) -> Iter
     for name in values:
         for value in toml_files.get_list(values, name, "Grid"):
             fields = {**grid.get("set", {}), name: value}
-            label = f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}"
-            yield Variant(label=label, method=method, preset=preset, rule=rule, fields=fields)
+            yield Variant(label=grid_label(name, value), method=method, preset=preset, rule=rule, fields=fields)
+
+
+def grid_label(name: str, value: str | float) -> str:
+    """Return the label of a method in a grid, such as "tau=0.05"."""
+    return f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}"

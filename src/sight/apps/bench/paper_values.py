@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from functools import cache
 from importlib import resources
-from typing import NamedTuple
 
 TITLE = "Temporal Structure Matters for Efficient Test-Time Adaptation in Wearable Human Activity Recognition"
 #: Tables of scores by pair of subjects; the paper divides the pairs between them.
@@ -17,21 +16,11 @@ CONDITIONS = {
 }
 
 
-class PaperValue(NamedTuple):
-    """A printed value, and its standard deviation over seeds if printed."""
-
-    value: float
-    std: float | None
-
-
 @cache
-def values(metric: str = "mf1") -> dict[tuple[str, str, str, str], PaperValue]:
+def values(metric: str = "mf1") -> dict[tuple[str, str, str, str], float]:
     """Return the values of a metric by (table, dataset, condition, method).
 
-    Examples
-    --------
-    >>> values()["main", "harth", "average", "SIGHT"].value
-    76.73
+    A condition is "average", a pair of subjects, a network or a stream order.
     """
     found = {}
     for file in (resources.files("sight.apps.bench") / "configs" / "paper").iterdir():
@@ -39,32 +28,19 @@ def values(metric: str = "mf1") -> dict[tuple[str, str, str, str], PaperValue]:
             dataset, condition, printed = (row.pop(key) for key in ("dataset", "condition", "metric"))
             for method, text in row.items():
                 if printed == metric and text:
-                    value, _, std = text.partition(" ± ")
                     key = (file.name.removesuffix(".csv"), dataset, condition, method)
-                    found[key] = PaperValue(float(value), float(std) if std else None)
+                    found[key] = float(text.partition(" ± ")[0])  # the rest is the deviation over seeds
     return found
 
 
-def of_pair(dataset: str, pair: str, method: str) -> PaperValue | None:
-    """Return the value for a pair of subjects, from the table that has it.
-
-    Examples
-    --------
-    >>> of_pair("ucihar", "S01->S16", "SIGHT")
-    PaperValue(value=39.34, std=2.74)
-    """
+def of_pair(dataset: str, pair: str, method: str) -> float | None:
+    """Return the value for a pair of subjects, from the table that has it."""
     found = (values().get((table, dataset, pair, method)) for table in BY_PAIR)
     return next((value for value in found if value is not None), None)
-
-
-def average(table: str, dataset: str, condition: str, method: str) -> float | None:
-    """Return the average printed in a table for a condition, such as a network or a stream order."""
-    found = values().get((table, dataset, condition, method))
-    return None if found is None else found.value
 
 
 def mean_over(dataset: str, pairs: list[str], method: str) -> float | None:
     """Return the mean over exactly these pairs; None if one of them is not printed."""
     found = [of_pair(dataset, pair, method) for pair in pairs]
-    known = [value.value for value in found if value is not None]
+    known = [value for value in found if value is not None]
     return sum(known) / len(known) if known and len(known) == len(pairs) else None

@@ -42,7 +42,6 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write rows to a Parquet file, atomically."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -20,7 +20,6 @@ Row: TypeAlias = dict[str, Any]
 
 
 def hash_key(*parts: Any) -> str:
-    """Hash everything that determines a result into a file name."""
     return hashlib.blake2b(canonical_json(parts).encode(), digest_size=12).hexdigest()
 
 
@@ -38,7 +37,6 @@ def row_path(out: Path, key: str) -> Path:
 
 
 def count_rows(out: Path) -> int:
-    """Count the finished rows of all experiments in the folder of a run."""
     return len(list(out.glob("rows/*/*.json")))
 
 

@@ -31,18 +31,9 @@ def run(
 ) -> tuple[list[Row], list[Failure]]:
     """Compute the missing rows of an experiment, and return all its rows and failures.
 
-    Parameters
-    ----------
-    out
-        Folder of rows and models; the same folder resumes.
-    engine, jobs
-        As in `sight._util.parallel.map_unordered`.
-    only_finished
-        Compute nothing; return the rows that exist, for example those of a run in progress.
-    on_done
-        Called with the number of finished steps, of those `count_steps` counts, and their name.
-    on_absent
-        Called with each trial that has no rows because the target subject lacks windows for its stream.
+    `out` is the folder of rows and models; the same folder resumes. With `only_finished` nothing is computed, and the
+    rows that exist are returned. `on_done` gets the number of finished steps, of those `count_steps` counts, and their
+    name; `on_absent` each trial without rows because the target subject lacks windows for its stream.
     """
     job = Job(experiment=experiment, setting=setting, out=Path(out).resolve(), device=device)
     planned, groups = _plan(experiment, setting, only_finished)
@@ -66,7 +57,6 @@ def run(
 
 
 def count_steps(experiment: Experiment, setting: Setting, *, only_finished: bool = False) -> int:
-    """Count source models to train and trials to run."""
     planned, groups = _plan(experiment, setting, only_finished)
     return len(planned) + len(groups)
 

@@ -34,7 +34,6 @@ def settings() -> tuple[str, ...]:
 
 
 def setting_group(name: str = MAIN_GROUP) -> dict[str, str]:
-    """Return the settings of a group, with their short names."""
     return {setting: table["short_name"] for setting, table in _tables().items() if table.get("group") == name}
 
 
@@ -49,22 +48,9 @@ def load_setting(
     """Read a setting by name, or from a user's TOML file.
 
     A setting lists ``pairs`` such as "1+2->5", or ``sources``, each of which is paired with every other subject: "3" is
-    one subject, "1+2+5" are three, "3..7" is a range in the dataset's order.
-
-    Parameters
-    ----------
-    pairs
-        "detailed" selects the `detailed` pairs of a setting that has them.
-    limit
-        Number of pairs to keep.
-    model
-        File of a trained model to use instead of training one; replaces the key ``model`` of a TOML file. Targets are
-        those of the pairs that the model was not trained on, as far as its card says so.
-
-    Examples
-    --------
-    >>> load_setting("harth", limit=1).pairs
-    ((('S006',), 'S032'),)
+    one subject, "1+2+5" are three, "3..7" is a range in the dataset's order. `pairs` "detailed" selects the detailed
+    pairs of a setting that has them; `limit` is the number of pairs to keep. A trained `model` replaces training, and
+    the key ``model`` of a TOML file; targets are those of the pairs that its card does not list as training subjects.
     """
     path = Path(name)
     if path.suffix == ".toml":
@@ -133,13 +119,7 @@ class SettingSummary(NamedTuple):
 
 
 def describe(name: str) -> SettingSummary:
-    """Return dataset, pairs, the paper's dataset, and the number of subjects on this machine.
-
-    Examples
-    --------
-    >>> describe("synthetic").subjects, describe("hugadb-pooled").pairs
-    ('5', '2 pooled sources, all other subjects')
-    """
+    """Return dataset, pairs, the paper's dataset, and the number of subjects on this machine."""
     table = _tables()[name]
     options = table.get("options", {})
     with_options = f" ({', '.join(f'{key} {value}' for key, value in options.items())})" if options else ""

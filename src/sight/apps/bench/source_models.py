@@ -40,7 +40,6 @@ class Recipe:
 
 
 def batch_size(requested: int | None, windows: Sequence[Windows]) -> int:
-    """Return the requested batch size, or one by the number of labelled windows."""
     return requested or (256 if sum(int((subject.label >= 0).sum()) for subject in windows) > LARGE else 64)
 
 
@@ -54,10 +53,7 @@ def data_hash(windows: Sequence[Windows]) -> str:
 
 
 def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folder: Path) -> Any:
-    """Return a trained source model, from the folder if an unaltered copy is stored there.
-
-    The dataset provides channels, units and name for the model card.
-    """
+    """Return a trained source model, from the folder if an unaltered copy is stored there."""
     from sight.models.torch import TorchSource
 
     path = folder / f"{recipe.model_key(data_hash(windows))}.safetensors"

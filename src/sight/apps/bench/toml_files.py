@@ -20,14 +20,12 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def require(table: Mapping[str, Any], key: str, where: str) -> Any:
-    """Return the value of a required key."""
     if key not in table:
         raise ValueError(f"{where}: {key!r} is missing; add {key} = ...")
     return table[key]
 
 
 def get_list(table: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    """Return a list of a table, empty if the key is missing."""
     value = table.get(key, [])
     if isinstance(value, list):
         return value

@@ -80,7 +80,6 @@ class TrialData:
         return row_path(self.job.out, hash_key(self.job.experiment.kind, self.model_key, stream, method, scores))
 
     def source(self) -> Any:
-        """Return the source model; it is trained unless it is stored."""
         if self.job.setting.model:
             return own_model(self.job.setting.model, self.recipe.classes)
         return source_model(self.recipe, self.sources, self.dataset, self.job.out / "models")

@@ -113,14 +113,7 @@ def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
 
 
 def expand_order(order: str, setting: Setting) -> tuple[str, ...]:
-    """Return the stream orders that an order of an experiment stands for on a setting; empty if it has none.
-
-    Examples
-    --------
-    >>> setting = Setting(name="s", dataset="d", options={}, pairs=(), sedentary=("sit", "stand"))
-    >>> expand_order("day-80", setting), expand_order("time-use", setting), expand_order("natural", setting)
-    (('day-80 sit', 'day-80 stand'), (), ())
-    """
+    """Return the stream orders that an order of an experiment stands for on a setting; empty if it has none."""
     if order in day_streams.DOMINATED:
         return tuple(f"{order} {name}" for name in setting.sedentary)
     if order == NATURAL:

@@ -65,10 +65,9 @@ def train_source(group: list[Trial], job: Job) -> str:
 
 
 def run_trial(trial: Trial, job: Job, only_finished: bool = False, training_error: str = "") -> TrialResult:
-    """Return the rows of all methods on one trial.
+    """Return the rows of all methods on one trial; missing ones are computed unless `only_finished`.
 
-    Missing rows are computed. They are skipped if `only_finished`, and reported as failures if the training of the
-    source model failed.
+    After a `training_error` of the source model they are failures.
     """
     variants = job.experiment.variants
     try:
@@ -147,7 +146,6 @@ def _result_columns(
 
 
 def package_versions(*names: str) -> dict[str, str]:
-    """Return the versions of those of the packages that are installed."""
     versions = {}
     for name in names:
         with suppress(importlib.metadata.PackageNotFoundError):

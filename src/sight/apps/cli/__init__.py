@@ -12,7 +12,6 @@ from sight.apps.cli.demo import demo
 from sight.apps.cli.evaluate import evaluate
 from sight.apps.cli.export import export
 from sight.apps.cli.fleet import fleet
-from sight.apps.cli.inspect import inspect
 from sight.apps.cli.send import send
 from sight.apps.cli.stream import stream
 from sight.apps.cli.train import train
@@ -30,8 +29,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def _options(
-    ctx: typer.Context,
-    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    ctx: typer.Context, version: bool = typer.Option(False, "--version", help="Print the version and exit.")
 ) -> None:
     if version:
         typer.echo(f"sight {__version__}")
@@ -45,7 +43,7 @@ app.command()(demo)
 app.command()(train)
 app.command()(adapt)
 app.command()(evaluate)
-app.command()(inspect)
+app.command()(models.inspect)
 app.command()(export)
 app.command()(stream)
 app.command()(send)
@@ -61,5 +59,4 @@ app.add_typer(serve.app, name="serve")
 
 
 def main() -> None:
-    """Run the command line."""
     app()

@@ -43,7 +43,6 @@ MinBout = Annotated[
 
 
 def _reading_options() -> dict[str, tuple[Any, Any]]:
-    """Return the annotation and default of each reading option, by its name on the command line."""
     options = {}
     for each in fields(ReadOptions):
         kind = each.metadata.get("kind", get_type_hints(ReadOptions)[each.name])
@@ -87,7 +86,6 @@ def takes_reading_options(*, labels: bool = True) -> Callable[[Callable[..., Non
 
 
 def read_options(**values: Any) -> ReadOptions:
-    """Return the reading options of a command, given the values of its options."""
     given = {}
     for each in fields(ReadOptions):
         value = values.get(each.metadata.get("name", each.name))

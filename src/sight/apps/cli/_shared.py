@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,13 +70,7 @@ class ErrorReportingGroup(TyperGroup):
 
 
 def error_message(error: Exception) -> str:
-    """Return one line that says what was wrong and what to do.
-
-    Examples
-    --------
-    >>> error_message(ModuleNotFoundError("No module named 'torch'", name="torch"))
-    'This needs the package torch; install it with: pip install "sight-har[train]"'
-    """
+    """Return one line that says what was wrong and what to do."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         wanted = f"sight-har[{EXTRAS[package]}]" if package in EXTRAS else package
@@ -102,14 +97,8 @@ def progress(label: str, total: int) -> Iterator[Any]:
     if not console.is_terminal:
         yield _quarterly_lines(label, total)
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times, console=console) as bar:
         task = bar.add_task(label, total=total)
 
         def show(done: int, note: str = "") -> None:
@@ -131,14 +120,16 @@ def _quarterly_lines(label: str, total: int) -> Any:
 
 
 def print_warnings(name: str, warnings: Iterable[Warning]) -> None:
-    """Print the warnings of a recording, errors in red."""
     colours = {"error": "red", "warning": "yellow", "note": "cyan"}
     for warning in warnings:
         colour = colours[warning.severity]
         errors.print(f"[{colour}]{escape(name)}:[/] {escape(str(warning))}", highlight=False, soft_wrap=True)
 
 
-def print_facts(title: str, facts: Mapping[str, Any]) -> None:
+def print_facts(title: str, facts: Mapping[str, Any], *, as_json: bool = False) -> None:
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2, default=str))
+        return
     table = Table(title=escape(title), show_header=False)
     for key, value in facts.items():
         table.add_row(escape(key.replace("_", " ")), escape(_fact_text(value)))
@@ -155,24 +146,11 @@ def _fact_text(value: Any) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Examples
-    --------
-    >>> plural(1, "window"), plural(2, "window")
-    ('1 window', '2 windows')
-    """
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def parse_pairs(texts: Iterable[str], expected: str) -> dict[str, str]:
-    """Parse KEY=VALUE texts.
-
-    Examples
-    --------
-    >>> parse_pairs(["x=ax", " y = ay"], "x=...")
-    {'x': 'ax', 'y': 'ay'}
-    """
+    """Parse KEY=VALUE texts."""
     pairs = [text.partition("=") for text in texts]
     for key, equals, value in pairs:
         if not equals:

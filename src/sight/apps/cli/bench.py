@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.table import Column, Table
@@ -54,6 +54,7 @@ def run(
     """
     from sight.apps.bench import preflight
     from sight.apps.bench.experiments import load_experiment, narrow, split_names
+    from sight.apps.bench.row_files import count_rows
     from sight.apps.bench.runner import count_steps
     from sight.apps.bench.runner import run as run_experiment
     from sight.apps.bench.settings import load_setting
@@ -80,32 +81,18 @@ def run(
                 on_absent=absent.append,
             )
     except KeyboardInterrupt:
-        _exit_interrupted(out)
+        _print(errors, f"Stopped with {count_rows(out)} finished rows in {out}; the same command resumes.")
+        raise typer.Exit(130) from None
     partial = (methods, seeds, limit, model) != (None, None, None, None)
-    _write_rows(plan, setting, out, rows, failures, partial=partial, gathered=gather, absent=len(absent))
+    _write_rows(plan, setting, out, rows, failures, partial, gather, len(absent))
 
 
 def _print(to: Any, text: str) -> None:
     to.print(text, highlight=False, soft_wrap=True)
 
 
-def _exit_interrupted(out: Path) -> NoReturn:
-    from sight.apps.bench.row_files import count_rows
-
-    _print(errors, f"Stopped with {count_rows(out)} finished rows in {out}; the same command resumes.")
-    raise typer.Exit(130) from None
-
-
 def _write_rows(
-    plan: Any,
-    setting: Any,
-    out: Path,
-    rows: list[Any],
-    failures: list[Any],
-    *,
-    partial: bool,
-    gathered: bool,
-    absent: int,
+    plan: Any, setting: Any, out: Path, rows: list[Any], failures: list[Any], partial: bool, gathered: bool, absent: int
 ) -> None:
     """Write the rows, as ``*.part.parquet`` unless they are complete, and report failures and absent streams."""
     from sight.apps.bench.result_rows import write

@@ -12,7 +12,7 @@ from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, errors, plural, progress
 from sight.recordings.options import ReadOptions
-from sight.recordings.references import RecordingRef, dataset_recordings, find_recordings
+from sight.recordings.references import dataset_recordings, find_recordings
 from sight.types import Warning
 
 app = typer.Typer(no_args_is_help=True, help="Run a folder of recordings and query the results.")
@@ -76,13 +76,18 @@ def run(
     if participants is not None and not participants.is_file():
         raise ValueError(f"There is no file {participants}; check the path of --participants.")
     rules = TableRules.parse(valid_day, min_bout)
-    recordings = _recordings(target, reading.dataset_options, separate)
+    is_dataset = not Path(target).exists() and target.lower() in registry.names("datasets")
+    if is_dataset:
+        recordings = dataset_recordings(target, reading.dataset_options)
+    else:
+        recordings = find_recordings(target, separate=separate)
+    adapter = registry.method(method, preset, params or ())
     try:
         with progress("recordings", len(recordings)) as show:
             outcome = run_cohort(
                 recordings,
                 model,
-                registry.method(method, preset, params or ()),
+                adapter,
                 out,
                 options=reading,
                 engine=engine,
@@ -102,13 +107,7 @@ def run(
         _report_failures(outcome, out)
 
 
-def _recordings(target: str, options: Any, separate: bool) -> list[RecordingRef]:
-    is_dataset = not Path(target).exists() and target.lower() in registry.names("datasets")
-    return dataset_recordings(target, options) if is_dataset else find_recordings(target, separate=separate)
-
-
 def _report_results(outcome: Any, out: Path) -> None:
-    """Print how many recordings have results, how many are reused or replaced, and the first warning."""
     from sight.apps.cohort.results_folder import ResultsFolder
     from sight.apps.cohort.summary_tables import run_query
 
@@ -132,10 +131,9 @@ def _report_participants(participants: Any) -> None:
     if participants is None:
         return
     console.print(f"Participants are matched by their column {participants.id_column!r}.", markup=False)
-    for names, what in (
-        (participants.without_row, "recordings without a participant"),
-        (participants.without_recording, "participants without a recording"),
-    ):
+    missing = {"recordings without a participant": participants.without_row}
+    missing["participants without a recording"] = participants.without_recording
+    for what, names in missing.items():
         if names:
             some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
             errors.print(f"{len(names)} {what}: {some}", markup=False, highlight=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from sight import registry
 from sight.apps.cli import _options as opt
@@ -30,9 +30,8 @@ def list_() -> None:
 
     Classes, channels, rates and expected files are listed by sight datasets.
     """
-    table = Table(title="Datasets")
-    for column in ("name", "on this machine", "title", "licence"):
-        table.add_column(column, overflow="fold", no_wrap=column == "name")
+    columns = (Column(text, overflow="fold") for text in ("on this machine", "title", "licence"))
+    table = Table(Column("name", overflow="fold", no_wrap=True), *columns, title="Datasets")
     for name in registry.names("datasets"):
         cls = registry.get("datasets", name)
         try:
@@ -47,8 +46,7 @@ def list_() -> None:
 def fetch(
     name: Name,
     folder: Annotated[
-        Path | None,
-        typer.Option(help="Folder to download to; SIGHT_DATA, or the user's data folder, by default."),
+        Path | None, typer.Option(help="Folder to download to; SIGHT_DATA, or the user's data folder, by default.")
     ] = None,
 ) -> None:
     """Download a dataset from its official site; an interrupted download is resumed.
@@ -132,13 +130,15 @@ def _print_table(dataset: Any, rows: list[dict[str, Any]]) -> None:
     )
     totals = {label: sum(row["labels"][label] for row in rows) for label in dataset.classes}
     table.add_column("subject", footer="all", no_wrap=True)
-    for heading, entry in (("windows", "windows"), ("no label", "unlabelled"), ("gaps", "gaps"), ("hours", "seconds")):
+    headings = {"windows": "windows", "unlabelled": "no label", "gaps": "gaps", "seconds": "hours"}
+    for entry, heading in headings.items():
         total = sum(row[entry] for row in rows)
         table.add_column(heading, justify="right", no_wrap=True, footer=_figure(entry, total))
     table.add_column("labels", footer=_counts(totals))
     for row in rows:
-        figures = [_figure(entry, row[entry]) for entry in ("windows", "unlabelled", "gaps", "seconds")]
-        table.add_row(escape(row["subject"]), *figures, _counts(row["labels"]))
+        table.add_row(
+            escape(row["subject"]), *(_figure(entry, row[entry]) for entry in headings), _counts(row["labels"])
+        )
     console.print(table)
 
 

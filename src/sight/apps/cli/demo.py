@@ -49,18 +49,15 @@ def demo(
     windows = windows_of(dataset, wearer)
     console.rule(f"[bold]1[/]  adapt to {wearer}, a synthetic wearer who was not in the training data")
     result = _run_live(registry.method(method), source, windows)
-    compared = [name for name in COMPARED if name != method]
     others = [
-        run_with_progress(registry.method(name), source, windows, progress=progress, label=name) for name in compared
+        run_with_progress(registry.method(name), source, windows, progress=progress, label=name)
+        for name in COMPARED
+        if name != method
     ]
     console.rule("[bold]2[/]  scores")
     model = write_atomic(out / "model.onnx", MODEL.read_bytes())
-    info = {
-        "subject": wearer,
-        "input": windows.facts.as_dict(),
-        "model": {"file": model.name, "encoder": "transformer"},
-    }
-    info["title"] = f"Synthetic wearer {wearer}: raw against refined"
+    info: dict[str, Any] = {"subject": wearer, "title": f"Synthetic wearer {wearer}: raw against refined"}
+    info |= {"input": windows.facts.as_dict(), "model": {"file": model.name, "encoder": "transformer"}}
     try:
         write_scores(ResultSummary(result, info=info), others, out)
     except ModuleNotFoundError as missing:  # the base install has no packages for tables
@@ -71,7 +68,6 @@ def demo(
 
 
 def _run_live(adapter: Any, source: Any, windows: Windows) -> Result:
-    """Run the adapter and show its predictions live; without a terminal, show a progress bar."""
     from sight.results.pipeline import run_with_progress
     from sight.results.prediction_loop import run
 

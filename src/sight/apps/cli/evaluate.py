@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from sight import registry
 from sight.apps.cli import _options as opt
@@ -35,9 +35,11 @@ METRICS = (
 )
 CAPTION = (
     "source-only: raw predictions, without adaptation. Higher is better up to balanced accuracy, lower after. min/day: "
-    "error of the time per class, scaled to 24 hours. delay -: no "
-    "detected change between two neighbouring labelled windows."
+    "error of the time per class, scaled to 24 hours. delay -: no detected change between two neighbouring labelled "
+    "windows."
 )
+
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; earlier ones are replaced.")]
 
 
 @opt.takes_reading_options()
@@ -54,9 +56,7 @@ def evaluate(
             "pattern such as diaries/{recording}.csv, or one diary with a column subject."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; earlier ones are replaced.")] = Path(
-        "out"
-    ),
+    out: Out = Path("out"),
     method: opt.Method = registry.RECOMMENDED,
     params: opt.Params = None,
     preset: opt.Preset = None,
@@ -98,16 +98,9 @@ def evaluate(
         results = [
             run_with_progress(other, source, windows, progress=progress, label=prefix + other.name) for other in others
         ]
+        label, title = prefix + method, f"{ref.name}: raw against refined"
         summary = summarise_recording(
-            ref,
-            source,
-            adapter,
-            model,
-            windows=windows,
-            lag=lag,
-            progress=progress,
-            label=prefix + method,
-            title=f"{ref.name}: raw against refined",
+            ref, source, adapter, model, windows=windows, lag=lag, progress=progress, label=label, title=title
         )
         result = summary.result
         folder = out / ref.name if len(refs) > 1 else out
@@ -130,20 +123,15 @@ def write_scores(summary: ResultSummary, others: list[Result], out: Path) -> Non
 
 
 def _labelled_windows(
-    refs: list[RecordingRef],
-    card: ModelCard,
-    options: ReadOptions,
-    diaries: dict[str, Path],
+    refs: list[RecordingRef], card: ModelCard, options: ReadOptions, diaries: dict[str, Path]
 ) -> Iterator[tuple[RecordingRef, Windows]]:
     """Yield each recording with its windows and labels; one of several that cannot be read is named and skipped."""
     from sight.recordings.labelled import labelled
 
     for ref in refs:
         try:
-            windows = read_windows(ref, card, options)
-            windows = labelled(
-                windows, ref, card, diary=diaries.get(ref.name), names=options.names, shared=len(refs) > 1
-            )
+            read, diary = read_windows(ref, card, options), diaries.get(ref.name)
+            windows = labelled(read, ref, card, diary=diary, names=options.names, shared=len(refs) > 1)
         except (ValueError, OSError) as error:
             if len(refs) == 1:
                 raise
@@ -176,7 +164,7 @@ def _print_and_write(rows: list[RecordingScores], out: Path, title: str, labels:
     from sight.results.files.scores import mean_scores, write_score_files
     from sight.results.report.score_table import LAG_NOTE
 
-    print_scores(mean_scores(rows), title, labels)
+    _print_scores(mean_scores(rows), title, labels)
     if lag:
         console.print(LAG_NOTE, style="dim", highlight=False)
     written = write_score_files(out, rows)
@@ -185,10 +173,9 @@ def _print_and_write(rows: list[RecordingScores], out: Path, title: str, labels:
 
 
 def _print_recordings(rows: list[RecordingScores], method: str, label: str) -> None:
-    table = Table(title="Scores of each recording", caption="raw: the model alone. *: the subject was in training.")
-    table.add_column("recording")
-    for heading in ("windows", "raw macro-F1", f"{label} macro-F1", "raw accuracy", f"{label} accuracy"):
-        table.add_column(heading, justify="right")
+    headings = ("windows", "raw macro-F1", f"{label} macro-F1", "raw accuracy", f"{label} accuracy")
+    table = Table("recording", *(Column(text, justify="right") for text in headings), title="Scores of each recording")
+    table.caption = "raw: the model alone. *: the subject was in training."
     for row in rows:
         pair = (row.scores["none"], row.scores[method])
         cells = [f"{100 * scores[key]:.1f}" for key in ("macro_f1_union", "accuracy") for scores in pair]
@@ -197,12 +184,10 @@ def _print_recordings(rows: list[RecordingScores], method: str, label: str) -> N
     console.print(table)
 
 
-def print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str, str]) -> None:
+def _print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str, str]) -> None:
     """Print one row for each method; the best value of each column is bold."""
-    table = Table(title=escape(title), caption=CAPTION)
-    table.add_column("method", no_wrap=True)
-    for _, heading, _ in METRICS:
-        table.add_column(heading, justify="right")
+    columns = (Column(heading, justify="right") for _, heading, _ in METRICS)
+    table = Table(Column("method", no_wrap=True), *columns, title=escape(title), caption=CAPTION)
     best = {
         key: (max if index < 3 else min)((row[key] for row in rows.values() if not math.isnan(row[key])), default=None)
         for index, (key, _, _) in enumerate(METRICS)
@@ -215,6 +200,5 @@ def print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str, 
 
 
 def _cell(value: float, best: bool) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"[bold]{value:.1f}[/]" if best else f"{value:.1f}"
+    text = "-" if math.isnan(value) else f"{value:.1f}"
+    return f"[bold]{text}[/]" if best else text

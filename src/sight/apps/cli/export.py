@@ -30,8 +30,7 @@ def export(
     ] = registry.RECOMMENDED,
     params: opt.Params = None,
     int8: Annotated[
-        str | None,
-        typer.Option(help="Quantise the encoder to int8; calibrated on this recording or dataset:subject."),
+        str | None, typer.Option(help="Quantise the encoder to int8; calibrated on this recording or dataset:subject.")
     ] = None,
     norms: Annotated[
         bool,

@@ -33,8 +33,7 @@ def fleet(
     max_gap: opt.MaxGap = None,
     rate: Annotated[float | None, typer.Option(help="Sampling rate (Hz) of samples; the model's by default.")] = None,
     conf: Annotated[
-        list[str] | None,
-        typer.Option(help="Spark configuration, KEY=VALUE such as spark.master=local[2]; repeatable."),
+        list[str] | None, typer.Option(help="Spark configuration, KEY=VALUE such as spark.master=local[2]; repeatable.")
     ] = None,
 ) -> None:
     """Predict for many live wearers with a Spark stream that survives the death of its driver.

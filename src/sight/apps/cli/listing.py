@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from sight import params, registry
 from sight.apps.cli._shared import console, error_message, print_facts
@@ -80,11 +80,7 @@ def encoders(name: Name = None) -> None:
 
 
 def _table(title: str, *columns: str, caption: str | None = None) -> Table:
-    table = Table(title=title, caption=caption)
-    table.add_column("name", no_wrap=True)
-    for column in columns:
-        table.add_column(column)
-    return table
+    return Table(Column("name", no_wrap=True), *columns, title=title, caption=caption)
 
 
 def _classes(kind: str, table: Table) -> Any:
@@ -98,9 +94,7 @@ def _classes(kind: str, table: Table) -> Any:
 
 
 def _method(cls: Any) -> None:
-    table = Table(title=f"Hyper-parameters of {cls.name}")
-    for column in ("name", "default", "values"):
-        table.add_column(column)
+    table = Table("name", "default", "values", title=f"Hyper-parameters of {cls.name}")
     hints = params.field_annotations(cls)
     for field in dataclasses.fields(cls):
         table.add_row(f"[bold]{field.name}[/]", str(field.default), escape(params.describe(hints[field.name])))

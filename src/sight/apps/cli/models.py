@@ -1,14 +1,16 @@
-"""``sight models``: list the bundled models, or print the card of one."""
+"""``sight models`` and ``sight inspect``: list the bundled models, print the card or all facts of a model."""
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from sight.apps.cli._shared import console, print_facts
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
 
 app = typer.Typer(no_args_is_help=True, help="List bundled trained models, and print their cards.")
 
@@ -17,13 +19,12 @@ app = typer.Typer(no_args_is_help=True, help="List bundled trained models, and p
 def list_() -> None:
     """List the bundled models. Use one by its name, as in: sight adapt day.cwa -m wrist."""
     from sight.models.bundled import names
-    from sight.models.inspection import inspect
+    from sight.models.inspection import inspect as inspect_model
 
-    table = Table(title="Bundled models")
-    for column in ("name", "for", "classes", "macro-F1", "licence"):
-        table.add_column(column, overflow="fold", no_wrap=column == "name")
+    columns = (Column(text, overflow="fold") for text in ("for", "classes", "macro-F1", "licence"))
+    table = Table(Column("name", overflow="fold", no_wrap=True), *columns, title="Bundled models")
     for name in names():
-        facts = inspect(name)
+        facts = inspect_model(name)
         about = facts["about"]
         scores = "\n".join(f"{method} {own['macro_f1_mean']:.1f}" for method, own in about["scores"].items())
         table.add_row(f"[bold]{name}[/]", about["title"], ", ".join(facts["classes"]), scores, about["licence"])
@@ -34,7 +35,7 @@ def list_() -> None:
 @app.command()
 def info(
     name: Annotated[str, typer.Argument(help="Bundled model (see: sight models list), or a model file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the card of a model: classes, input, training data and its licence, scores and known limits.
 
@@ -42,24 +43,35 @@ def info(
 
       sight models info wrist
     """
-    from sight.models.inspection import inspect
+    from sight.models.inspection import inspect as inspect_model
 
-    facts = inspect(name)
-    if as_json:
-        typer.echo(json.dumps(facts, indent=2, default=str))
-        return
-    about = facts.get("about", {})
-    scores = (
-        {"scores": {method: _score_text(own) for method, own in about["scores"].items()}} if "scores" in about else {}
-    )
-    print_facts(name, about | scores | _shown(facts))
+    facts = inspect_model(name)
+    print_facts(name, facts if as_json else _card(facts), as_json=as_json)
+
+
+def inspect(
+    model: Annotated[Path, typer.Argument(help="Bundled model, or file: .onnx, .safetensors.")],
+    as_json: AsJson = False,
+) -> None:
+    """Print what a model file contains and whether `sight` can use it.
+
+    [bold]Example[/]
+
+      sight inspect model.onnx
+    """
+    from sight.models.inspection import inspect as inspect_model
+
+    print_facts(str(model), inspect_model(model), as_json=as_json)
+
+
+def _card(facts: dict[str, Any]) -> dict[str, Any]:
+    card = dict(facts.get("about", {}))
+    if "scores" in card:
+        card["scores"] = {method: _score_text(own) for method, own in card["scores"].items()}
+    names = ("classes", "channels", "units", "rate_hz", "window_s", "stride_s", "encoder", "dataset")
+    return card | {name: facts[name] for name in (*names, "training", "file", "size_bytes") if name in facts}
 
 
 def _score_text(own: dict[str, float]) -> str:
     names = {"macro-F1": "macro_f1", "accuracy": "accuracy"}
     return ", ".join(f"{text} {own[f'{key}_mean']} (sd {own[f'{key}_sd']})" for text, key in names.items())
-
-
-def _shown(facts: dict[str, Any]) -> dict[str, Any]:
-    names = ("classes", "channels", "units", "rate_hz", "window_s", "stride_s", "encoder", "dataset")
-    return {name: facts[name] for name in (*names, "training", "file", "size_bytes") if name in facts}

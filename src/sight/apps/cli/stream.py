@@ -219,7 +219,6 @@ def _replayed(recordings: Iterator[Recording], session: Session, speed: float) -
 
 @contextmanager
 def _log_to_stderr() -> Iterator[None]:
-    """Print log messages of `sight.apps.stream` while a stream runs."""
     logger, handler = logging.getLogger("sight.apps.stream"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("stream: %(message)s"))
     logger.setLevel(logging.INFO)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from sight import registry
 from sight.apps.cli import _options as opt
@@ -82,38 +82,28 @@ def train(
     _check_labels(windows, dataset.classes)
     arguments = {"encoder": encoder, "epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "device": device}
     arguments |= {name: getattr(dataset, name) for name in ("channels", "units", "rate_hz")} | {"dataset": dataset.name}
-    source = fit_with_progress(
-        "training",
-        list(windows.values()),
-        dataset.classes,
-        validation=validation,
-        fisher=fisher,
-        keep_on_interrupt=True,
-        **arguments,
-    )
+    once = {"validation": validation, "fisher": fisher, "keep_on_interrupt": True}
+    source = _fit("training", list(windows.values()), dataset.classes, **once, **arguments)
     own_folder = Path(data).is_dir()
-    training: dict[str, Any] = {
-        "subjects": list(chosen),
-        "options": {} if own_folder else {key: getattr(dataset, key) for key in options if key != "root"},
-    }
-    source.card = replace(source.card, training={**source.card.training, **training})
+    used = {} if own_folder else {key: getattr(dataset, key) for key in options if key != "root"}
+    training = source.card.training | {"subjects": list(chosen), "options": used}
+    source.card = replace(source.card, training=training)
     source.save(out)
-    stopped = source.card.training.get("stopped_after_epoch")
-    if stopped:
-        kept = source.card.training.get("best_epoch", stopped)
+    if stopped := training.get("stopped_after_epoch"):
+        kept = training.get("best_epoch", stopped)
         console.print(f"[yellow]Stopped after epoch {stopped} of {epochs}; the model of epoch {kept} was kept.[/]")
     console.print(
         f"Wrote [bold]{out}[/]: {encoder} for {len(source.classes)} classes, trained on "
-        f"{source.card.training['windows']} windows of {plural(len(chosen), 'subject')}.",
+        f"{training['windows']} windows of {plural(len(chosen), 'subject')}.",
         soft_wrap=True,
     )
     if score and not stopped:
         scores = _score_subjects(windows, dataset.classes, arguments, out)
-        source.card = replace(source.card, training={**source.card.training, "leave_subjects_out": scores})
+        source.card = replace(source.card, training=training | {"leave_subjects_out": scores})
         source.save(out)
 
 
-def fit_with_progress(label: str, windows: list[Any], classes: tuple[str, ...], **arguments: Any) -> Any:
+def _fit(label: str, windows: list[Any], classes: tuple[str, ...], **arguments: Any) -> Any:
     """Train a source model with a progress bar that shows the scores of the latest epoch and the best one so far."""
     from sight.models.train import train as fit
 
@@ -133,7 +123,7 @@ def fit_with_progress(label: str, windows: list[Any], classes: tuple[str, ...], 
 
 
 def _check_labels(windows: dict[str, Windows], classes: tuple[str, ...]) -> None:
-    """Print how many windows each class has; raise ValueError if fewer than two classes have any."""
+    """Print counts by class; raise ValueError unless two classes have windows."""
     counts = Counter(int(k) for own in windows.values() for k in own.label)
     listed = ", ".join(f"{name} {counts[k]}" for k, name in enumerate(classes))
     console.print(f"Windows: {escape(listed)}; unlabelled {counts[-1]}.", highlight=False, soft_wrap=True)
@@ -164,29 +154,24 @@ def _score_subjects(
     from sight.results.leave_one_out import leave_one_out, subject_scores
 
     def fit(subject: str, others: list[Windows]) -> Any:
-        return fit_with_progress(f"without {subject}", others, classes, **arguments)
+        return _fit(f"without {subject}", others, classes, **arguments)
 
     method = registry.RECOMMENDED
     results: dict[str, Result] = dict(leave_one_out(windows, fit, method))
     rows = subject_scores(results)
     _print_subject_scores(rows, method)
-    files = (
-        write_subject_scores(out.with_suffix(".scores.csv"), rows, method),
-        write_confusions(out.with_suffix(".confusion.csv"), list(results.values())),
-    )
-    console.print(f"Wrote {' and '.join(map(str, files))}.", highlight=False, soft_wrap=True)
+    scores = write_subject_scores(out.with_suffix(".scores.csv"), rows, method)
+    confusions = write_confusions(out.with_suffix(".confusion.csv"), list(results.values()))
+    console.print(f"Wrote {scores} and {confusions}.", highlight=False, soft_wrap=True)
     rounded = {subject: {name: round(value, 4) for name, value in row.items()} for subject, row in rows.items()}
     return {"method": method, "mean": rounded.pop("mean"), "subjects": rounded}
 
 
 def _print_subject_scores(rows: dict[str, dict[str, float]], method: str) -> None:
-    table = Table(
-        title="Leave-one-subject-out scores",
-        caption=f"Each subject is predicted by a model of the others. raw: the model alone. adapted: with {method}.",
-    )
-    table.add_column("subject")
-    for heading in ("windows", "raw accuracy", "raw macro-F1", "adapted accuracy", "adapted macro-F1"):
-        table.add_column(heading, justify="right")
+    headings = ("windows", "raw accuracy", "raw macro-F1", "adapted accuracy", "adapted macro-F1")
+    table = Table("subject", *(Column(text, justify="right") for text in headings))
+    table.title = "Leave-one-subject-out scores"
+    table.caption = f"Each subject is predicted by a model of the others. raw: the model alone. adapted: with {method}."
     for subject, row in rows.items():
         windows, *scores = row.values()
         table.add_row(escape(subject), f"{windows:.0f}", *(f"{100 * score:.1f}" for score in scores))

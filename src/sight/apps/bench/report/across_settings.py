@@ -102,25 +102,25 @@ def _ranked(table: Any) -> Any:
 
 def gains(summary: MultiSettingSummary, name: str, title: str, *, metric: str = "macro-F1") -> Table:
     """Return the difference to source-only of each method on each setting, its mean, harmed runs and ranks."""
-    deltas, runs = summary.gains, summary.column("runs")
-    several = len(summary.summaries) > 1
-    complete, ranks = summary.column("rank").notna().all(axis=1), summary.column("rank").mean(axis=1)
-    mean = deltas.mean(axis=1).where(complete.reindex(deltas.index))
-    by = mean.to_frame("mean").assign(settings=deltas.notna().sum(axis=1), own=deltas.mean(axis=1))
-    order = by.sort_values(["settings", "own"], ascending=False, kind="stable").index
+    runs, ranks, several = summary.column("runs"), summary.column("rank"), len(summary.summaries) > 1
+    by = summary.gains.agg(["count", "mean"], axis=1)
+    order = by.sort_values(["count", "mean"], ascending=False, kind="stable").index
+    complete = ranks.notna().all(axis=1)[order]
     columns = {"Method": [summary.cells[label] for label in order]}
     for setting, own in summary.summaries.items():
         t = own.table.reindex(order)
         columns[setting] = _with_intervals(t["delta"], [tuple(i) for i in t[["low", "high"]].to_numpy()])
     if several:
-        columns["Mean"] = _with_intervals(mean[order], [summary.gain(label)[1:] for label in order])
+        means = by["mean"][order].where(complete)
+        columns["Mean"] = _with_intervals(means, [summary.gain(label)[1:] for label in order])
     harmed = np.array([100 * summary.harmed(label) for label in order])
-    columns["Harmed (%)"] = mark_best([number(v) for v in harmed], np.where(complete[order], -harmed, np.nan))
+    columns["Harmed (%)"] = mark_best([number(v) for v in harmed], np.where(complete, -harmed, np.nan))
     if several:
         columns["Best in"] = [Cell(str(int(summary.best_in[label]))) for label in order]
-    columns["Rank"] = mark_best([number(ranks[label]) for label in order], -ranks.where(complete)[order])
+    mean_ranks = ranks.mean(axis=1)[order]
+    columns["Rank"] = mark_best([number(rank) for rank in mean_ranks], -mean_ranks.where(complete))
     if several:
-        columns["Settings"] = [Cell(str(int(n))) for n in by["settings"][order]]
+        columns["Settings"] = [Cell(str(int(n))) for n in by["count"][order]]
     if (runs.lt(runs.max()) & runs.notna()).any(axis=None):
         columns["Runs"] = [Cell(str(int(n))) for n in runs.sum(axis=1)[order]]
     if min(own.subjects for own in summary.summaries.values()) < MIN_SUBJECTS:
@@ -159,14 +159,6 @@ def mean_scores(
     runs = summary.column("runs").loc[order]
     full = runs.eq(runs.max()).all(axis=1)  # means over fewer runs are not comparable
     spec = {head: SCORE_COLUMNS[head] for head in heads}
-    means = {own.column: _setting_mean(summary, own.column).loc[order] for own in spec.values()}
+    means = {own.column: summary.column(own.column).mean(axis=1).loc[order] for own in spec.values()}
     methods = {"Method": [summary.cells[label] for label in order]}
     return Table.of_columns(name, title, methods | score_cells(means, spec, full), SCORES_NOTE)
-
-
-def _setting_mean(summary: MultiSettingSummary, column: str) -> Any:
-    """Return the mean over settings of a column of the summaries, or of "delay" in windows."""
-    if column == "delay":
-        strides = np.array([own.stride_s for own in summary.summaries.values()])
-        return (summary.column("delay_median_s") / strides).mean(axis=1)
-    return summary.column(column).mean(axis=1)

@@ -29,7 +29,6 @@ def class_means(lists: Array) -> Array:
 
 
 def geometry(rows: Any, name: str, title: str) -> Table:
-    """Return how separable changes are, and whether deviations point to the new class."""
     columns = {
         "Changes a stream": ScoreColumn("changes"),
         "Cosine inside": ScoreColumn("similarity_inside", digits=2),
@@ -51,7 +50,6 @@ def geometry(rows: Any, name: str, title: str) -> Table:
 
 
 def prototypes(rows: Any, name: str, title: str) -> Table:
-    """Return the cosine of each class's prototype with the subject's centroid, in its first and last segment."""
     first, last = (class_means(arrays(rows, column)) for column in ("prototype_first", "prototype_last"))
     shown = [k for k in range(len(first)) if np.isfinite(first[k])]
     classes = list(rows["classes"].iloc[0])
@@ -61,7 +59,6 @@ def prototypes(rows: Any, name: str, title: str) -> Table:
 
 
 def motivation(rows: Any, name: str, title: str) -> Table:
-    """Return how strongly classes persist, and where the deviation points right after a change."""
     rows = rows.assign(**{f"persistence_{of}": persistence(rows, f"transitions_{of}") for of in ("true", "raw")})
     columns = {
         "Persistence, truth": ScoreColumn("persistence_true", digits=3),

@@ -111,7 +111,6 @@ def _runs(rows: Any) -> dict[str, Any]:
 
 
 def _by_kind(runs: Any) -> dict[str, Any]:
-    """Return the runs of each kind of stream, and all runs."""
     kinds = runs.index.get_level_values("order").map(_kind)
     found = {text: runs[kinds == kind] for kind, text in KIND_NAMES.items() if (kinds == kind).any()}
     return found | {ALL: runs}
@@ -129,7 +128,6 @@ def _full(runs: Any) -> Any:
 
 
 def _levels(methods: Methods, runs: Mapping[str, Any], gains: Mapping[str, Any], name: str, title: str) -> Table:
-    """Return scores over all streams and, with source-only, their differences to it."""
     labels = next(iter(runs.values())).columns
     columns = {"Method": [methods[label] for label in labels]}
     for head, own in runs.items():
@@ -141,7 +139,6 @@ def _levels(methods: Methods, runs: Mapping[str, Any], gains: Mapping[str, Any],
 
 
 def _gains(methods: Methods, parts: Mapping[str, Any], name: str, title: str, head: str) -> Table:
-    """Return the mean gain of each method on each part of the runs."""
     columns = {"Method": [methods[label] for label in parts[ALL].columns]}
     for part, own in parts.items():
         columns[part] = _cells(_mean(own), _full(own), higher=SCORES[head].higher, sign=True)
@@ -149,10 +146,7 @@ def _gains(methods: Methods, parts: Mapping[str, Any], name: str, title: str, he
 
 
 def _risks(methods: Methods, parts: Mapping[str, Any], name: str, title: str) -> Table:
-    """Return the share of harmed runs, the worst 1 % and the worst run of each method on each part of the runs.
-
-    A method that was not run on one of the settings has none, as its runs are not comparable.
-    """
+    """Methods that were not run on all settings have no values, as their runs are not comparable."""
     columns = {"Method": [methods[label] for label in parts[ALL].columns]}
     for part, found in parts.items():
         own = found.loc[:, found.groupby("setting").count().all()].reindex(columns=found.columns)

@@ -27,11 +27,8 @@ COLOUR = {"SIGHT": ACCENT, "SIGHT, authors' code": "#c48a7e", "Sticky": BLUE, "E
 STYLE = str(resources.files("sight.apps.bench.report") / "figures.mplstyle")
 #: Symbols of the hyper-parameters in the paper.
 LETTERS = {
-    "beta": r"$\beta$",
-    "tau": r"$\tau$",
-    "eta_mu": r"$\eta_\mu$",
-    "eta_h": r"$\eta_h$",
-    "omega_mu": r"$\omega_\mu$",
+    **{"beta": r"$\beta$", "tau": r"$\tau$"},
+    **{"eta_mu": r"$\eta_\mu$", "eta_h": r"$\eta_h$", "omega_mu": r"$\omega_\mu$"},
 }
 
 
@@ -47,7 +44,7 @@ def canvas(width: float, height: float, columns: int = 1, **kwargs: Any) -> Iter
 
 
 def svg(figure: Any) -> str:
-    """Return a figure as SVG without date and program name."""
+    """Return SVG without date and program name."""
     import matplotlib as mpl
 
     with mpl.rc_context(fname=STYLE):
@@ -94,7 +91,7 @@ def draw_interval(axes: Any, difference: Difference, row: float, colour: str, ma
 def sensitivity(summary: MethodSummary) -> str:
     """Draw the difference to source-only along each grid; a ring marks the default value."""
     table = summary.table
-    varied = grids(table.index)
+    varied = grids(table["params"])
     found = {name: [(value, table.loc[label]) for value, label in own.items()] for name, own in varied.items()}
     in_grid = table.index.isin([label for own in varied.values() for label in own.values()])
     default = table.loc[~in_grid & table["method"].isin(table.loc[in_grid, "method"]), "params"]
@@ -165,11 +162,8 @@ def geometry(rows: Any) -> str:
             left.set_xlim(EDGES[filled[0]] - 0.05, min(EDGES[filled[-1] + 1] + 0.05, 1))
         left.legend(fontsize=8, loc="upper left")
         left.set_title(f"AUC {rows['auc'].mean():.2f}")
-        names = {
-            "routing_top1": "deviation,\nfirst of K",
-            "routing_top2": "deviation,\nfirst two",
-            "raw_top1": "source-only",
-        }
+        deviation = {"routing_top1": "deviation,\nfirst of K", "routing_top2": "deviation,\nfirst two"}
+        names = deviation | {"raw_top1": "source-only"}
         bars = [100 * rows[name].mean() for name in names]
         right.bar(range(len(bars)), bars, width=0.6, color=[ACCENT, "#c48a7e", SOFT])
         chance = 100 * rows["chance"].mean()
@@ -200,10 +194,8 @@ def prototypes(rows: Any) -> str:
         axes.set_ylim(-0.6, len(shown) - 0.4)
         axes.grid(axis="x", color=RULE, lw=0.5)
         axes.set_xlabel("Cosine of prototype and true centroid")
-        handles = [
-            axes.plot([], [], "o", mfc=f, mec=INK, ms=6, label=t)[0]
-            for f, t in (("white", "first segment"), (INK, "last segment"))
-        ]
+        handles = axes.plot([], [], "o", mfc="white", mec=INK, ms=6, label="first segment")
+        handles += axes.plot([], [], "o", mfc=INK, mec=INK, ms=6, label="last segment")
         figure.legend(handles=handles, loc="outside upper left", ncols=2, fontsize=8)
         return svg(figure)
 
@@ -222,15 +214,9 @@ def motivation(rows: Any) -> str:
         if len(classes) <= 8:
             for i, j in np.ndindex(*share.shape):
                 if share[i, j] >= 0.005:
-                    left.text(
-                        j,
-                        i,
-                        f"{share[i, j]:.2f}".removeprefix("0"),
-                        ha="center",
-                        va="center",
-                        fontsize=7,
-                        color="white" if share[i, j] > 0.6 else INK,
-                    )
+                    colour = "white" if share[i, j] > 0.6 else INK
+                    text = f"{share[i, j]:.2f}".removeprefix("0")
+                    left.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
         left.set_title("Predicted class, given the one before")
         offsets = np.arange(-AROUND, AROUND + 1)
         kept = seen > 0

@@ -29,7 +29,6 @@ class Section:
     figures: dict[str, str] = field(default_factory=dict)  # name to SVG
 
     def html(self) -> Html:
-        """Return the section as HTML: figures embedded, the first table open, others folded."""
         parts = [_figure(text, f"{self.title}: {name}") for name, text in self.figures.items()]
         parts += [table.html() for table in self.tables[:1]]
         for table in self.tables[1:]:
@@ -38,7 +37,6 @@ class Section:
         return tag("section", tag("h2", self.title), *parts, id=self.name)
 
     def markdown(self, *, figures: bool = True) -> str:
-        """Return the section as Markdown, with links to figures in files if wanted."""
         drawn = [f"![{self.title}](figures/{name}.svg)" for name in self.figures] if figures else []
         return "\n\n".join([f"## {self.title}", *drawn, *(table.markdown().strip() for table in self.tables)])
 

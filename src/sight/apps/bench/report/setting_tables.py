@@ -55,13 +55,7 @@ CONDITIONS_NOTE = (
 
 
 def needs(declared: str) -> str:
-    """Return what a method needs as letters.
-
-    Examples
-    --------
-    >>> needs('{"gradient": true, "batch": false, "source_stats": "optional", "raw_windows": true}')
-    'GsW'
-    """
+    """Return what a method needs as letters."""
     own = json.loads(declared)
     statistics = {"no": "", "optional": "s", "required": "S"}[own["source_stats"]]
     letters = "G" * own["gradient"] + "B" * own["batch"] + statistics + "W" * own["raw_windows"]
@@ -69,19 +63,13 @@ def needs(declared: str) -> str:
 
 
 def short_sources(sources: str) -> str:
-    """Return the name of a source of many subjects by its first and last.
-
-    Examples
-    --------
-    >>> short_sources("3"), short_sources("1+2+3+4"), short_sources("00EABED2-271D-49D8-B599-1D4A09240601+098A72A5")
-    ('3', '1…4 (4 subjects)', '00EABED2+098A72A5')
-    """
+    """Return the name of a source of many subjects by its first and last."""
     subjects = [subject.partition("-")[0] for subject in sources.split("+")]
     return "+".join(subjects) if len(subjects) <= 2 else f"{subjects[0]}…{subjects[-1]} ({len(subjects)} subjects)"
 
 
 def _all_runs(summary: MethodSummary) -> Any:
-    """Return which methods have every run; means over fewer are not comparable."""
+    """Means over fewer runs are not comparable."""
     return summary.table["runs"] == summary.table["runs"].max()
 
 
@@ -130,7 +118,6 @@ def score_cells(scores: Any, columns: Mapping[str, ScoreColumn], full: Any) -> d
 
 
 def scores(summary: MethodSummary, name: str, title: str) -> Table:
-    """Return three variants of macro-F1, the difference to source-only, its test, ranks, and the paper's values."""
     t, full = summary.table, _all_runs(summary)
     columns = {
         "Needs": [Cell(needs(text)) for text in t["needs"]],
@@ -181,7 +168,6 @@ def segments(summary: MethodSummary, name: str, title: str) -> Table:
 
 
 def single_class_streams(summary: MethodSummary, name: str, title: str) -> Table:
-    """Return the accuracy where each class of a subject is a separate stream."""
     t, full = summary.table, _all_runs(summary)
     harmed = 100 * t["harmed"] / t["runs"].where(t["runs"] > 0)
     columns = {
@@ -195,7 +181,6 @@ def single_class_streams(summary: MethodSummary, name: str, title: str) -> Table
 
 
 def pair_table(summary: MethodSummary, pairs: Any, name: str, title: str) -> Table:
-    """Return each method on each pair of subjects (`by_pair`), the paper's value below."""
     names = list(dict.fromkeys(pairs.columns.get_level_values(0)))
     columns = []
     for pair in names:
@@ -211,7 +196,6 @@ def pair_table(summary: MethodSummary, pairs: Any, name: str, title: str) -> Tab
 
 
 def conditions(summaries: Mapping[str, MethodSummary], name: str, title: str) -> Table:
-    """Return methods under several conditions, such as networks or stream orders."""
     labels = {label: cell for summary in summaries.values() for label, cell in summary.cells.items()}
     columns, heads = [list(labels.values())], ["Method"]
     for condition, summary in summaries.items():

@@ -81,7 +81,7 @@ class MultiSettingSummary:
 
     @property
     def mean_gains(self) -> dict[str, Difference]:
-        """Mean gain of each method that was run on every setting, by marked label."""
+        """By marked label, of methods that were run on every setting."""
         return {self.cells[label].text: self.gain(label) for label in self.complete if label not in self.source_only}
 
     def by_setting(self, label: str, other: str | None = None) -> dict[str, Difference]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sight.apps.bench import paper_values
-from sight.apps.bench.experiments import method_label
+from sight.apps.bench.experiments import grid_label, method_label
 from sight.apps.bench.report.table_format import Cell
 from sight.results import statistics as stats
 from sight.results.statistics import Difference
@@ -42,22 +42,17 @@ RUN = ["sources", "target", "seed"]
 class MethodSummary:
     """Methods of one experiment on one setting.
 
-    Parameters
-    ----------
-    table
-        One row per method, in the order of the plan, indexed by label; scores in points of 100. ``mean`` is over runs,
-        ``subject_mean`` over subjects. ``delta`` and the columns after it are differences to source-only on the same
-        runs (source, target, seed), averaged by target; ``harmed`` of ``runs`` lose more than `HARM` points to it.
-        ``gain_*`` is the difference for each variant of macro-F1.
-    runs
-        Score of each run (rows: sources, target, seed) and method (columns) in points; NaN where a method was not run.
+    `table` has one row per method, in the order of the plan, indexed by label; scores are in points of 100. ``mean`` is
+    over runs, ``subject_mean`` over subjects. ``delta`` and the columns after it are differences to source-only on the
+    same runs (source, target, seed), averaged by target; ``harmed`` of ``runs`` lose more than `HARM` points to it.
+    ``gain_*`` is the difference for each variant of macro-F1. `runs` has the score of each run (rows: sources, target,
+    seed) and method (columns) in points; NaN where a method was not run.
     """
 
     table: Any
     runs: Any
     subjects: int  # number of targets
     seeds: int  # number of seeds
-    stride_s: float = 1.0
 
     @property
     def source_only(self) -> str | None:
@@ -70,7 +65,6 @@ class MethodSummary:
         return method_cells(self.table.reset_index())
 
     def difference(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Difference:
-        """Return the mean difference of two methods over subjects; the second may be of another summary."""
         return stats.mean_difference(self.subject_differences(label, other, other_summary).to_numpy())
 
     def subject_differences(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Any:
@@ -91,19 +85,13 @@ def method_cells(rows: Any) -> dict[str, Cell]:
     }
 
 
-def grids(labels: Any) -> dict[str, dict[float, str]]:
-    """Return the labels of a grid such as "tau=0.05", by field and value.
-
-    Examples
-    --------
-    >>> grids(["SIGHT", "tau=0.05", "tau=0.1", "surprise = feature distance"])
-    {'tau': {0.05: 'tau=0.05', 0.1: 'tau=0.1'}}
-    """
+def grids(params: Mapping[str, str]) -> dict[str, dict[float, str]]:
+    """Return the labels of a grid by field and value, given the parameters of each label as JSON."""
     found: dict[str, dict[float, str]] = {}
-    for label in labels:
-        match = re.fullmatch(r"(\w+)=([-+.e\d]+)", str(label))
-        if match:
-            found.setdefault(match[1], {})[float(match[2])] = str(label)
+    for label, text in params.items():
+        for name, value in json.loads(text).items():
+            if isinstance(value, int | float) and label == grid_label(name, value):
+                found.setdefault(name, {})[value] = label
     return found
 
 
@@ -126,9 +114,8 @@ def summarise(rows: Any, metric: str | None = None) -> MethodSummary:
         table[name] = averages[name] * (100 if name in MACRO_F1 else 1)
     if "changes" in table:
         table["missed"] = table["changes_missed"] / table["changes"].where(table["changes"] > 0)
-    stride_s, seeds = float(rows["stride_s"].iloc[0]), rows["seed"].nunique()
-    subjects = rows["target"].nunique()
-    summary = MethodSummary(table=table, runs=runs, subjects=subjects, seeds=seeds, stride_s=stride_s)
+        table["delay"] = table["delay_median_s"] / float(rows["stride_s"].iloc[0])
+    summary = MethodSummary(table=table, runs=runs, subjects=rows["target"].nunique(), seeds=rows["seed"].nunique())
     # Methods may lack runs. Differences are therefore taken on the runs of each method, not between means.
     for name in variants:
         table[name.replace("macro_f1", "gain")] = 100 * _target_gains(values[name], summary.source_only).mean()
@@ -147,7 +134,6 @@ def _over_seeds(rows: Any, labels: list[str]) -> tuple[Array, Array]:
 
 
 def _add_differences(summary: MethodSummary, gains: Any) -> None:
-    """Add mean, interval, p-value and wins of the gains (targets by methods) over source-only."""
     table, base = summary.table, summary.source_only
     columns = ["delta", "low", "high", "p", "wins", "ties", "losses"]
     values = np.full((len(table), len(columns)), np.nan)
@@ -196,7 +182,7 @@ def _add_paper(summary: MethodSummary, rows: Any) -> None:
         by_pair = printed in ("", *paper_values.BY_PAIR) and dataset
         value = paper_values.mean_over(dataset, pairs, label) if by_pair else None
         if value is None and printed:
-            value = paper_values.average(printed, dataset, condition, label)
+            value = paper_values.values().get((printed, dataset, condition, label))
         values.append(np.nan if value is None else value)
     table["paper"] = np.array(values, dtype=float)
     base = summary.source_only
@@ -218,6 +204,6 @@ def by_pair(rows: Any) -> Any:
     columns = ["pair", "paper_dataset", "paper_pair"]
     for pair, dataset, paper_pair in rows.drop_duplicates("pair")[columns].itertuples(index=False):
         values = {label: paper_values.of_pair(dataset, paper_pair, label) for label in labels}
-        printed[pair] = {label: value.value if value else np.nan for label, value in values.items()}
+        printed[pair] = {label: np.nan if value is None else value for label, value in values.items()}
     parts["paper"] = pd.DataFrame(printed)
     return pd.concat({name: part.loc[labels, list(printed)] for name, part in parts.items()}, axis=1).swaplevel(axis=1)

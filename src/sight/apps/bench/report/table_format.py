@@ -16,14 +16,11 @@ MINUS = "\N{MINUS SIGN}"
 
 
 class Cell(NamedTuple):
-    """A table cell: its text, whether it is the best of its column (bold), and a second text in small print.
-
-    A highlighted first cell sets its row apart in HTML.
-    """
+    """A cell: the best of its column is bold; `highlighted` in the first cell sets its row apart in HTML."""
 
     text: str
     best: bool = False
-    below: str = ""
+    below: str = ""  # in small print
     highlighted: bool = False
 
 
@@ -43,7 +40,6 @@ class Table:
         return cls(name=name, title=title, heads=list(columns), rows=rows, note=note)
 
     def markdown(self) -> str:
-        """Return the table as Markdown with title and note."""
         return "\n".join([f"**{self.title}.**", "", self.markdown_body(), "", self.note, ""])
 
     def markdown_body(self) -> str:
@@ -72,7 +68,6 @@ class Table:
         return "\n".join([*lines, r"\end{table}", ""])
 
     def html(self) -> Html:
-        """Return the table as HTML in a scrolling frame."""
         head = [tag("th", text, scope="col", class_="number" if at else None) for at, text in enumerate(self.heads)]
         body = [
             tag(
@@ -116,13 +111,7 @@ def _escaped(text: str) -> str:
 
 
 def number(value: float, digits: int = 1, *, sign: bool = False) -> str:
-    """Format a number with a true minus sign; a dash if it is not finite.
-
-    Examples
-    --------
-    >>> number(1.234), number(-0.5, sign=True), number(float("nan")), number(-0.01)
-    ('1.2', '−0.5', '–', '0.0')
-    """
+    """Format a number with a true minus sign; a dash if it is not finite."""
     if value is None or not np.isfinite(value):
         return DASH
     rounded = round(float(value), digits) + 0.0
@@ -140,13 +129,6 @@ def interval(low: float, high: float) -> str:
 
 
 def points(difference: Difference) -> str:
-    """Format a difference with its interval.
-
-    Examples
-    --------
-    >>> points(Difference(1.25, 0.5, 2.0)), points(Difference(-3.0, float("nan"), float("nan")))
-    ('+1.2 [+0.5, +2.0]', '−3.0')
-    """
     return f"{number(difference.mean, sign=True)} {interval(*difference[1:])}".strip()
 
 

@@ -137,7 +137,7 @@ def _compare(section: Section, own: Any) -> None:
     pairs = len(own.drop_duplicates(["sources", "target"]))
     if own["ranked"].iloc[0] and 1 < pairs <= setting_tables.MAX_PAIRS:
         section.tables.append(setting_tables.pair_table(summary, by_pair(own), f"{name}_pairs", f"{title}: by pair"))
-    if grids(summary.table.index):
+    if grids(summary.table["params"]):
         section.figures[name] = figures.sensitivity(summary)
     elif summary.table["delta"].notna().any():
         section.figures[name] = _forest(summary, "Macro-F1")
