@@ -24,20 +24,10 @@ _OTHERS = ("tokens.json", "models")
 
 
 def backup(data: Path, out: Path) -> dict[str, Any]:
-    """Write a consistent copy of the database, tokens and models of a data folder to a new folder.
+    """Write a consistent copy of the database, tokens and models of a data folder to a new folder; return its manifest.
 
     The service may run: what it acknowledged before the call is in the copy, and it is not delayed. Models outside of
-    the data folder are not copied.
-
-    Returns
-    -------
-    manifest
-        Version of sight, time, number of wearers, and the SHA-256 of each file; also written to `MANIFEST`.
-
-    Raises
-    ------
-    ValueError
-        If there is no database in `data`, `out` exists, or the copy is damaged.
+    the data folder are not copied. Raises ValueError if there is no database, `out` exists, or the copy is damaged.
     """
     database = data / DATABASE
     if not database.is_file():
@@ -72,10 +62,7 @@ def backup(data: Path, out: Path) -> dict[str, Any]:
 def restore(folder: Path, data: Path) -> dict[str, Any]:
     """Write the files of a backup to a new or empty data folder and return the manifest.
 
-    Raises
-    ------
-    ValueError
-        If `folder` is not a complete backup, a file of it is damaged, or `data` is not empty.
+    Raises ValueError if `folder` is not a complete backup, a file of it is damaged, or `data` is not empty.
     """
     manifest = _read_manifest(folder)
     if data.exists() and any(data.iterdir()):

@@ -88,15 +88,7 @@ class StoreFailed(RuntimeError):
 
 
 def describe(error: Exception) -> tuple[str, str, int]:
-    """Return reason, text and HTTP status of an error; internal errors are described in the log only.
-
-    Examples
-    --------
-    >>> describe(UnknownWearer("anna"))
-    ('unknown', "There is no wearer 'anna'; create it first.", 404)
-    >>> describe(ZeroDivisionError("secret"))
-    ('internal', 'Internal error; see the log of the service.', 500)
-    """
+    """Return reason, text and HTTP status of an error; internal errors are described in the log only."""
     if not isinstance(error, ValueError | TypeError | StoreFailed):
         return "internal", INTERNAL, 500
     text = " ".join(str(error).split())[:500]

@@ -22,10 +22,7 @@ T = TypeVar("T")
 
 
 class EventReader:
-    """Second path to the store, beside the queue of chunks.
-
-    The session manager returns one page at a time, so that chunks are processed in between.
-    """
+    """Second path to the store, one page at a time, so that chunks are processed in between."""
 
     def __init__(self, manager: SessionManager, queue: IngestQueue) -> None:
         self.manager, self.queue = manager, queue

@@ -99,7 +99,6 @@ async def read_chunk(
 
 
 async def _read(request: Request) -> bytes:
-    """Return the body; raise `Refused` if it is too large or too slow."""
     limit = service_of(request).limits.message_bytes
     parts, size = [], 0
     try:

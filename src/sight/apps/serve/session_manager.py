@@ -64,10 +64,9 @@ class SessionManager:
 
     @ignore_overflow
     def ingest(self, chunks: Sequence[Chunk]) -> list[Outcome]:
-        """Apply chunks of many wearers in order; return an acknowledgement or an error for each.
+        """Apply chunks of many wearers in order; when this returns, acknowledged chunks are in the store.
 
-        When this returns, acknowledged chunks are in the store. A refused chunk changed nothing, and its number can be
-        used again.
+        A refused chunk changed nothing, and its number can be used again.
         """
         batch = ChunkBatch(chunks, self._find)
         batch.admit()
@@ -121,7 +120,7 @@ class SessionManager:
         return Ack(chunk, events, session.model.card.classes, session.rate_hz, duplicate=True)
 
     def create(self, wearer: str, **options: Any) -> dict[str, Any]:
-        """Create a wearer with `WearerOptions` and return its description; raise `Conflict` if it exists with others.
+        """Create a wearer with `WearerOptions`; raise `Conflict` if it exists with others.
 
         The rate of a wearer that has sent nothing can still be changed.
         """

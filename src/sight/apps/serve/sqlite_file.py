@@ -95,7 +95,6 @@ class SqliteFile:
             raise
 
     def _identity(self) -> list[tuple[int, int]]:
-        """Return device and number of the open files; empty if one of them is gone."""
         try:
             files = [os.stat(file) for file in (self.path, self._beside("-wal"))]
         except FileNotFoundError:

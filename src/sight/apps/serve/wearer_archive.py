@@ -50,7 +50,6 @@ class ArchiveWriter:
         self._archive = zipfile.ZipFile(cast(IO[bytes], self._parts), "w", zipfile.ZIP_DEFLATED)
 
     def start(self) -> bytes:
-        """Write everything but the events."""
         session = self.session
         files = {
             "README.txt": README.encode(),

@@ -18,10 +18,7 @@ _LISTED = ("model", "method", "rate_hz", "created")
 
 
 class WearerIndex:
-    """All wearers by name.
-
-    The store is read the first time a wearer is listed, and again after its configuration changed.
-    """
+    """All wearers by name; the store is read when one is first listed, and again after its configuration changed."""
 
     def __init__(self, store: Store, models: ModelCatalogue) -> None:
         self._store, self._models = store, models

@@ -227,8 +227,10 @@ def test_every_flipped_bit_of_a_record_is_detected():
     for length in range(len(sealed)):
         with pytest.raises(Damaged):
             serialisation.unseal(sealed[:length], "anna", "inputs", 3)
-    with pytest.raises(Damaged):
-        serialisation.unseal(sealed, "anna", "inputs", 4)
+    for place in (("anna", "inputs", 4), ("ben", "inputs", 3), ("anna", "events", 3)):
+        with pytest.raises(Damaged):
+            serialisation.unseal(sealed, *place)
+    assert serialisation.unseal(sealed, "anna", "inputs", 3) == b"content"
 
 
 def test_an_intact_record_with_invalid_content_is_refused(manager):
