@@ -183,10 +183,11 @@ class Service:
 
     def create(self, token: Token, wearer: str, **options: Any) -> tuple[bool, dict[str, Any]]:
         """Create a wearer if the token permits that, else raise `Refused`; return whether it is new, and its info."""
-        is_new, most = wearer not in self.manager, token.max_wearers
+        names, most = self.manager.names, token.max_wearers
+        is_new = wearer not in names
         if is_new and not token.permits("admin", wearer) and not WearerOptions(**options).is_default_method:
             raise self.deny(token, f"create {wearer}", METHOD_DENIED)
-        if is_new and most is not None and sum(token.permits(None, name) for name in self.manager.names()) >= most:
+        if is_new and most is not None and sum(token.permits(None, name) for name in names) >= most:
             text = f"Expected at most {most} wearers of this token; delete one, or use another token."
             raise Refused("wearers", text, 409)
         return is_new, self.manager.create(wearer, **options)

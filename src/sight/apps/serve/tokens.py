@@ -110,8 +110,8 @@ class TokenFile:
                 raise ValueError(f"There is no scope called {scope!r}; {choices(scope, SCOPES)}")
         if not scopes or not all(wearers) or not wearers:
             raise ValueError("Expected at least one scope and one pattern of wearers; for example read and lab-*.")
-        text, token = _new_token(Token(id="", digest="", scopes=tuple(scopes), wearers=tuple(wearers)), lifetime)
-        token = replace(token, max_wearers=max_wearers)
+        wanted = Token(id="", digest="", scopes=tuple(scopes), wearers=tuple(wearers), max_wearers=max_wearers)
+        text, token = _new_token(wanted, lifetime)
         with self._editing() as tokens:
             tokens[token.id] = token
         return text, token

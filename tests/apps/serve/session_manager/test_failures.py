@@ -18,6 +18,7 @@ from tests.helpers.sessions import (
     make_stream,
     same_events,
     send,
+    stored_events,
     toy_model,
     uninterrupted,
 )
@@ -174,7 +175,7 @@ def test_damaged_events_are_reported(manager):
     send(manager, "anna", make_stream(1, 5))
     manager.store._db.execute("UPDATE events_1 SET events = substr(events, 1, 30)")
     with pytest.raises(Damaged, match="damaged events 1"):
-        manager.events("anna")
+        stored_events(manager, "anna")
     (row,) = manager.wearers()
     assert (row["model"], row["count"], row["label"]) == ("toy@1", None, None)
     assert "damaged events 1" in row["error"]
