@@ -23,8 +23,7 @@ class Refused(ServiceError):
 
     def __init__(self, reason: str, text: str, status: int = 422) -> None:
         super().__init__(text)
-        self.reason = reason
-        self.status = status
+        self.reason, self.status = reason, status
 
 
 class UnknownWearer(ServiceError):
