@@ -16,6 +16,7 @@ import numpy as np
 import redis
 
 from sight.apps.serve.chunks import Ack, Chunk
+from sight.apps.serve.event_reader import decode
 from sight.apps.serve.model_catalogue import Model, ModelCatalogue
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
@@ -81,6 +82,10 @@ def send(manager: SessionManager, wearer: str, values: np.ndarray, seq: int | No
     if isinstance(outcome, Exception):
         raise outcome
     return outcome
+
+
+def stored_events(manager: SessionManager, wearer: str, after: int = -1, limit: int = 1000) -> list[Event]:
+    return decode(wearer, manager.event_rows(wearer, after, limit), after, limit)
 
 
 def after_kill(manager: SessionManager, folder: Path) -> SessionManager:

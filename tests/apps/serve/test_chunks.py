@@ -57,6 +57,21 @@ def test_a_limit_is_above_zero():
         Limits(message_bytes=0)
 
 
+@pytest.mark.parametrize("name", ["../etc", "..", "", "a b", "a" * 65])
+def test_a_name_that_is_not_valid_is_refused(name):
+    assert limits.check_wearer("lab-07") == "lab-07"
+    with pytest.raises(Refused, match="1 to 64 letters"):
+        limits.check_wearer(name)
+
+
+def test_a_rate_limiter_refills_with_time():
+    now = [0.0]
+    limiter = limits.RateLimiter(2.0, burst_s=1.0, clock=lambda: now[0])
+    assert [limiter.delay_s("a") for _ in range(3)] == [0.0, 0.0, 0.5]
+    now[0] = 0.5
+    assert limiter.delay_s("a") == 0.0
+
+
 def test_the_memory_of_a_rate_limiter_is_bounded(monkeypatch):
     monkeypatch.setattr(limits, "MAX_BUCKETS", 3)
     limiter = limits.RateLimiter(1.0, burst_s=1.0, clock=lambda: 0.0)
@@ -67,6 +82,7 @@ def test_the_memory_of_a_rate_limiter_is_bounded(monkeypatch):
 
 def test_chunks_with_times_are_packed():
     chunks = [Chunk("anna", 3, GOOD, time_s=np.arange(4.0)), Chunk("ben", None, GOOD, t0=7.5), Chunk("cleo", 1, GOOD)]
+    assert len(pack(chunks[2:])) == 4 + 24 + len("cleo") + GOOD.nbytes
     for one, two in zip(unpack(pack(chunks), Limits()), chunks, strict=True):
         assert (one.wearer, one.seq, one.t0) == (two.wearer, two.seq, two.t0)
         np.testing.assert_array_equal(one.values, two.values)

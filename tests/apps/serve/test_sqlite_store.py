@@ -120,6 +120,11 @@ def test_nothing_is_acknowledged_into_a_file_that_is_gone(store, tmp_path, file,
         store.check()
 
 
+def test_rows_are_divided_by_their_bytes():
+    rows = [(1, 5), (2, 5), (3, 20), (7, 1)]
+    assert list(sqlite_store._ranges(rows, 10)) == [(1, 2), (3, 3), (7, 7)]
+
+
 def test_a_deletion_that_finds_the_disk_full_uses_the_reserve(tmp_path, monkeypatch):
     """Without a small file system: the first deletion fails as SQLite does on a full disk."""
     other = bytes(reversed(SAMPLES))

@@ -52,6 +52,16 @@ def create(client, wearer, headers, **options):
     return client.put(f"/v1/wearers/{wearer}", json={"model": "toy@1", **options}, headers=headers)
 
 
+def test_a_token_is_found_by_its_text_and_permits_its_scopes_and_wearers(book):
+    text, token = book.add(["read"], ["lab-*"])
+    assert (book.find(text), book.find(text + "x")) == (token, None)
+    assert token.permits("read", "lab-1")
+    assert not token.permits("read", "home")
+    assert not token.permits("ingest", "lab-1")
+    assert book.remove(token.id)
+    assert book.find(text) is None
+
+
 def test_concurrent_edits_lose_and_revive_no_token(book):
     names = [f"process-{number}" for number in range(3)]
     processes = [subprocess.Popen([sys.executable, "-c", EDIT, str(book.path), name]) for name in names]

@@ -30,8 +30,7 @@ app.command("restore")(restore_data)
 def serve(
     ctx: typer.Context,
     model: Annotated[
-        list[Path] | None,
-        typer.Option("--model", "-m", help="Bundled model, file or folder of models; repeatable."),
+        list[Path] | None, typer.Option("--model", "-m", help="Bundled model, file or folder of models; repeatable.")
     ] = None,
     demo: Annotated[
         bool,

@@ -108,7 +108,6 @@ class Guard:
             await response(scope, receive, send_with_headers)
 
     def _refusal(self, headers: Headers) -> tuple[int, str] | None:
-        """Return status and text for a request from another site or with a broken host or origin, else None."""
         host, origin = headers.get("host", ""), headers.get("origin")
         try:
             name = urlsplit(f"//{host}").hostname

@@ -7,6 +7,8 @@ import os
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,37 +26,22 @@ _OTHERS = ("tokens.json", "models")
 
 
 def backup(data: Path, out: Path) -> dict[str, Any]:
-    """Write a consistent copy of the database, tokens and models of a data folder to a new folder.
+    """Write a consistent copy of the database, tokens and models of a data folder to a new folder; return its manifest.
 
     The service may run: what it acknowledged before the call is in the copy, and it is not delayed. Models outside of
-    the data folder are not copied.
-
-    Returns
-    -------
-    manifest
-        Version of sight, time, number of wearers, and the SHA-256 of each file; also written to `MANIFEST`.
-
-    Raises
-    ------
-    ValueError
-        If there is no database in `data`, `out` exists, or the copy is damaged.
+    the data folder are not copied. Raises ValueError if there is no database, `out` exists, or the copy is damaged.
     """
     database = data / DATABASE
     if not database.is_file():
         raise ValueError(f"There is no {DATABASE} in {data}; give the --data folder of a service with a SQLite store.")
     if out.exists():
         raise ValueError(f"{out} exists; give a folder that does not.")
-    make_folder(out.parent)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
-        draft = Path(folder) / "backup"
-        draft.mkdir(0o700)
-        source = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
-        try:
-            _copy_database(source, draft / DATABASE)
-        except sqlite3.DatabaseError as error:
-            raise ValueError(f"{database} cannot be copied ({error}).") from None
-        finally:
-            source.close()
+    with _staged_folder(out) as draft:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)) as source:
+            try:
+                _copy_database(source, draft / DATABASE)
+            except sqlite3.DatabaseError as error:
+                raise ValueError(f"{database} cannot be copied ({error}).") from None
         _copy_others(data, draft)
         manifest = {
             "format": FORMAT,
@@ -64,47 +51,46 @@ def backup(data: Path, out: Path) -> dict[str, Any]:
             "files": _digests(draft),
         }
         write_json(draft / MANIFEST, manifest).chmod(0o600)
-        os.replace(draft, out)
-        sync(out.parent)
     return manifest
 
 
 def restore(folder: Path, data: Path) -> dict[str, Any]:
     """Write the files of a backup to a new or empty data folder and return the manifest.
 
-    Raises
-    ------
-    ValueError
-        If `folder` is not a complete backup, a file of it is damaged, or `data` is not empty.
+    Raises ValueError if `folder` is not a complete backup, a file of it is damaged, or `data` is not empty.
     """
     manifest = _read_manifest(folder)
     if data.exists() and any(data.iterdir()):
         raise ValueError(f"{data} is not empty; restore into a new folder, and move that one when the service stopped.")
-    make_folder(data.parent)
-    with tempfile.TemporaryDirectory(dir=data.parent, prefix=f".{data.name}.") as temporary:
-        draft = Path(temporary) / "data"
-        draft.mkdir(0o700)
+    with _staged_folder(data) as draft:
         _copy_file(folder / DATABASE, draft / DATABASE)
         _copy_others(folder, draft)
         differing = {name for name, digest in manifest["files"].items() if _digests(draft).get(name) != digest}
         if differing:
             raise ValueError(f"{folder}: {', '.join(sorted(differing))} damaged or missing; use another backup.")
         _check_database(draft / DATABASE)
-        if data.exists():
-            data.rmdir()
-        os.replace(draft, data)
-        sync(data.parent)
     return manifest
+
+
+@contextmanager
+def _staged_folder(path: Path) -> Iterator[Path]:
+    """Yield a new folder that only its owner can read; on success it becomes `path`, which is absent or empty."""
+    make_folder(path.parent)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
+        draft = Path(temporary) / "draft"
+        draft.mkdir(0o700)
+        yield draft
+        if path.exists():
+            path.rmdir()
+        os.replace(draft, path)
+        sync(path.parent)
 
 
 def _copy_database(source: sqlite3.Connection, path: Path) -> None:
     create_private(path)
-    target = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as target:
         source.backup(target)
         target.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
-    finally:
-        target.close()
     sync(path)
 
 
@@ -120,17 +106,17 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_database(path: Path) -> int:
-    database = sqlite3.connect(path)
     try:
-        ((result,), *_) = database.execute("PRAGMA integrity_check(1)").fetchall()
-        ((version,),) = database.execute("PRAGMA user_version").fetchall()
-        if result != "ok" or version > SCHEMA:
-            raise sqlite3.DatabaseError(result if version <= SCHEMA else f"tables of version {version}; upgrade sight")
-        return int(database.execute("SELECT COUNT(*) FROM wearers").fetchone()[0])
+        with closing(sqlite3.connect(path)) as database:
+            ((result,), *_) = database.execute("PRAGMA integrity_check(1)").fetchall()
+            ((version,),) = database.execute("PRAGMA user_version").fetchall()
+            if version > SCHEMA:
+                raise sqlite3.DatabaseError(f"tables of version {version}; upgrade sight")
+            if result != "ok":
+                raise sqlite3.DatabaseError(result)
+            return int(database.execute("SELECT COUNT(*) FROM wearers").fetchone()[0])
     except sqlite3.DatabaseError as error:
         raise ValueError(f"{path.name} is damaged ({error}); use another copy.") from None
-    finally:
-        database.close()
 
 
 def _copy_others(source: Path, target: Path) -> None:

@@ -50,10 +50,7 @@ class BatchItem:
 
 
 class ChunkBatch:
-    """Chunks of many wearers in order of arrival, and their outcomes.
-
-    `find_session` returns the session of a wearer, or raises.
-    """
+    """Chunks of many wearers in order of arrival, and their outcomes; `find_session` may raise."""
 
     def __init__(self, chunks: Sequence[Chunk], find_session: Callable[[str], WearerSession]) -> None:
         self.chunks, self._find_session = chunks, find_session

@@ -56,10 +56,7 @@ class Client:
         self._connection.close()
 
     def card(self, model: str | None = None) -> ModelCard:
-        """Return what is needed to read recordings for a model of the service, the default one if None.
-
-        The card has no normalisation. Raises ConnectionError at once if the service cannot be reached.
-        """
+        """Return the card of a model, by default the first, without normalisation; does not wait for the service."""
         content = self._request("GET", "/v1/models", retry_s=0.0)
         names = {entry[key]: entry for entry in content["models"] for key in ("name", "id")}
         wanted = model or content["default"]

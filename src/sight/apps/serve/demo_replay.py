@@ -21,10 +21,7 @@ SPEED, CHUNK_S, PAUSE_S = 10.0, 1.0, 60.0
 async def replay(
     service: Service, recordings: Mapping[str, Recording], model: str | None = None, speed: float = SPEED
 ) -> None:
-    """Send a recording for each wearer of a model, the default one if None, again and again, until cancelled.
-
-    After a restart it continues where the service stopped.
-    """
+    """Send a recording for each wearer again and again, until cancelled; continue where the service stopped."""
     async with asyncio.TaskGroup() as group:
         for wearer, recording in recordings.items():
             group.create_task(_replay(service, wearer, recording, model, speed))

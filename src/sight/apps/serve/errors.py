@@ -23,8 +23,7 @@ class Refused(ServiceError):
 
     def __init__(self, reason: str, text: str, status: int = 422) -> None:
         super().__init__(text)
-        self.reason = reason
-        self.status = status
+        self.reason, self.status = reason, status
 
 
 class UnknownWearer(ServiceError):
@@ -88,15 +87,7 @@ class StoreFailed(RuntimeError):
 
 
 def describe(error: Exception) -> tuple[str, str, int]:
-    """Return reason, text and HTTP status of an error; internal errors are described in the log only.
-
-    Examples
-    --------
-    >>> describe(UnknownWearer("anna"))
-    ('unknown', "There is no wearer 'anna'; create it first.", 404)
-    >>> describe(ZeroDivisionError("secret"))
-    ('internal', 'Internal error; see the log of the service.', 500)
-    """
+    """Return reason, text and HTTP status of an error; internal errors are described in the log only."""
     if not isinstance(error, ValueError | TypeError | StoreFailed):
         return "internal", INTERNAL, 500
     text = " ".join(str(error).split())[:500]

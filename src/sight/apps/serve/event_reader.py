@@ -22,10 +22,7 @@ T = TypeVar("T")
 
 
 class EventReader:
-    """Second path to the store, beside the queue of chunks.
-
-    The session manager returns one page at a time, so that chunks are processed in between.
-    """
+    """Second path to the store, one page at a time, so that chunks are processed in between."""
 
     def __init__(self, manager: SessionManager, queue: IngestQueue) -> None:
         self.manager, self.queue = manager, queue
@@ -42,7 +39,7 @@ class EventReader:
         rows_wanted = FIRST_ROWS
         while limit > 0:
             rows = await self.queue.call(self.manager.event_rows, wearer, after, min(rows_wanted, limit))
-            page = await self.call(_decode, wearer, rows, after, min(limit, PAGE_EVENTS))
+            page = await self.call(decode, wearer, rows, after, min(limit, PAGE_EVENTS))
             if not page:
                 return
             yield page
@@ -53,7 +50,7 @@ class EventReader:
     async def archive(self, session: StoredSession) -> AsyncIterator[bytes]:
         writer = ArchiveWriter(session)
         yield await self.call(writer.start)
-        async for page in self.event_pages(session.wearer, -1, session.count):
+        async for page in self.event_pages(session.info["wearer"], -1, session.info["count"]):
             yield await self.call(writer.add, page)
         yield await self.call(writer.finish)
 
@@ -61,7 +58,7 @@ class EventReader:
         self._thread.shutdown(wait=True)
 
 
-def _decode(wearer: str, rows: Sequence[tuple[int, bytes]], after: int, limit: int) -> list[Event]:
+def decode(wearer: str, rows: Sequence[tuple[int, bytes]], after: int, limit: int) -> list[Event]:
     events: list[Event] = []
     for seq, sealed in rows:
         events += [event for event in serialisation.unpack_events(wearer, seq, sealed) if event.window > after]

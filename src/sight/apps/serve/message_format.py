@@ -39,14 +39,7 @@ _SEQ, _START, _TIMES = 1, 2, 4
 
 
 def pack(chunks: Sequence[Chunk]) -> bytes:
-    """Return chunks as one binary message.
-
-    Examples
-    --------
-    >>> message = pack([Chunk("w1", 7, np.zeros((2, 3), np.float32), t0=0.5)])
-    >>> len(message), unpack(message, Limits())[0].seq
-    (54, 7)
-    """
+    """Return chunks as one binary message."""
     parts = [MAGIC]
     for chunk in chunks:
         name = chunk.wearer.encode("ascii")
@@ -131,7 +124,6 @@ def _fields(adapter: TypeAdapter[Any], message_type: str) -> list[str]:
 
 
 def ack_json(ack: Ack, latency_ms: float) -> dict[str, Any]:
-    """Return number, duplicate flag, dropped samples and events of an acknowledgement as plain JSON values."""
     events = [as_json(event, ack.classes, latency_ms) for event in ack.events]
     return {"seq": ack.seq, "duplicate": ack.duplicate, "dropped": ack.dropped, "events": events}
 

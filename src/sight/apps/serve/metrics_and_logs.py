@@ -28,15 +28,7 @@ _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "col
 
 
 class Metrics:
-    """Metrics of one service, in a registry of their own.
-
-    Examples
-    --------
-    >>> metrics = Metrics()
-    >>> metrics.refused.labels("rate").inc()
-    >>> 'sight_refused_total{reason="rate"} 1.0' in metrics.text().decode()
-    True
-    """
+    """Metrics of one service, in a registry of their own."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
@@ -86,15 +78,7 @@ class JsonLines(logging.Formatter):
 
 
 class RepetitionFilter(logging.Filter):
-    """Passes warnings and errors of one kind and token at a limited rate; the next line counts those left out.
-
-    Examples
-    --------
-    >>> repetitions = RepetitionFilter(per_s=1.0, burst_s=2.0, clock=lambda: 0.0)
-    >>> record = logging.makeLogRecord({"levelno": logging.WARNING, "msg": "invalid request"})
-    >>> [repetitions.filter(record) for _ in range(3)]
-    [True, True, False]
-    """
+    """Passes warnings and errors of one kind and token at a limited rate; the next line counts those left out."""
 
     def __init__(self, per_s: float = 0.5, burst_s: float = 20.0, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -124,7 +108,6 @@ def log_failure(error: Exception, event: str, extra: Mapping[str, Any]) -> None:
 
 
 def log_config() -> dict[str, Any]:
-    """Return a logging configuration that writes records of sight, uvicorn and asyncio as JSON lines to stderr."""
     levels = {"sight.apps.serve": "INFO", "uvicorn": "WARNING", "asyncio": "ERROR"}
     return {
         "version": 1,

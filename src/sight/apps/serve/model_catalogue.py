@@ -85,10 +85,7 @@ class Model:
 
 
 class ModelCatalogue:
-    """Models by name@version.
-
-    The name of the first is the default; of several versions of a name, later ones are newer.
-    """
+    """Models by name@version; the first name is the default, and of several versions of a name later ones are newer."""
 
     def __init__(self, models: Sequence[Model]) -> None:
         if not models:
@@ -100,8 +97,6 @@ class ModelCatalogue:
     def load(cls, paths: Sequence[str | Path]) -> Self:
         """Load bundled models, files and folders of models.
 
-        Notes
-        -----
         ``walk@2.onnx`` is version 2 of walk. A file without @ takes the version from its card's training facts, or
         else "h" and the first digits of its SHA-256. Files of a folder are ordered by name, versions of a name by
         number if they are numbers, else by modification time.

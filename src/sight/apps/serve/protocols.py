@@ -28,12 +28,10 @@ class StallDeadline:
     _stalled: asyncio.TimerHandle | None = None
 
     def pause_writing(self) -> None:
-        """Start the deadline: the buffer of the transport is full."""
         super().pause_writing()  # type: ignore[misc]
         self._stalled = self._stalled or self.loop.call_later(STALLED_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Clear the deadline: the client has read."""
         self._clear_stalled()
         super().resume_writing()  # type: ignore[misc]
 
@@ -61,7 +59,6 @@ class HttpProtocol(StallDeadline, H11Protocol):
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the deadline for the first headers, and close the oldest waiting connection if there are too many."""
         super().connection_made(transport)
         self._await_headers()
         if len(self.connections) > self.max_connections:
@@ -70,7 +67,6 @@ class HttpProtocol(StallDeadline, H11Protocol):
             oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Clear the deadline, and no longer count the connection as waiting."""
         self._got_headers()
         super().connection_lost(exc)
 
@@ -122,7 +118,6 @@ class SocketProtocol(StallDeadline, WebSocketsSansIOProtocol):
                 self.transport.abort()
 
     def send_receive_event_to_app(self) -> None:
-        """Note that the first message is complete."""
         self._has_message = True
         super().send_receive_event_to_app()
 

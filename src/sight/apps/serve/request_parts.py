@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import Depends, Path, Query, Request, Security
@@ -64,7 +64,7 @@ async def read_json(request: Request, adapter: TypeAdapter[Any]) -> Any:
     """Return a validated body; an empty one counts as an object without fields."""
     body = await _read(request)
     if _content_type(request) != JSON:
-        _refuse_type(JSON)
+        raise Refused("type", f"Expected a body of type {JSON}.", 415)
     return parse(adapter, body or b"{}")
 
 
@@ -86,7 +86,7 @@ async def read_chunk(
     if content_type == JSON:
         return chunk_from_json(wearer, parse(_SAMPLES, body), service.limits)
     if content_type != BINARY:
-        _refuse_type(f"{JSON} or {BINARY}")
+        raise Refused("type", f"Expected a body of type {JSON} or {BINARY}.", 415)
     width = len((await service.queue.call(service.manager.info, wearer))["channels"])
     size = 4 * width + (8 if times else 0)
     if not body or len(body) % size:
@@ -99,7 +99,6 @@ async def read_chunk(
 
 
 async def _read(request: Request) -> bytes:
-    """Return the body; raise `Refused` if it is too large or too slow."""
     limit = service_of(request).limits.message_bytes
     parts, size = [], 0
     try:
@@ -116,7 +115,3 @@ async def _read(request: Request) -> bytes:
 
 def _content_type(request: Request) -> str:
     return request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-
-
-def _refuse_type(expected: str) -> NoReturn:
-    raise Refused("type", f"Expected a body of type {expected}.", 415)

@@ -143,10 +143,7 @@ async def samples(service: ServiceOf, token: IngestToken, chunk: Annotated[Chunk
 
 
 @per_wearer.get(
-    "/events",
-    summary="Read stored predictions",
-    response_model=schemas.EventsOut,
-    dependencies=[permits("read")],
+    "/events", summary="Read stored predictions", response_model=schemas.EventsOut, dependencies=[permits("read")]
 )
 async def events(
     service: ServiceOf,

@@ -31,17 +31,7 @@ _EVENT = struct.Struct("<Qdd")  # window, time, gap
 
 
 def seal(content: bytes, *place: object) -> bytes:
-    """Return the content behind its format version and digest.
-
-    Examples
-    --------
-    >>> unseal(seal(b"abc", "anna", "config"), "anna", "config")
-    b'abc'
-    >>> unseal(seal(b"abc", "anna", "config"), "ben", "config")
-    Traceback (most recent call last):
-    ...
-    sight.apps.serve.errors.Damaged: ben: damaged config (digest differs); restore a backup, reset or delete the wearer.
-    """
+    """Return the content behind its format version and digest."""
     return bytes((FORMAT,)) + _digest(content, place) + content
 
 
@@ -60,7 +50,6 @@ def unseal(sealed: bytes, *place: object) -> bytes:
 
 
 def digest_of(sealed: bytes) -> int:
-    """Return the digest of a sealed record, as a number of 64 bits."""
     return int.from_bytes(sealed[1:_SEAL_BYTES], "little")
 
 
@@ -71,14 +60,7 @@ def _digest(content: bytes, place: tuple[object, ...]) -> bytes:
 
 
 def pack_inputs(wearer: str, seq: int, values: Array, time_s: Array | None) -> bytes:
-    """Return samples (n, C) as float32 and their times as float64, sealed.
-
-    Examples
-    --------
-    >>> values, time_s = unpack_inputs("anna", 1, pack_inputs("anna", 1, np.ones((2, 3), np.float32), None))
-    >>> values.shape, time_s
-    ((2, 3), None)
-    """
+    """Return samples (n, C) as float32 and their times as float64, sealed."""
     header = _INPUTS.pack(*values.shape, time_s is not None)
     times = b"" if time_s is None else time_s.astype("<f8", copy=False).tobytes()
     return seal(header + values.astype("<f4", copy=False).tobytes() + times, wearer, "inputs", seq)
@@ -93,7 +75,6 @@ def unpack_inputs(wearer: str, seq: int, sealed: bytes) -> tuple[Array, Array | 
 
 
 def pack_events(wearer: str, seq: int, events: Sequence[Event]) -> bytes:
-    """Return the events of one chunk without loss, sealed."""
     names = sorted({name for event in events for name in event.diagnostics})
     text = ",".join(names).encode()
     dtype = np.result_type(events[0].q, events[0].p)
@@ -127,7 +108,6 @@ def unpack_events(wearer: str, seq: int, sealed: bytes) -> list[Event]:
 
 
 def pack_state(wearer: str, seq: int, arrays: Mapping[str, Array], header: Mapping[str, Any]) -> bytes:
-    """Return a session's state and the header that identifies it as safetensors, sealed."""
     return seal(tensorfile.pack(arrays, STATE_KEY, header), wearer, "state", seq)
 
 
@@ -136,7 +116,6 @@ def unpack_state(wearer: str, seq: int, sealed: bytes) -> tuple[dict[str, Any], 
 
 
 def pack_config(wearer: str, config: Mapping[str, Any]) -> bytes:
-    """Return a wearer's configuration as JSON, sealed."""
     return seal(json.dumps(config, allow_nan=False).encode(), wearer, "config")
 
 

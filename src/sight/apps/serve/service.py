@@ -33,10 +33,9 @@ DRAIN_S = 10.0
 
 
 class Service:
-    """A service that processes chunks, checks tokens and publishes predictions.
+    """A service that processes chunks, checks tokens and publishes predictions; the only user of its session manager.
 
-    The session manager is used by this service only. While there are no tokens and `require_token` is False, every
-    request is permitted.
+    While there are no tokens and `require_token` is False, every request is permitted.
     """
 
     def __init__(self, manager: SessionManager, tokens: TokenFile, *, require_token: bool = False) -> None:
@@ -183,14 +182,12 @@ class Service:
         return Refused("token", text, 401 if token is None else 403)
 
     def create(self, token: Token, wearer: str, **options: Any) -> tuple[bool, dict[str, Any]]:
-        """Create a wearer with `SessionManager.create`; return whether it is new, and its description.
-
-        Raises `Refused` if the token may not create any more, or not with this method and params.
-        """
-        is_new, most = wearer not in self.manager, token.max_wearers
+        """Create a wearer if the token permits that, else raise `Refused`; return whether it is new, and its info."""
+        names, most = self.manager.names, token.max_wearers
+        is_new = wearer not in names
         if is_new and not token.permits("admin", wearer) and not WearerOptions(**options).is_default_method:
             raise self.deny(token, f"create {wearer}", METHOD_DENIED)
-        if is_new and most is not None and sum(token.permits(None, name) for name in self.manager.names()) >= most:
+        if is_new and most is not None and sum(token.permits(None, name) for name in names) >= most:
             text = f"Expected at most {most} wearers of this token; delete one, or use another token."
             raise Refused("wearers", text, 409)
         return is_new, self.manager.create(wearer, **options)
@@ -206,10 +203,7 @@ class Service:
             raise Refused("rate", f"{limit}; send this one again after {delay_s:.2f} s.", 429)
 
     async def hello(self, wearer: str) -> tuple[str, int]:
-        """Return the first message to a subscriber, and the number of its last window, -1 if there is none.
-
-        It has the description, the adaptation and the latest events of the wearer.
-        """
+        """Return the first message to a subscriber, and the number of its last window, -1 if there is none."""
         info = await self.queue.call(self.manager.info, wearer, adaptation=True)
         events = await self.reader.events(wearer, info["count"] - HISTORY - 1, HISTORY)
         text = await self.reader.call(self._hello_text, info, events)

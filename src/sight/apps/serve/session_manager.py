@@ -28,7 +28,6 @@ from sight.apps.serve.wearer_archive import StoredSession
 from sight.apps.serve.wearer_creation import WearerOptions, check_rate, new_session
 from sight.apps.serve.wearer_index import WearerIndex
 from sight.apps.serve.wearer_session import WearerSession, ignore_overflow, resume
-from sight.types import Event
 
 #: Chunks in the log after which a snapshot is taken however few windows they completed.
 MAX_LOGGED = 1024
@@ -64,10 +63,9 @@ class SessionManager:
 
     @ignore_overflow
     def ingest(self, chunks: Sequence[Chunk]) -> list[Outcome]:
-        """Apply chunks of many wearers in order; return an acknowledgement or an error for each.
+        """Apply chunks of many wearers in order; when this returns, acknowledged chunks are in the store.
 
-        When this returns, acknowledged chunks are in the store. A refused chunk changed nothing, and its number can be
-        used again.
+        A refused chunk changed nothing, and its number can be used again.
         """
         batch = ChunkBatch(chunks, self._find)
         batch.admit()
@@ -121,20 +119,20 @@ class SessionManager:
         return Ack(chunk, events, session.model.card.classes, session.rate_hz, duplicate=True)
 
     def create(self, wearer: str, **options: Any) -> dict[str, Any]:
-        """Create a wearer with `WearerOptions` and return its description; raise `Conflict` if it exists with others.
+        """Create a wearer with `WearerOptions`; raise `Conflict` if it exists with others.
 
         The rate of a wearer that has sent nothing can still be changed.
         """
         check_wearer(wearer)
         chosen = WearerOptions(**options)
-        if wearer in self._index:
+        if wearer in self.names:
             info = self.info(wearer)
             if info["time_s"] is None and chosen.rate_hz not in (None, info["rate_hz"]):
                 replace(chosen, rate_hz=None).check_agreement(info, self.models)
                 return self._change_rate(wearer, chosen.rate_hz)
             chosen.check_agreement(info, self.models)
             return info
-        if len(self._index) >= self.limits.wearers:
+        if len(self.names) >= self.limits.wearers:
             text = f"Expected at most {self.limits.wearers} wearers; delete one, or raise the limit."
             raise Refused("wearers", text, 409)
         return self._put(new_session(wearer, chosen.config(self.models, self.limits.state_bytes), self.models))
@@ -151,26 +149,18 @@ class SessionManager:
             model.warm_up(registry.RECOMMENDED)
         self.wearers()
 
-    def __contains__(self, wearer: str) -> bool:
-        return wearer in self._index
+    @property
+    def names(self) -> set[str]:
+        return self._index.names
 
     def wearers(self) -> list[dict[str, Any]]:
         return self._index.rows()
-
-    def names(self) -> frozenset[str]:
-        return self._index.names
 
     def info(self, wearer: str, *, adaptation: bool = False) -> dict[str, Any]:
         return self._find_alone(wearer).info(adaptation=adaptation)
 
     def adaptation(self, wearer: str) -> dict[str, Any]:
         return self._find_alone(wearer).adaptation()
-
-    def events(self, wearer: str, after: int = -1, limit: int = 1000) -> list[Event]:
-        """Return stored events of windows numbered above `after`, oldest first."""
-        rows = self.event_rows(wearer, after, limit)
-        events = (event for seq, sealed in rows for event in serialisation.unpack_events(wearer, seq, sealed))
-        return [event for event in events if event.window > after][:limit]
 
     def event_rows(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
         """Return number and sealed events of at most `limit` chunks with windows numbered above `after`."""
@@ -225,7 +215,7 @@ class SessionManager:
         return len(self._sessions)
 
     def _require(self, wearer: str) -> None:
-        if wearer not in self._index:
+        if wearer not in self.names:
             raise UnknownWearer(wearer)
 
     def _load(self, wearer: str) -> StoredWearer:

@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock
@@ -41,33 +41,23 @@ class SqliteFile:
         self.path, self._fsync, self._timeout_s = path, fsync, timeout_s
         self._reserve, self._checkpointed = self._beside(".reserve"), -math.inf
         make_folder(path.parent, 0o700)
-        # Closed by another thread than the one that opens it.
-        self._lock = FileLock(self._beside(".lock"), timeout=timeout_s, mode=0o600, thread_local=False)
-        self._lock.acquire()
-        try:
-            self._open()
-        except BaseException:
-            self._lock.release()
-            raise
+        with ExitStack() as stack:
+            # Closed by another thread than the one that opens it.
+            lock = FileLock(self._beside(".lock"), timeout=timeout_s, mode=0o600, thread_local=False)
+            stack.enter_context(lock)
+            self.db = stack.enter_context(closing(self._connect()))
+            self.with_reserve(self._configure, self._configure)
+            self._resources = stack.pop_all()
 
-    def _open(self) -> None:
+    def _connect(self) -> sqlite3.Connection:
         for file in (self._beside("-wal"), self._beside("-shm")):
             make_private(file)
         if not self.path.is_dir():
             create_private(self.path)  # SQLite gives the files beside it the same permissions
         # Synchronous, but called from the thread of the ingest queue rather than the one that opens it.
-        self.db = sqlite3.connect(
-            self.path,
-            timeout=self._timeout_s,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=STATEMENTS,
+        return sqlite3.connect(
+            self.path, self._timeout_s, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS
         )
-        try:
-            self.with_reserve(self._configure, self._configure)
-        except BaseException:
-            self.db.close()
-            raise
 
     def _configure(self) -> None:
         self.db.execute("PRAGMA journal_mode = WAL")
@@ -78,8 +68,7 @@ class SqliteFile:
         self._files = self._identity()
 
     def close(self) -> None:
-        self.db.close()
-        self._lock.release()
+        self._resources.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -95,7 +84,6 @@ class SqliteFile:
             raise
 
     def _identity(self) -> list[tuple[int, int]]:
-        """Return device and number of the open files; empty if one of them is gone."""
         try:
             files = [os.stat(file) for file in (self.path, self._beside("-wal"))]
         except FileNotFoundError:

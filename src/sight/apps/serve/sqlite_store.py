@@ -211,13 +211,7 @@ class SqliteStore:
 
 
 def _ranges(rows: Sequence[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
-    """Divide rows, given as (id, bytes) in order, into ranges of ids with at most so many bytes, or a single row.
-
-    Examples
-    --------
-    >>> list(_ranges([(1, 5), (2, 5), (3, 20), (7, 1)], most=10))
-    [(1, 2), (3, 3), (7, 7)]
-    """
+    """Divide rows, given as (id, bytes) in order, into ranges of ids with at most so many bytes, or a single row."""
     start, total = 0, 0
     for i, (row, size) in enumerate(rows):
         if i > start and total + size > most:

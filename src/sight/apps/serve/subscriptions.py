@@ -26,10 +26,7 @@ class Subscriber(Protocol):
 
 
 class Subscriptions:
-    """Subscribers of all wearers.
-
-    `request_adaptation` is called with a wearer whose adaptation summary is due; it sends one with `send`.
-    """
+    """Subscribers of all wearers; `request_adaptation` is called with a wearer whose adaptation summary is due."""
 
     def __init__(self, request_adaptation: Callable[[str], None]) -> None:
         self._channels: dict[str, _Channel] = {}
@@ -76,14 +73,7 @@ class Subscriptions:
 
 @dataclass(eq=False)
 class _Channel:
-    """Subscribers of one wearer, the next sample to send, and when its adaptation was summarised last.
-
-    Examples
-    --------
-    >>> channel = _Channel()
-    >>> [channel.choose_samples(3, rate_hz=100.0).tolist() for _ in range(4)]
-    [[0], [1], [2], []]
-    """
+    """Subscribers of one wearer, the next sample to send, and when its adaptation was summarised last."""
 
     subscribers: set[Subscriber] = field(default_factory=set)
     next_sample: int = 0

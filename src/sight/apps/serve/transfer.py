@@ -20,17 +20,8 @@ CHUNK_SAMPLES, CHUNK_S = 10_000, 60.0
 class Transfer:
     """Sends the samples that a wearer of a service does not have yet; creates the wearer if it does not exist.
 
-    Parameters
-    ----------
-    client, wearer
-        The service, and the name of the wearer.
-    recordings
-        Consecutive recordings on one clock, in the channels and units of the wearer's model. Times are sent in seconds
-        since 1970 if they have a date, else as they are.
-    model
-        Name of the wearer's model; None for the default one.
-    speed
-        Speed relative to real time; 0 sends as fast as the service acknowledges.
+    The recordings are consecutive, on one clock, in the channels and units of the wearer's model. Times are sent in
+    seconds since 1970 if they have a date, else as they are. A `speed` of 0 sends as fast as the service acknowledges.
     """
 
     def __init__(

@@ -32,14 +32,6 @@ class StoredSession:
     inputs: Sequence[tuple[int, bytes]]  # logged chunks as the store keeps them
     offset: int  # is subtracted from their numbers
 
-    @property
-    def wearer(self) -> str:
-        return str(self.info["wearer"])
-
-    @property
-    def count(self) -> int:
-        return int(self.info["count"])
-
 
 class ArchiveWriter:
     """Zip archive of a wearer; each method returns the bytes that are ready."""
@@ -50,7 +42,6 @@ class ArchiveWriter:
         self._archive = zipfile.ZipFile(cast(IO[bytes], self._parts), "w", zipfile.ZIP_DEFLATED)
 
     def start(self) -> bytes:
-        """Write everything but the events."""
         session = self.session
         files = {
             "README.txt": README.encode(),
@@ -76,7 +67,7 @@ class ArchiveWriter:
     def _inputs(self) -> dict[str, Array]:
         inputs: dict[str, Array] = {}
         for seq, sealed in self.session.inputs:
-            values, time_s = serialisation.unpack_inputs(self.session.wearer, seq, sealed)
+            values, time_s = serialisation.unpack_inputs(self.session.info["wearer"], seq, sealed)
             number = seq - self.session.offset
             inputs[f"{number}.values"] = values
             if time_s is not None:

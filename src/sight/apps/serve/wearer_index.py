@@ -18,34 +18,21 @@ _LISTED = ("model", "method", "rate_hz", "created")
 
 
 class WearerIndex:
-    """All wearers by name.
-
-    The store is read the first time a wearer is listed, and again after its configuration changed.
-    """
+    """All wearers by name; the store is read when one is first listed, and again after its configuration changed."""
 
     def __init__(self, store: Store, models: ModelCatalogue) -> None:
         self._store, self._models = store, models
-        self._names = set(store.wearers())
+        self.names = set(store.wearers())
         self._rows: dict[str, dict[str, Any]] = {}
         self._received_s: dict[str, float] = {}
 
-    def __contains__(self, wearer: str) -> bool:
-        return wearer in self._names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(self._names)
-
     def add(self, wearer: str) -> None:
         """Add a wearer, or read it again from the store."""
-        self._names.add(wearer)
+        self.names.add(wearer)
         self._rows.pop(wearer, None)
 
     def remove(self, wearer: str) -> None:
-        self._names.discard(wearer)
+        self.names.discard(wearer)
         self._rows.pop(wearer, None)
         self._received_s.pop(wearer, None)
 
@@ -57,7 +44,7 @@ class WearerIndex:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return model, method, windows predicted, last refined class and idle seconds of each wearer, by name."""
-        unread = self._names - self._rows.keys()
+        unread = self.names - self._rows.keys()
         if unread:
             configs, latest = self._store.wearers(), self._store.latest_events(sorted(unread))
             for wearer in unread & configs.keys():

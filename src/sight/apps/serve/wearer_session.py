@@ -30,10 +30,7 @@ _PREFIX = "session."
 
 
 class WearerSession:
-    """Session of one wearer.
-
-    `config` is what was chosen when the wearer was created: model, method, params, rate.
-    """
+    """Session of one wearer; `config` is what was chosen when it was created: model, method, params, rate."""
 
     def __init__(self, wearer: str, config: Mapping[str, Any], model: Model) -> None:
         adapter = model.adapter(config["method"], config["params"])
@@ -62,10 +59,7 @@ class WearerSession:
         return replace(chunk, seq=seq - self.offset, time_s=time_s)
 
     def check_repeat(self, chunk: Chunk, seq: int, expected: int, known: int | None = None) -> None:
-        """Raise `ReusedNumber` unless the chunk is the one that was applied under its number.
-
-        `expected` is the number of the next chunk, `known` the digest of the applied chunk if it is not stored.
-        """
+        """Raise `ReusedNumber` unless this chunk was applied as `seq`; `known` is the digest of that if not stored."""
         known = int(self.digests[seq % REMEMBERED]) if known is None else known
         is_recent = self.seq - REMEMBERED < seq
         if not is_recent or known != serialisation.digest_of(self.seal(self.place(chunk, seq), seq)):
@@ -81,7 +75,6 @@ class WearerSession:
 
     @property
     def next_s(self) -> float:
-        """Time of the next sample if it comes without one."""
         last_s = float(self.session.windower.last_s)
         return last_s + 1 / self.rate_hz if isfinite(last_s) else 0.0
 
@@ -167,7 +160,6 @@ class WearerSession:
         return self
 
     def continue_numbers(self, previous: WearerSession) -> None:
-        """Take over the numbers of chunks from another session of the wearer."""
         self.seq, self.offset, self.digests = previous.seq, previous.offset, previous.digests.copy()
 
     def replay(self, inputs: Sequence[tuple[int, bytes]]) -> Self:
@@ -185,12 +177,7 @@ class WearerSession:
 def resume(wearer: str, stored: StoredWearer, models: ModelCatalogue) -> WearerSession:
     """Return the session of a stored wearer: its last snapshot, then the chunks since.
 
-    Raises
-    ------
-    Damaged
-        If the stored data cannot be read.
-    Conflict
-        If the model is not loaded, or is not the one the state was saved with.
+    Raises `Damaged` if the stored data cannot be read, `Conflict` if the model is not the one of the state.
     """
     try:
         config = serialisation.unpack_config(wearer, stored.config)

@@ -43,10 +43,7 @@ def server_config(app: ASGIApp, limits: Limits, **options: Any) -> uvicorn.Confi
 
 
 class Server(uvicorn.Server):
-    """Web server that drains the service before connections are closed.
-
-    `demo` has recordings by wearer to replay, and the name of their model; `options` are those of uvicorn.
-    """
+    """Web server that drains the service before it closes connections; `demo` has recordings by wearer, and a model."""
 
     def __init__(self, service: Service, demo: tuple[Mapping[str, Recording], str] | None, **options: Any) -> None:
         super().__init__(server_config(create_app(service), service.limits, **options))

@@ -18,6 +18,7 @@ from tests.helpers.sessions import (
     make_stream,
     same_events,
     send,
+    stored_events,
     toy_model,
     uninterrupted,
 )
@@ -174,7 +175,7 @@ def test_damaged_events_are_reported(manager):
     send(manager, "anna", make_stream(1, 5))
     manager.store._db.execute("UPDATE events_1 SET events = substr(events, 1, 30)")
     with pytest.raises(Damaged, match="damaged events 1"):
-        manager.events("anna")
+        stored_events(manager, "anna")
     (row,) = manager.wearers()
     assert (row["model"], row["count"], row["label"]) == ("toy@1", None, None)
     assert "damaged events 1" in row["error"]
@@ -227,8 +228,10 @@ def test_every_flipped_bit_of_a_record_is_detected():
     for length in range(len(sealed)):
         with pytest.raises(Damaged):
             serialisation.unseal(sealed[:length], "anna", "inputs", 3)
-    with pytest.raises(Damaged):
-        serialisation.unseal(sealed, "anna", "inputs", 4)
+    for place in (("anna", "inputs", 4), ("ben", "inputs", 3), ("anna", "events", 3)):
+        with pytest.raises(Damaged):
+            serialisation.unseal(sealed, *place)
+    assert serialisation.unseal(sealed, "anna", "inputs", 3) == b"content"
 
 
 def test_an_intact_record_with_invalid_content_is_refused(manager):

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import zipfile
+from functools import partial
 from hashlib import sha256
 
 import numpy as np
@@ -33,6 +34,7 @@ from tests.helpers.sessions import (
     make_stream,
     same_events,
     send,
+    stored_events,
     uninterrupted,
 )
 
@@ -119,7 +121,7 @@ def test_keel_norm_runs_on_files_that_take_statistics(tmp_path):
         for name, own in values.items():
             send(manager, name, own[first : first + 80], seq=first // 80 + 1)
     for name, own in values.items():
-        assert same_events(manager.events(name), uninterrupted(models.get("moving@1"), own, "keel-norm"))
+        assert same_events(stored_events(manager, name), uninterrupted(models.get("moving@1"), own, "keel-norm"))
     manager.close()
 
 
@@ -173,7 +175,7 @@ def test_reset_keeps_the_numbers_of_chunks(manager, model, tmp_path):
     send(manager, "anna", values[::-1].copy())
     info = manager.reset("anna")
     assert (info["seq"], info["count"]) == (1, 0)
-    assert manager.events("anna") == []
+    assert stored_events(manager, "anna") == []
     again = after_kill(manager, tmp_path / "killed")
     assert same_events(send(again, "anna", values, seq=2).events, uninterrupted(model, values, "sight"))
     again.close()
@@ -203,7 +205,8 @@ def test_deleting_is_final(manager):
     create(manager, ["anna"])
     send(manager, "anna", make_stream(0, 5))
     manager.delete("anna")
-    for call in (manager.info, manager.adaptation, manager.events, manager.export, manager.reset, manager.delete):
+    calls = (manager.info, manager.adaptation, manager.export, manager.reset, manager.delete)
+    for call in (*calls, partial(stored_events, manager)):
         with pytest.raises(UnknownWearer):
             call("anna")
     assert manager.wearers() == []
