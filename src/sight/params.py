@@ -13,8 +13,6 @@ Traceback (most recent call last):
 ValueError: smoother: expected 0 <= rate <= 1, got 2.0; mode 'mean' or 'median', got 'max'.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import types

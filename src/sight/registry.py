@@ -4,8 +4,6 @@ Other packages register theirs through entry points: with ``[project.entry-point
 a method can be used wherever a built-in one can.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache

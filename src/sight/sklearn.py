@@ -1,7 +1,5 @@
 """Adaptation of scikit-learn classifiers; needs scikit-learn."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Self
 

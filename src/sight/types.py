@@ -5,8 +5,6 @@ All are frozen dataclasses that check their shapes once. Letters in shapes mean 
 features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime

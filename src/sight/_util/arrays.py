@@ -1,7 +1,5 @@
 """Type of numpy arrays."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import numpy.typing as npt

@@ -1,7 +1,5 @@
 """Atomic file writes: a file or a set of files is complete or absent, also after a loss of power."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Confusion matrix, and scores that are derived from it; truth of -1 is ignored."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sight._util.arrays import Array

@@ -1,7 +1,5 @@
 """Durations as text: one grammar to read them, one form to print them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

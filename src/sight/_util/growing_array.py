@@ -1,7 +1,5 @@
 """Array whose rows are appended in place."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hashes of files and arrays."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path

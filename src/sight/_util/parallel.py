@@ -1,7 +1,5 @@
 """Parallel map over the processes of this machine or of a Dask cluster, within a memory budget."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import logging
 import math

@@ -4,8 +4,6 @@ Checkpoints, saved sessions, stored wearers and shards of a fleet use this forma
 under its own metadata key, so that one kind is never read as another.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from hashlib import blake2b

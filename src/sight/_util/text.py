@@ -1,7 +1,5 @@
 """Texts of messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

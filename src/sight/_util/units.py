@@ -1,7 +1,5 @@
 """Units of acceleration and rotation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

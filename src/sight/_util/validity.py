@@ -1,7 +1,5 @@
 """Checks of what an adapter is given: the head of its source, windows, features, probabilities, gaps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

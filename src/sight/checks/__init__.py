@@ -7,8 +7,6 @@
         check()
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sight.base import Adapter, Source

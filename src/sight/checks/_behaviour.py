@@ -1,7 +1,5 @@
 """Checks of predictions, state and streaming, and the list of all checks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

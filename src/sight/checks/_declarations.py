@@ -1,7 +1,5 @@
 """Checks of what a method declares, and of how it refuses invalid input."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import partial

@@ -5,8 +5,6 @@ measures gravity in the frame of the thigh and the bounce of the gait, the gyros
 orientation, so both agree in postures, gait and transitions.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

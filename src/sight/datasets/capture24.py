@@ -1,7 +1,5 @@
 """CAPTURE-24: wrist accelerometer of 151 subjects over about 24 hours, annotated from cameras and diaries, 100 Hz."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """ExtraSensory: phone and watch in free living, one feature vector per minute, self-reported labels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, Literal

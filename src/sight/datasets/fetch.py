@@ -1,7 +1,5 @@
 """Download datasets from their official addresses, resumable and verified by hash."""
 
-from __future__ import annotations
-
 import shutil
 import urllib.error
 import urllib.request

@@ -1,7 +1,5 @@
 """HAPT: the continuous recordings behind UCI-HAR, waist phone, thirty subjects, 50 Hz."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

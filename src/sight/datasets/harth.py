@@ -1,7 +1,5 @@
 """HARTH and HAR70+: free living, accelerometers on thigh and lower back, 50 Hz."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC
 from typing import ClassVar, Literal

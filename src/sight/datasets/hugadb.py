@@ -1,7 +1,5 @@
 """HuGaDB: gait and daily activities of eighteen subjects, inertial sensors on both legs, about 58.8 Hz."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Wearers differ plausibly, but no claim about real subjects can be based on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """UCI-HAR: six activities of thirty subjects, waist phone, distributed as windows, 50 Hz."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """USC-HAD: twelve activities of fourteen subjects, accelerometer and gyroscope at the right hip, 100 Hz."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """WISDM 2019: eighteen activities of three minutes each, watch accelerometer, 20 Hz."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """ACCUP: augmented contrastive clustering with uncertainty-aware prototypes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """COA-HAR: contrastive online adaptation with sensor augmentation; completed by us in large part."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

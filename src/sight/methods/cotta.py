@@ -1,7 +1,5 @@
 """CoTTA: continual adaptation with a weight-averaged and augmentation-averaged teacher and stochastic restoration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """EATA: efficient anti-forgetting adaptation, entropy minimisation on certain and new windows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

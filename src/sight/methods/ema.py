@@ -1,7 +1,5 @@
 """Exponential moving average of the probabilities."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """LAME: Laplacian adjusted maximum-likelihood estimation, neighbours in feature space agree on a class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Memories of fixed capacity for features, and a random generator whose position is part of the state; numpy only."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

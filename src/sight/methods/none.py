@@ -1,7 +1,5 @@
 """The source model without adaptation, the reference of every comparison."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

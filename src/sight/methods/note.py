@@ -1,7 +1,5 @@
 """NOTE: instance-aware normalisation and a prediction-balanced memory, for correlated streams."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

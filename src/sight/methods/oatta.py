@@ -1,7 +1,5 @@
 """OATTA: order-aware test-time adaptation, a Bayes filter that learns its transitions online."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """OFTTA: optimisation-free test-time adaptation, batch statistics in early layers and the head of T3A."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Pure numpy functions of probabilities and vectors."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sight.types import Array

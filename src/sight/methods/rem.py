@@ -1,7 +1,5 @@
 """REM: ranked entropy minimisation, masked views must agree with the plain one and not be more certain."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """RoTTA: robust test-time adaptation with moving statistics, a timely memory and a slow teacher."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

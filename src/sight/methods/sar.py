@@ -1,7 +1,5 @@
 """SAR: sharpness-aware and reliable entropy minimisation, with a reset before the model collapses."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The sticky filter: a hidden Markov model with one parameter, the probability that the activity stays."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """T3A: test-time classifier adjustment, a head made of the wearer's most certain features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """TCA: test-time correlation alignment, maps features so that they vary as the most certain ones do."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """TENT: test entropy minimisation over the scales and shifts of norm layers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Model card: the JSON header of a model file, with everything needed to use the model except its tensors."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Checkpoint files: a trained model as safetensors, with the model card in the metadata. Needs no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path

@@ -7,8 +7,6 @@ of unfamiliar windows is far above that of any training subject whose windows we
 one, so it does not matter how often each activity occurs.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

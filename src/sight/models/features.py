@@ -1,7 +1,5 @@
 """Source models without an encoder: a linear head for given features, and a classifier given by its probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """Fisher information of the norm layers of a source model, which EATA uses."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runner for fused graphs, which hold encoder and method in one ONNX file; needs only onnxruntime."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

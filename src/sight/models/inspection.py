@@ -1,7 +1,5 @@
 """Inspection of model files: format, contents, and where the model splits into encoder and head."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import math

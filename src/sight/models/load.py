@@ -1,7 +1,5 @@
 """`load`: a trained classifier by its name or from a file."""
 
-from __future__ import annotations
-
 import os
 from importlib import import_module
 from pathlib import Path

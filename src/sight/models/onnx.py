@@ -1,7 +1,5 @@
 """Source model of an exported ONNX file, run by onnxruntime without torch, and the metadata of such files."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

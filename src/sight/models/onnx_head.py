@@ -3,8 +3,6 @@
 Needs the package onnx. Keras and TensorFlow write a dense layer as MatMul and Add, torch as Gemm.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple

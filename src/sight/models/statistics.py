@@ -1,7 +1,5 @@
 """Statistics of the training data that methods use (`sight.types.SourceStats`); no data is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Training of source models as in the SIGHT paper: Adam, cross-entropy, and statistics for adaptation methods."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`wrap`: models of other tools as source models."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Source model for a torch module that was not built by sight; its last layer must be linear."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from functools import reduce

@@ -1,7 +1,5 @@
 """Columns of users' tables: usual names of time and axes, units in the names, and checks of a mapping."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

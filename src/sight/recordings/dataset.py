@@ -4,8 +4,6 @@ A dataset is a subclass of `Dataset` in a file of its own. It declares facts as 
 fields, and reads a file in one hook, `_read_file`. CONTRIBUTING.md shows the steps.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

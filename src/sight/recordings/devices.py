@@ -1,7 +1,5 @@
 """Device files: Axivity .cwa, ActiGraph .gt3x, GENEActiv .bin, gzipped or not."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import tempfile

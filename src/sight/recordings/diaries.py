@@ -6,8 +6,6 @@ recording, or ISO 8601; times without a zone are local to the recording. An empt
 ``subject`` makes one file a diary of several subjects. Other columns are ignored.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter

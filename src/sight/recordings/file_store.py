@@ -1,7 +1,5 @@
 """Files of a dataset, in a folder or inside a zip, and tables read from them."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import re

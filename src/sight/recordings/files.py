@@ -1,7 +1,5 @@
 """Users' own recordings: tables (CSV, Parquet, Excel) and device files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

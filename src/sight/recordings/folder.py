@@ -1,7 +1,5 @@
 """A folder of the user's own recordings, described by a MAP.toml."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import Counter

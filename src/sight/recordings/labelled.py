@@ -1,7 +1,5 @@
 """Recordings to evaluate a model on: one or several, each with its labels."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Labels to classes, without regard to case: of diaries (`sight.recordings.diaries`), of columns and of datasets."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections import Counter

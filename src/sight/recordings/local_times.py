@@ -1,7 +1,5 @@
 """Time zones of wearers, and local times to UTC across changes to and from summer time."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 

@@ -4,8 +4,6 @@ This is the format of the preprocessed datasets of SIGHT's authors. ``y`` may be
 numpy stores as a pickle; `sight.recordings.npz_strings` reads it without executing it.
 """
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ numpy stores an array of Python objects as a pickle, and loading a pickle may ca
 the pickle is replaced by an inert stand-in or rejected, so that only strings can be read.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import pickle

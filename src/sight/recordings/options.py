@@ -4,8 +4,6 @@ An option is one field of `ReadOptions`: functions, the command line (`sight.app
 (`sight.recordings.folder`) take it from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Read recordings as windows for a model: files, several files of a subject, and subjects of datasets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """References to recordings that are not read yet: files, folders of files, and subjects of datasets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

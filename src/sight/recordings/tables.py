@@ -1,7 +1,5 @@
 """Users' CSV, Parquet and Excel files, read in blocks."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import re

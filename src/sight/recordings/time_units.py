@@ -1,7 +1,5 @@
 """Unit of numeric timestamps, recognised by the column's name, by plausible dates and by plausible sampling rates."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

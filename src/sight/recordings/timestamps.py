@@ -4,8 +4,6 @@ The time zone of the result decides on which day a sample lies. It is the caller
 offset in the text, or the zone of a typed column.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo

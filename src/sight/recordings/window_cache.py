@@ -4,8 +4,6 @@ The key of an entry is made of the content of the input files, the parameters an
 entry never becomes stale. An entry that cannot be read, or that differs from its digest, is made again.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """`compare`: the difference of two methods, models or settings over subjects, with an interval."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

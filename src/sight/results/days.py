@@ -1,7 +1,5 @@
 """Days of a stream: split at local midnight, or every 24 hours if the start time is unknown."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 

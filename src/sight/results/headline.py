@@ -1,7 +1,5 @@
 """One sentence about the days of a recording."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from sight._util.durations import hours_text

@@ -1,7 +1,5 @@
 """Leave-one-subject-out scores: each subject is predicted by a model that was trained on the others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from statistics import fmean

@@ -4,8 +4,6 @@ Unlabelled windows (-1) are ignored by every metric. A metric without a value, s
 NaN.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 

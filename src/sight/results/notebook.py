@@ -1,7 +1,5 @@
 """HTML of an adaptation in a notebook: headline, warnings, and one row of raw and refined classes per day."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

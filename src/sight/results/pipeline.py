@@ -1,7 +1,5 @@
 """From a recording to the summary of its result: read it, run a method over it, describe it."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 

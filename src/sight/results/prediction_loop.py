@@ -1,7 +1,5 @@
 """The evaluation loop: windows of a stream through an adapter, in time order; labels are never passed to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 

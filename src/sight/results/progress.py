@@ -1,7 +1,5 @@
 """Progress bar of `sight.adapt`: in notebooks and terminals, nothing elsewhere."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -1,7 +1,5 @@
 """`refine`: adaptation for callers that have a classifier's outputs but no source model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any

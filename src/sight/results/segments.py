@@ -5,8 +5,6 @@ Accuracy over windows does not show whether a walk was split in three or a nap w
 ones. Both are computed from runs, in a few passes over the stream, for all classes at once.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

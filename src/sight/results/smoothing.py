@@ -6,8 +6,6 @@ change that the filter computed, so only methods that return these can be smooth
 which the streaming rule of the result states.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 Every function starts from one number per subject: the mean, over seeds and sources, of a method's score on that target.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache

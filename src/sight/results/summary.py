@@ -1,7 +1,5 @@
 """A result with everything that tables, files, report and notebook derive from it, each computed once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property

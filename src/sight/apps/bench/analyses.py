@@ -4,8 +4,6 @@ Each analysis takes a bound adapter, the windows in the order of the trial and t
 returns plain numbers and lists. Labels are used here, after prediction; the adapter never receives one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias

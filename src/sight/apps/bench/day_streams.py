@@ -6,8 +6,6 @@ geometric, the exponential distribution in whole windows; the first bout is draw
 has the same expected shares.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Experiments from TOML files: those of the package, and users' own."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

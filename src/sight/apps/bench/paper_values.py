@@ -1,7 +1,5 @@
 """Values printed in the SIGHT paper, from ``configs/paper``: one file per table, methods as columns."""
 
-from __future__ import annotations
-
 import csv
 from functools import cache
 from importlib import resources

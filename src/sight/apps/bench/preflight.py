@@ -1,7 +1,5 @@
 """Checks of an experiment, a setting and an output folder before anything is trained."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ lists (matrices row by row), nested values as JSON. Scores that follow from the 
 computes them.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ A file is written atomically and contains a digest, so a killed run continues wh
 row is computed again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict, is_dataclass

@@ -4,8 +4,6 @@ Source models are trained first, then the methods run on every trial; both are d
 in `sight.apps.bench.worker`.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Settings (datasets with source and target subjects) from TOML files: those of the package, and users' own."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache

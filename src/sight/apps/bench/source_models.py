@@ -1,7 +1,5 @@
 """Source models of the benchmark: trained once, stored under a hash of their data and recipe."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress

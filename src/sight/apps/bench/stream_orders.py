@@ -1,7 +1,5 @@
 """Orders in which the benchmark presents a subject's windows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

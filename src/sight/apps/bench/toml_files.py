@@ -1,7 +1,5 @@
 """Reading and checking TOML files of experiments and settings."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data of one trial: windows, source model and stream, and the keys of its rows."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, replace

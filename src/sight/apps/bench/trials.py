@@ -5,8 +5,6 @@ networks, seeds and stream orders. A setting (a table of ``configs/settings.toml
 source subjects and target subjects.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields

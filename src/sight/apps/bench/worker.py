@@ -3,8 +3,6 @@
 Experiments share the rows they have in common, because a row is named by what determines it (`TrialData.row_path`).
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import platform
 import time

@@ -1,7 +1,5 @@
 """Command line: one command per file that parses arguments, calls the library and prints."""
 
-from __future__ import annotations
-
 import typer
 
 from sight import __version__

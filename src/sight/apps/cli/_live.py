@@ -1,7 +1,5 @@
 """Terminal view of one wearer: raw and refined predictions as coloured bands that move with the stream."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

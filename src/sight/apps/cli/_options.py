@@ -1,7 +1,5 @@
 """Command-line options that several commands share."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, fields

@@ -1,7 +1,5 @@
 """Consoles, error messages, progress bars and parsing shared by all commands."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

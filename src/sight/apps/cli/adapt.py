@@ -1,7 +1,5 @@
 """``sight adapt``: run recordings through a model and a method, and write result files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

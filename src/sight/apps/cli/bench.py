@@ -1,7 +1,5 @@
 """``sight bench``: run the paper's experiments and report them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``sight cohort``: run many recordings through one model, and query the results."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``sight data``: list, download, describe and uncache datasets."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """``sight demo``: adapt a bundled model to a synthetic wearer, and write a report."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

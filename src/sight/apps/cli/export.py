@@ -1,7 +1,5 @@
 """``sight export``: write a checkpoint as ONNX, which runs without torch."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any

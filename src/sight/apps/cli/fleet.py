@@ -1,7 +1,5 @@
 """``sight fleet``: predict for many live wearers in one Spark stream."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

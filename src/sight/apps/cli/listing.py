@@ -1,7 +1,5 @@
 """``sight methods``, ``sight datasets`` and ``sight encoders``: list names, or describe one."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 from typing import Annotated, Any

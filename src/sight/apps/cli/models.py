@@ -1,7 +1,5 @@
 """``sight models`` and ``sight inspect``: list the bundled models, print the card or all facts of a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

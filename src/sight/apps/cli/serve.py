@@ -1,7 +1,5 @@
 """``sight serve``: the live service and its demo; its subcommands are in `serve_backup` and `serve_token`."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import socket

@@ -1,7 +1,5 @@
 """``sight serve backup`` and ``sight serve restore``: copies of a data folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``sight train``: train a source model on a dataset or on a folder of labelled files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Estimated memory of a recording, from its file alone, and available memory of this machine."""
 
-from __future__ import annotations
-
 import os
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """List of recordings on the overview page: one line each, with its classes over time on a common axis."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Pages of a cohort: the overview with one line for each recording, and full reports of recordings on demand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Table of participants, joined with the tables of a cohort."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

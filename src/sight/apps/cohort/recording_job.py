@@ -1,7 +1,5 @@
 """Processing of one recording of a cohort: read it, run the method, store windows and facts."""
 
-from __future__ import annotations
-
 import json
 import platform
 import time

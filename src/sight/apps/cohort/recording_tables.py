@@ -3,8 +3,6 @@
 They depend on the rules of days and bouts. With other rules they are computed again from the stored windows.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from datetime import date

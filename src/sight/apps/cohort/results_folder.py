@@ -5,8 +5,6 @@ kill left behind. Only the log contains times and machines; all other files depe
 the options alone.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

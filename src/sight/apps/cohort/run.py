@@ -1,7 +1,5 @@
 """Run of a cohort: every recording through one model and one method, then tables and a page over all of them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

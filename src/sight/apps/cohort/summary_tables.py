@@ -3,8 +3,6 @@
 Times are summed as whole milliseconds, so that sums do not depend on the number of threads.
 """
 
-from __future__ import annotations
-
 import glob
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Thumbnail of a recording: its refined classes over time as SVG paths."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

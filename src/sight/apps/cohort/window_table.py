@@ -1,7 +1,5 @@
 """Parquet table of a recording's windows, with the same columns for all recordings of a cohort."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path

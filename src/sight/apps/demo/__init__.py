@@ -3,8 +3,6 @@
 ``python -m tools.demo_model`` trains the model and measures all wearers; docs/live.md shows the result.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

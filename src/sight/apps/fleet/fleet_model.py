@@ -1,7 +1,5 @@
 """Options and model of a fleet: a model file, a method and the kind of rows, sent to every worker."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checks before Spark starts: format and columns of the arriving files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from itertools import islice

@@ -4,8 +4,6 @@ A driver that dies leaves files that belong to no finished trigger. Spark's sink
 that ignores this log would see some windows twice.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

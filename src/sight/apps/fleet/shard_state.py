@@ -4,8 +4,6 @@ The bytes are a safetensors file: a JSON header with the format, the model and t
 no pickle, and other programs can read it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Check that this machine can start Spark: Java and the Python package."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """Spark stream of a fleet: rows from a folder, grouped by shard; predictions to a folder, progress to a log."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

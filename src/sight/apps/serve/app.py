@@ -1,7 +1,5 @@
 """The web application: routes, WebSockets and pages of a service, with one guard and one form of errors."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from secrets import token_hex

@@ -1,7 +1,5 @@
 """Backup of a service's data folder while the service runs, and its restoration."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

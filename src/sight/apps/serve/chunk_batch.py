@@ -1,7 +1,5 @@
 """A batch of chunks of many wearers: numbering, windows, encoding and prediction, with one outcome for each chunk."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """A chunk of samples as clients send it, and the acknowledgement they receive."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

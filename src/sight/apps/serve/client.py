@@ -1,7 +1,5 @@
 """HTTP client of the service that repeats requests while the service is busy or restarts; base install only."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Replay of the demo's recordings inside the service."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Mapping, Sequence

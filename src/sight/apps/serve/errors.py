@@ -1,8 +1,6 @@
 """Errors of the service, each with the reason counted in the metrics and the HTTP status it maps to."""
 # ruff: noqa: N818 - each class is named after what is wrong
 
-from __future__ import annotations
-
 #: The same text for a token that is missing, wrong or removed.
 DENIED = "This needs a token that permits it; send it as 'Authorization: Bearer TOKEN'."
 METHOD_DENIED = (

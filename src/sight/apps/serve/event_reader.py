@@ -1,7 +1,5 @@
 """Reading of stored events without delaying predictions: small pages of the store, decoded in a thread of their own."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Queue of chunks in front of the session manager, which runs in one thread and gets chunks in batches."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Sequence

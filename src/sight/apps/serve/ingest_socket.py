@@ -1,7 +1,5 @@
 """The WebSocket ``/v1/ingest``: takes chunks of any number of wearers and acknowledges them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Limits on what clients may send: sizes, rates, counts and ranges of values."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import OrderedDict

@@ -14,8 +14,6 @@ A binary message of ``/v1/ingest`` is ``b"SGT1"`` followed by one or more chunks
     ...     n*C float32 values, sample by sample
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Metrics for Prometheus and logs as JSON lines; neither contains samples or predictions."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time

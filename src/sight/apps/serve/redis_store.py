@@ -9,8 +9,6 @@ this process or the loss of its machine. With ``appendfsync everysec`` a second 
 itself fails; with ``always``, which `fsync` requires, nothing is lost.
 """
 
-from __future__ import annotations
-
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What the routes take from a request: the service, the token, the wearer and the body."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """HTTP routes, each with its scope, request, response and errors."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response

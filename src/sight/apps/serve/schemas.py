@@ -1,7 +1,5 @@
 """JSON of requests and responses: pydantic models that validate requests and describe both in the OpenAPI document."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator

@@ -5,8 +5,6 @@ content, then the content. A record that is truncated, altered, stored in anothe
 raises `Damaged`.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ only then acknowledges. If anything fails on the way, the session of the wearer 
 its next chunk resumes from the store.
 """
 
-from __future__ import annotations
-
 import time
 from collections import OrderedDict
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ removed, 1009 message too large, 1011 internal error, 1012 the service stops, 10
 client does not read.
 """
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from contextlib import suppress

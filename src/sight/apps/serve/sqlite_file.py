@@ -4,8 +4,6 @@ Beside ``NAME`` are ``NAME-wal`` (the write-ahead log) and ``NAME-shm`` (its ind
 ``NAME.lock`` (held by the process that owns the file) and ``NAME.reserve`` (space for deletions on a full disk).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Store in one SQLite file; the default."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Iterator, Sequence

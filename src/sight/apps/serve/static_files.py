@@ -1,7 +1,5 @@
 """The web pages, the files they load, and the headers of every response."""
 
-from __future__ import annotations
-
 import gzip
 import mimetypes
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Subscriptions to live wearers: predictions and a downsampled signal for pages, without slowing down the service."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Access tokens with scopes and patterns of wearers, stored as hashes in one file."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

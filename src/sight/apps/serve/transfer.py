@@ -1,7 +1,5 @@
 """Transfer of a recording to a wearer of a service; it continues where an earlier transfer ended."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC

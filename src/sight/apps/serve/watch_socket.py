@@ -1,7 +1,5 @@
 """The WebSocket ``/v1/watch``: sends the predictions of one wearer as they are made."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Export of all stored data of one wearer as a zip archive of plain files, written in parts."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Mapping, Sequence

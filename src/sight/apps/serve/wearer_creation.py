@@ -1,7 +1,5 @@
 """Creation of wearers: choice and validation of model, method, hyper-parameters and rate."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime

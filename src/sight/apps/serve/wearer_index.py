@@ -1,7 +1,5 @@
 """In-memory index of wearers and their latest prediction, so that listing many wearers needs no access to the store."""
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Sequence

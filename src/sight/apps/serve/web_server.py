@@ -1,7 +1,5 @@
 """The web server of a service: configuration of uvicorn, and an orderly stop."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Conversion of the channels a sensor sends to those a model takes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """JSON form of an event, used by ``sight stream`` and by the service."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any

@@ -1,7 +1,5 @@
 """Handling of Ctrl-C and SIGTERM between two chunks, so that a saved state is always complete."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

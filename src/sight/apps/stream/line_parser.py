@@ -1,7 +1,5 @@
 """Parser for lines of JSON or CSV with samples; malformed lines are counted and skipped."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Live loop: push chunks into a session, report events and save the session."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from time import perf_counter
 

@@ -1,7 +1,5 @@
 """Replay of a recording in chunks, at its own pace or faster."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator

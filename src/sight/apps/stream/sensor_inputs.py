@@ -1,7 +1,5 @@
 """Byte sources: standard input, a serial port, an MQTT broker. Each yields what has arrived, then waits."""
 
-from __future__ import annotations
-
 import logging
 import os
 import time

@@ -1,7 +1,5 @@
 """Session: samples of one wearer in, predictions out as soon as windows are complete."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isclose, isfinite

@@ -1,7 +1,5 @@
 """State file of a session: safetensors with a header and a digest that detects damage."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of a table that arrive line by line, read as `sight.recordings.files` reads a file."""
 
-from __future__ import annotations
-
 import csv
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Base class of methods whose step is compiled and whose states can be held for many wearers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

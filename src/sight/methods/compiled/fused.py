@@ -1,7 +1,5 @@
 """Shared parts of steps that are exported with their model as one ONNX graph; torch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

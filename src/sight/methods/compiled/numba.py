@@ -5,8 +5,6 @@ loop adds up or writes, never both: in a loop that does both, the machine choose
 in memory, and a restored state would lead to other last bits.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Declaration of a compiled method's state, and the arrays that hold it; numpy only."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias

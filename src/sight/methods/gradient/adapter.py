@@ -1,7 +1,5 @@
 """Base classes of methods that back-propagate at test time: a private network, an optimiser, two streaming rules."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ All functions take windows (B, C, T) and a generator, draw for each window separ
 type. Of feature vectors (T = 1), which have no time and no axes, only `jitter` and `scaling` change anything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache, partial
 

@@ -4,8 +4,6 @@ BatchNorm of one-dimensional networks reduces over windows and time. Layers are 
 parameter names, so that a stored network still loads. LayerNorm and GroupNorm have no statistics to choose.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

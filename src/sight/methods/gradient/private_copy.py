@@ -4,8 +4,6 @@
 (``model.encode = lambda x: model.body(x)``) has copies that still compute with the original.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident

@@ -3,8 +3,6 @@
 If the shape (C, T) of a window is not known in advance, a memory takes it from the first window.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sight.methods.memory import Memory

@@ -1,7 +1,5 @@
 """Keel's step compiled by numba: `reference` without temporary arrays, in float64 for features of any type."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

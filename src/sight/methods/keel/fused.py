@@ -1,7 +1,5 @@
 """Keel's step in torch, for the export as ONNX."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Keel's step in numpy; the other implementations are tested against it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sight.methods.compiled import StateArrays

@@ -1,7 +1,5 @@
 """State, step parameters and constants of Keel."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

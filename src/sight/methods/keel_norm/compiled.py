@@ -1,7 +1,5 @@
 """The updates of `reference` compiled by numba; the same operations in the same order, so that no bit differs."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sight.methods.compiled.numba import exact

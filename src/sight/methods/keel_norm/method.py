@@ -1,7 +1,5 @@
 """The Keel method with moving statistics of batch normalisation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace

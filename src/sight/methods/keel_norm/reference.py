@@ -1,7 +1,5 @@
 """The two updates of a window in numpy: statistics from moments, and moments from a window."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

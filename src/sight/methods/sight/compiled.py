@@ -7,8 +7,6 @@ Where the reference works on whole vectors, a few inner products are enough: wit
 of the prototype update follow from mu.mu, mu.f, mu.a, f.a and a.a, so that the prototypes are written once.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """SIGHT's step in torch, for the export as ONNX."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

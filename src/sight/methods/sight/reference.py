@@ -4,8 +4,6 @@ Letters of the paper: expectation e = z-hat_{t|t-1}, displacement v_t, direction
 lambda_t, routing r_t, calibrated routing rho_t, prior pi_t, habit h_t, prototypes mu_k, anchors mu_k^(0).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

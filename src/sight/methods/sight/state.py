@@ -1,7 +1,5 @@
 """State and step parameters of SIGHT."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from sight.methods.compiled import StateLayout

@@ -1,7 +1,5 @@
 """Bundled trained models: exported files with cards, and the function that maps a name or path to a model file."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

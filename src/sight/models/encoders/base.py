@@ -1,7 +1,5 @@
 """Base class of encoders: normalisation, features, linear head and constructor arguments."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """1D-CNN of the SIGHT paper."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from sight.models.encoders.base import Encoder

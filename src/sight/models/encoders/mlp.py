@@ -1,7 +1,5 @@
 """Multi-layer perceptron for windows that are feature vectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

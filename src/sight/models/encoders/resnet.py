@@ -1,7 +1,5 @@
 """Small 1D-ResNet."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from sight.models.encoders.base import Encoder

@@ -1,7 +1,5 @@
 """Small Transformer over patches of the window."""
 
-from __future__ import annotations
-
 import math
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Export of trained classifiers: ONNX, ONNX fused with a method, int8."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sight._util.atomic import write_atomic

@@ -1,7 +1,5 @@
 """Export of a model and a method as one ONNX graph; docs/onnx.md describes its inputs, outputs and metadata."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import tempfile

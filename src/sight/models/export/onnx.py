@@ -1,7 +1,5 @@
 """Export of a torch source model to ONNX, checked against the network before the file is written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Statistics of batch normalisation as an input of an ONNX graph, and moments of the layers as an output."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ convolutions. Signals are therefore treated as images of height one. An adaptive
 about forty nodes, becomes a product with a constant matrix.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 import warnings

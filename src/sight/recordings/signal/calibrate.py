@@ -4,8 +4,6 @@ Scale and offset are estimated once, from a recording with enough rest in enough
 them as a fixed parameter.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Channels of a recording: selection by name, and conversion of units."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -8,8 +8,6 @@ sample can be a repeated one, a new stretch starts: before the first sample of a
 back, and in the latest gap, if one timestamp far in the future had opened it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise

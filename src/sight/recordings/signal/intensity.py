@@ -1,7 +1,5 @@
 """Intensity of movement: ENMO and MAD of the acceleration in each window."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 The windows are exactly those that `sight.recordings.signal.prepare` makes of the whole recording.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import pairwise
 from math import isnan, nan

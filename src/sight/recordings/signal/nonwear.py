@@ -1,7 +1,5 @@
 """Non-wear detection: periods in which the sensor lay still. They are flagged, never removed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All signal steps in one call: from a recording to the windows that a model takes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isclose

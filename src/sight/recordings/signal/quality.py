@@ -1,7 +1,5 @@
 """Quality checks of a recording and its windows: saturation, gravity, and comparison with a model's training data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Resampling to a regular clock at the model's rate; the result is the same for any chunking of the samples."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import isnan, nan
 from typing import Any

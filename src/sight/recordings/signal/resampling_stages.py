@@ -1,7 +1,5 @@
 """The two stages of resampling, in chunks of any size: uneven times to a regular grid, then that to another rate."""
 
-from __future__ import annotations
-
 from math import isnan, nan
 
 import numpy as np

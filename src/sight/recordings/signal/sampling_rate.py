@@ -1,7 +1,5 @@
 """Sampling rate of a recording: estimated from its timestamps and checked against the nominal rate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Windows from regularly sampled stretches: in time order, never across a gap, unlabelled ones kept."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """CSV files with cells that spreadsheet programs do not execute."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence

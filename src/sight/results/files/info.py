@@ -1,7 +1,5 @@
 """Contents of `info.json`: method, model, stream and versions of a run."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from dataclasses import asdict

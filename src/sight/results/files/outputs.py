@@ -3,8 +3,6 @@
 The files hold every window: non-wear time, gaps and low confidence are columns, never removed rows.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path

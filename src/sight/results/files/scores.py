@@ -1,7 +1,5 @@
 """Files of scores: one row per recording and method, and their mean; confusion matrices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

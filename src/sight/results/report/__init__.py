@@ -1,7 +1,5 @@
 """HTML report of a run: a single file that needs no network and stays small for recordings of any length."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

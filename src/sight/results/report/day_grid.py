@@ -1,7 +1,5 @@
 """Seconds of each class in short parts of each local day, the numbers behind the drawings of days."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

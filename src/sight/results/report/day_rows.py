@@ -1,7 +1,5 @@
 """One row of 24 hours for each local day, and the average day."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

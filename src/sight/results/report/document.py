@@ -1,7 +1,5 @@
 """The report page: summary, figures, table of methods, details and glossary."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

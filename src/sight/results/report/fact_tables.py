@@ -1,7 +1,5 @@
 """Key figures of a stream, and tables of facts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables with drawings and their texts: time use, hours a day, changes between classes, confusion matrices."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Terms of the report with their definitions; the page shows a definition as a tooltip of its term."""
 
-from __future__ import annotations
-
 from sight.results.report.html import Html, tag
 
 TERMS = {

@@ -1,7 +1,5 @@
 """HTML elements with escaping by default, and formatted numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from html import escape
 from math import isfinite

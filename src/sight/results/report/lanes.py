@@ -1,7 +1,5 @@
 """SVG lanes of the timeline: bands of classes, marks and traces, of limited size for streams of any length."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sight.results.report.axis import Axis

@@ -5,8 +5,6 @@ for walking, orange for stairs and running, brown for eating. A name without a k
 depends only on the name, unless another class of the model has it already.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import reduce

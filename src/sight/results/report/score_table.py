@@ -1,7 +1,5 @@
 """Table of methods with their scores, and the notes below it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The timeline: true, raw and refined classes and the surprise over time."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 

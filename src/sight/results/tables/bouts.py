@@ -1,7 +1,5 @@
 """One row per bout: a long run of one class with short interruptions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Values of table cells."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any

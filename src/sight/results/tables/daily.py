@@ -1,7 +1,5 @@
 """One row per local day: wear, gaps, intensity, hours of each class."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any

@@ -1,7 +1,5 @@
 """One row per period of non-wear or gap."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

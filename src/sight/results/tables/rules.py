@@ -1,7 +1,5 @@
 """Rules of the tables: which days are valid, and how long a bout lasts at least."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self

@@ -1,7 +1,5 @@
 """One row per run of one refined class."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

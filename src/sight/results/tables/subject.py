@@ -1,7 +1,5 @@
 """One row for the recording: means over its valid days."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

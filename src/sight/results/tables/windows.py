@@ -1,7 +1,5 @@
 """Columns of `windows.parquet`: one row per window."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables over several settings: the leaderboard, and every comparison on a group of settings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

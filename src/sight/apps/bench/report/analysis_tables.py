@@ -1,7 +1,5 @@
 """Tables of the feature-space analyses: changes, prototypes, persistence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 A run is one source model, target subject, seed and stream. One setting and several settings have the same tables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 

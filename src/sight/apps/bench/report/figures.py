@@ -1,7 +1,5 @@
 """Figures as SVG; the same numbers give the same bytes."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Sections of the benchmark report, and the HTML document that contains them."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field

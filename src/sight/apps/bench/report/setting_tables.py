@@ -3,8 +3,6 @@
 They contain neither times nor machine names, so a rerun writes the same bytes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Report of benchmark results: Markdown, HTML, LaTeX tables and figures."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
