@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as reference
 
-from sight._util import confusion as matrix
 from sight.results import metrics
 from sight.types import Result, Windows
 
@@ -42,22 +41,22 @@ def test_confusion_metrics_agree_with_scikit_learn(stream):
         return
     all_classes = {"labels": range(K), "zero_division": 0}
     np.testing.assert_array_equal(table, reference.confusion_matrix(truth, predicted, labels=range(K)))
-    assert matrix.accuracy(table) == pytest.approx(reference.accuracy_score(truth, predicted))
+    assert metrics.accuracy(table) == pytest.approx(reference.accuracy_score(truth, predicted))
     recall = reference.recall_score(truth, predicted, labels=np.unique(truth), average="macro", zero_division=0)
-    assert matrix.balanced_accuracy(table) == pytest.approx(recall)
-    np.testing.assert_allclose(matrix.f1(table), reference.f1_score(truth, predicted, average=None, **all_classes))
+    assert metrics.balanced_accuracy(table) == pytest.approx(recall)
+    np.testing.assert_allclose(metrics.f1(table), reference.f1_score(truth, predicted, average=None, **all_classes))
     np.testing.assert_allclose(
-        matrix.precision(table), reference.precision_score(truth, predicted, average=None, **all_classes)
+        metrics.precision(table), reference.precision_score(truth, predicted, average=None, **all_classes)
     )
     np.testing.assert_allclose(
-        matrix.recall(table), reference.recall_score(truth, predicted, average=None, **all_classes)
+        metrics.recall(table), reference.recall_score(truth, predicted, average=None, **all_classes)
     )
     macro = {"average": "macro", "zero_division": 0}
-    assert matrix.macro_f1_union(table) == pytest.approx(reference.f1_score(truth, predicted, **macro))
-    assert matrix.macro_f1_truth(table) == pytest.approx(
+    assert metrics.macro_f1_union(table) == pytest.approx(reference.f1_score(truth, predicted, **macro))
+    assert metrics.macro_f1_truth(table) == pytest.approx(
         reference.f1_score(truth, predicted, labels=np.unique(truth), **macro)
     )
-    assert matrix.macro_f1_all(table) == pytest.approx(reference.f1_score(truth, predicted, labels=range(K), **macro))
+    assert metrics.macro_f1_all(table) == pytest.approx(reference.f1_score(truth, predicted, labels=range(K), **macro))
 
 
 @given(streams())
@@ -65,17 +64,17 @@ def test_confusion_metrics_agree_with_scikit_learn(stream):
 def test_kappa_agrees_with_scikit_learn(stream):
     table, truth, predicted = table_of(*stream[:2])
     if len(np.union1d(truth, predicted)) < 2:
-        assert math.isnan(matrix.kappa(table))
+        assert math.isnan(metrics.kappa(table))
     else:
-        assert matrix.kappa(table) == pytest.approx(reference.cohen_kappa_score(truth, predicted))
+        assert metrics.kappa(table) == pytest.approx(reference.cohen_kappa_score(truth, predicted))
 
 
 def test_three_variants_of_macro_f1_by_hand():
     """Class 2 never occurs and is predicted once, class 3 occurs nowhere."""
     table = metrics.confusion(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 2]), 4)
-    assert matrix.macro_f1_truth(table) == pytest.approx((1 + 2 / 3) / 2)
-    assert matrix.macro_f1_union(table) == pytest.approx((1 + 2 / 3 + 0) / 3)
-    assert matrix.macro_f1_all(table) == pytest.approx((1 + 2 / 3 + 0 + 0) / 4)
+    assert metrics.macro_f1_truth(table) == pytest.approx((1 + 2 / 3) / 2)
+    assert metrics.macro_f1_union(table) == pytest.approx((1 + 2 / 3 + 0) / 3)
+    assert metrics.macro_f1_all(table) == pytest.approx((1 + 2 / 3 + 0 + 0) / 4)
 
 
 def probabilities(n, seed, dtype=np.float64):
@@ -192,9 +191,9 @@ def test_score_has_the_same_metrics_for_any_stream(stream, as_labels):
     table = metrics.confusion(truth, q if as_labels else q.argmax(axis=1), K)
     assert scores["windows"] == (truth >= 0).sum()
     assert scores["confusion"] == table.tolist()
-    assert scores["macro_f1_union"] == pytest.approx(matrix.macro_f1_union(table), nan_ok=True)
+    assert scores["macro_f1_union"] == pytest.approx(metrics.macro_f1_union(table), nan_ok=True)
     assert math.isnan(scores["ece"]) == (as_labels or not (truth >= 0).any())
-    assert scores["frames_correct"] == pytest.approx(matrix.accuracy(table) if table.any() else 0)
+    assert scores["frames_correct"] == pytest.approx(metrics.accuracy(table) if table.any() else 0)
     for name, value in scores.items():
         assert isinstance(value, (int, float, list)), name
 

@@ -9,8 +9,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sight._util import confusion as matrix
-from sight._util.confusion import confusion, mean_or_nan
+from sight._util.confusion import (
+    accuracy,
+    balanced_accuracy,
+    confusion,
+    f1,
+    kappa,
+    macro_f1_all,
+    macro_f1_truth,
+    macro_f1_union,
+    mean_or_nan,
+    precision,
+    recall,
+)
 from sight.results.segments import labelled_stretches, run_starts, segment_errors
 from sight.types import UNLABELLED, Array, Result
 
@@ -69,20 +80,20 @@ def score(
     scores: Scores = {
         "windows": int(table.sum()),
         "hours": float(table.sum() * stride_s / 3600),
-        "accuracy": matrix.accuracy(table),
-        "balanced_accuracy": matrix.balanced_accuracy(table),
-        "macro_f1_union": matrix.macro_f1_union(table),
-        "macro_f1_truth": matrix.macro_f1_truth(table),
-        "macro_f1_all": matrix.macro_f1_all(table),
-        "kappa": matrix.kappa(table),
+        "accuracy": accuracy(table),
+        "balanced_accuracy": balanced_accuracy(table),
+        "macro_f1_union": macro_f1_union(table),
+        "macro_f1_truth": macro_f1_truth(table),
+        "macro_f1_all": macro_f1_all(table),
+        "kappa": kappa(table),
         "nll": nll(truth, q) if has_probabilities else np.nan,
         "brier": brier(truth, q) if has_probabilities else np.nan,
         "ece": ece(truth, q) if has_probabilities else np.nan,
         "time_use_error_min": minutes.tolist(),
         "time_use_mae_min": float(np.abs(minutes).mean()),
-        "f1": matrix.f1(table).tolist(),
-        "precision": matrix.precision(table).tolist(),
-        "recall": matrix.recall(table).tolist(),
+        "f1": f1(table).tolist(),
+        "precision": precision(table).tolist(),
+        "recall": recall(table).tolist(),
         "support": table.sum(axis=1).tolist(),
         "confusion": table.tolist(),
     }

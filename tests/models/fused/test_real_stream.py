@@ -8,7 +8,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
-from sight._util.confusion import confusion, macro_f1_all  # noqa: E402
 from sight.methods.compiled.backend import choose  # noqa: E402
 from sight.methods.keel import Keel  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
@@ -19,6 +18,7 @@ from sight.models.fused import FusedSession  # noqa: E402
 from sight.models.onnx import OnnxSource  # noqa: E402
 from sight.models.train import train  # noqa: E402
 from sight.registry import resolve  # noqa: E402
+from sight.results.metrics import confusion, macro_f1_all  # noqa: E402
 from tests.helpers import saturation  # noqa: E402
 from tests.helpers.requirements import data_folder, require  # noqa: E402
 from tests.models.fused.fused_helpers import run  # noqa: E402
