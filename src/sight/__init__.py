@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from sight.models.statistics import source_stats as source_stats
     from sight.models.wrap import wrap as wrap
     from sight.recordings.read import read as read
-    from sight.registry import RECOMMENDED as RECOMMENDED
-    from sight.registry import method as method
-    from sight.results.adapt import Adaptation as Adaptation
-    from sight.results.adapt import adapt as adapt
+    from sight.registry import RECOMMENDED as RECOMMENDED, method as method
+    from sight.results.adapt import Adaptation as Adaptation, adapt as adapt
     from sight.results.comparison import compare as compare
     from sight.results.prediction_loop import run as run
     from sight.results.refine import refine as refine
-    from sight.types import Event as Event
-    from sight.types import Recording as Recording
-    from sight.types import Result as Result
-    from sight.types import SourceStats as SourceStats
-    from sight.types import Windows as Windows
+    from sight.types import (
+        Event as Event,
+        Recording as Recording,
+        Result as Result,
+        SourceStats as SourceStats,
+        Windows as Windows,
+    )
 
 # onnxruntime reads it when it is imported; otherwise it contacts its maker and writes a device id to the user's cache.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -82,34 +82,21 @@ class NormSource(Source, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a method requires and stores; shown beside its name in tables.
+    """What a method requires and stores; shown beside its name in tables."""
 
-    Parameters
-    ----------
-    gradient
-        Back-propagates at test time, so that it needs a torch source.
-    batch
-        With its default streaming rule, predictions depend on how the stream is cut into chunks. For another rule see
-        `Adapter.chunk`.
-    source_stats
-        Use of `SourceStats`: "no", "optional" or "required".
-    features
-        Use of the features: "required", "optional" (only together with source statistics) or "no". Methods that do not
-        require them work on probabilities alone (`sight.refine`).
-    raw_windows
-        Stores windows of the wearer.
-    gap
-        Effect of a gap.
-    completed
-        The authors' code is not public and the missing parts are ours; result rows carry a mark.
-    """
-
+    #: Back-propagates at test time, so that it needs a torch source.
     gradient: bool = False
+    #: With its default streaming rule, predictions depend on how the stream is cut into chunks; see `Adapter.chunk`.
     batch: bool = False
+    #: Use of `SourceStats`: "no", "optional" or "required".
     source_stats: str = "no"
+    #: Use of features: "required", "optional" (only with source statistics) or "no"; without, see `sight.refine`.
     features: str = "required"
+    #: Stores windows of the wearer.
     raw_windows: bool = False
+    #: Effect of a gap.
     gap: str = "ignored"
+    #: The authors' code is not public and the missing parts are ours; result rows carry a mark.
     completed: bool = False
 
 

@@ -11,8 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sight.base import OutputAdapter
-from sight.registry import RECOMMENDED
-from sight.registry import method as make_method
+from sight.registry import RECOMMENDED, method as make_method
 from sight.results.refine import probability_source, refine
 from sight.types import Array
 

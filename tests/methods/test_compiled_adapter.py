@@ -11,8 +11,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from sight.methods.compiled import backend as _backend
 from sight.methods.compiled.backend import FIRST, choose, numba_backend, numpy_backend

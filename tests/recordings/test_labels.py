@@ -8,8 +8,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from sight.recordings.labels import label_samples, label_windows, read_label_map, with_classes_of_model
 from sight.types import Windows

@@ -6,8 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from sight.results.segments import EVENT_KINDS, FRAME_KINDS, find_segments, segment_errors
 

@@ -39,27 +39,9 @@ class Folder(Dataset):
 
     Notes
     -----
-    The map is a TOML file. The table ``[columns]`` gives the column of ``time``, of ``label`` and of each channel;
-    without it usual names are recognised, and labels are read from the column ``label``. The table ``[labels]`` gives
-    the class of each label; an empty class marks a label that is not used. Keys above the tables set how files are
-    read (``unit``, ``tz``, ``rate`` ...) and windows are cut (``window_s``, ``stride_s`` ...). The key ``diary``
-    names files in the folder from which labels are read instead of a column, as in ``diary = "diaries/{subject}.csv"``
-    (see `sight.recordings.diaries`); ``{recording}`` stands for the name of a recording without its ending. Without the
-    table ``[labels]``, the labels of the diaries are the classes::
-
-        unit = "g"
-        window_s = 2.0
-        stride_s = 1.0
-        [columns]
-        time = "timestamp"
-        label = "activity"
-        x = "ax"
-        y = "ay"
-        z = "az"
-        [labels]
-        1 = "walking"
-        2 = "sitting"
-        99 = ""
+    The map is a TOML file; docs/training.md describes it. Its keys set how files are read and windows are cut, the
+    table ``[columns]`` gives the columns of time, label and channels, and ``[labels]`` the class of each label. The key
+    ``diary`` names files from which labels are read instead of a column, as in ``diary = "diaries/{subject}.csv"``.
     """
 
     labels: Path | str | None = None

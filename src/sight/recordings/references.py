@@ -34,15 +34,8 @@ def find_recordings(
 ) -> list[RecordingRef]:
     """List the recordings behind one or more targets: files, folders, or ``dataset:subject``.
 
-    Parameters
-    ----------
-    targets
-        A file is one recording. A folder has one recording for each readable file in it, and one for each folder below
-        it, whose files are joined.
-    subject
-        Joins all files into one recording of this subject.
-    separate
-        Whether files in folders below a folder are recordings of their own.
+    A file is one recording. A folder has one recording for each readable file in it, and one for each folder below it,
+    whose files are joined unless they are `separate`. `subject` joins all files into one recording of this subject.
     """
     several = [targets] if isinstance(targets, str | Path) else list(targets)
     refs = [ref for target in several for ref in _behind(target, separate)]

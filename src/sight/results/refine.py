@@ -9,8 +9,7 @@ import numpy as np
 from sight.base import OutputAdapter
 from sight.models.features import FeatureSource, ProbabilitySource
 from sight.params import check_names
-from sight.registry import RECOMMENDED, get, names
-from sight.registry import method as make_method
+from sight.registry import RECOMMENDED, get, method as make_method, names
 from sight.results.prediction_loop import run
 from sight.types import UNLABELLED, Array, SourceStats, Windows
 

@@ -20,15 +20,9 @@ LOW_CONFIDENCE = 0.5
 class ResultSummary:
     """A result with values derived from it; days and rows of tables are computed when they are first used.
 
-    Parameters
-    ----------
-    result
-        The stream and its predictions.
-    rules
-        Which days are valid and how long bouts last at least.
-    info
-        Information that the result does not have: "title" and "subject" are shown at the top of the report, mappings
-        such as "input" (facts of the file) and "model" (its card) are copied to `info.json`.
+    `rules` decide which days are valid and how long bouts last at least. `info` is what the result does not have:
+    "title" and "subject" are shown at the top of the report, mappings such as "input" (facts of the file) and "model"
+    (its card) are copied to `info.json`.
 
     Attributes
     ----------
@@ -49,15 +43,6 @@ class ResultSummary:
         Start and end of each gap, (G, 2) seconds.
     intensity
         Intensity of movement in each window, name to (N,); empty if unknown.
-
-    Examples
-    --------
-    >>> from sight.results.prediction_loop import run
-    >>> from sight.registry import method
-    >>> from sight.testing import ToySource, toy_stream
-    >>> summary = ResultSummary(run(method("none").bind(ToySource()), toy_stream(n=60)))
-    >>> float(summary.seconds.sum()), int(summary.changed.sum()), len(summary.rows("daily"))
-    (61.0, 0, 1)
     """
 
     def __init__(self, result: Result, rules: TableRules | None = None, info: Mapping[str, Any] | None = None) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import schemathesis
 import websockets
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import max_response_time, positive_data_acceptance

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from sight.apps.stream import Session
 from sight.models.card import filled

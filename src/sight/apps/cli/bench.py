@@ -53,8 +53,7 @@ def run(
     from sight.apps.bench import preflight
     from sight.apps.bench.experiments import load_experiment, narrow, split_names
     from sight.apps.bench.row_files import count_rows
-    from sight.apps.bench.runner import count_steps
-    from sight.apps.bench.runner import run as run_experiment
+    from sight.apps.bench.runner import count_steps, run as run_experiment
     from sight.apps.bench.settings import load_setting
 
     plan = load_experiment(experiment)

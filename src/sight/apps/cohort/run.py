@@ -63,28 +63,10 @@ def run(
 ) -> CohortOutcome:
     """Run every recording that has no results yet, and write tables and a page over all of them.
 
-    Parameters
-    ----------
-    recordings
-        Recordings, as `sight.recordings.read.find_recordings` lists them.
-    model
-        A bundled model or a model file; a checkpoint is exported to ONNX once if the method allows it.
-    adapter
-        The unbound method with its hyper-parameters.
-    out
-        Folder of the results; a run in the same folder resumes the earlier one.
-    options
-        How recordings are read.
-    engine, jobs
-        As in `sight._util.parallel.map_unordered`.
-    budget
-        Bytes that recordings may use together; most of the free memory by default.
-    on_done
-        Called after each recording.
-    rules
-        Which days are valid and how long bouts last at least; with other rules only the tables are computed again.
-    participants, id_column
-        CSV file with one row per participant, joined with the tables, and its column of ids, detected if None.
+    A run in the same folder resumes the earlier one; with other `rules` only the tables are computed again. A
+    checkpoint is exported to ONNX once if the method allows it. `engine` and `jobs` are those of `map_unordered`,
+    `budget` are the bytes that recordings may use together, most of the free memory by default. `participants` is a
+    CSV file with one row per participant, which is joined with the tables by its `id_column`, detected if None.
     """
     folder = ResultsFolder(Path(out).resolve())
     wanted, failures = _check_names(recordings, folder)

@@ -146,12 +146,6 @@ def drop_invalid(
     """Drop non-finite samples and timestamps that do not increase; return the recording and the counts.
 
     With `overwrite`, its arrays are reused, and it must not be used afterwards.
-
-    >>> recording = Recording(values=np.zeros((4, 1)), time_s=np.array([0, 0.1, 0.1, 9]), channels=("x",), unit="g",
-    ...                       rate_hz=10)
-    >>> valid, counts = drop_invalid(recording)
-    >>> valid.time_s.tolist(), counts["duplicate_samples"]
-    ([0.0, 0.1, 9.0], 1)
     """
     clock = Clock(gap_limit_s(max_gap_s, recording.rate_hz))
     keep = {}  # of the blocks that lose samples, by their first row

@@ -26,14 +26,6 @@ def find_nonwear(recording: Recording) -> tuple[Array, dict[str, Any]]:
     ----------
     van Hees et al., Estimation of daily energy expenditure in pregnant and non-pregnant women using a wrist-worn
     tri-axial accelerometer, PLoS ONE 6 (2011), doi:10.1371/journal.pone.0022922
-
-    Examples
-    --------
-    >>> rng, n = np.random.default_rng(0), 2 * 3600
-    >>> still = Recording(values=rng.normal(0, 0.003, (n, 3)), time_s=np.arange(n) / 1.0, unit="g",
-    ...                   channels=("x", "y", "z"), rate_hz=1.0)
-    >>> find_nonwear(still)[0].tolist()
-    [[0.0, 7200.0]]
     """
     axes = accelerometer_axes(recording.unit)
     if axes is None or not len(recording.time_s):

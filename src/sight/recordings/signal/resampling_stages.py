@@ -89,10 +89,6 @@ class RateConverter(Stateful):
 
     To a lower rate, a causal low-pass filter first attenuates everything above the new Nyquist frequency by 40 dB.
     Its delay is compensated in the times of the samples.
-
-    >>> double = RateConverter(1.0, 2.0)
-    >>> double.push(np.array([[0.0], [1.0], [2.0]])).ravel().tolist()
-    [0.0, 0.5, 1.0, 1.5, 2.0]
     """
 
     def __init__(self, rate_in_hz: float, rate_hz: float) -> None:

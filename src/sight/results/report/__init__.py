@@ -22,18 +22,6 @@ def write_report(path: str | Path, summary: ResultSummary, *, others: Sequence[R
         The result; if windows have labels, the page compares with them.
     others
         Predictions of other methods on the same stream, shown and scored beside it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sight.results.prediction_loop import run
-    >>> from sight.registry import method
-    >>> from sight.testing import ToySource, toy_stream
-    >>> result = run(method("sight").bind(ToySource()), toy_stream(n=300))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = write_report(Path(folder) / "report.html", ResultSummary(result, info={"subject": "S01"}))
-    ...     path.read_text("utf-8").startswith("<!doctype html>")
-    True
     """
     result = summary.result
     for other in others:

@@ -14,8 +14,7 @@ from sight.results.report import day_rows, figures, score_table
 from sight.results.report.day_grid import day_grid
 from sight.results.report.fact_tables import facts_table, method_figures, recording_figures
 from sight.results.report.glossary import glossary
-from sight.results.report.html import Html, figure, header, join, tag
-from sight.results.report.html import table as html_table
+from sight.results.report.html import Html, figure, header, join, table as html_table, tag
 from sight.results.report.palette import class_colours, stylesheet
 from sight.results.report.timeline import timeline, timeline_note
 from sight.results.summary import ResultSummary
