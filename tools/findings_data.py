@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sight.apps.bench import result_rows
-from sight.apps.bench.report.settings_summary import MultiSettingSummary, summarise_settings
+from sight.apps.bench.experiment_report.settings_summary import MultiSettingSummary, summarise_settings
 from sight.apps.bench.settings import setting_group, settings, short_name
 from sight.results import statistics as stats
 from sight.results.statistics import Difference

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench.report.figures import (
+from sight.apps.bench.experiment_report.figures import (
     ACCENT,
     BLUE,
     COLOUR,
@@ -20,8 +20,8 @@ from sight.apps.bench.report.figures import (
     named_rows,
     svg,
 )
-from sight.apps.bench.report.settings_summary import MultiSettingSummary
-from sight.apps.bench.report.write import ORDER_NAMES
+from sight.apps.bench.experiment_report.settings_summary import MultiSettingSummary
+from sight.apps.bench.experiment_report.write import ORDER_NAMES
 from sight.apps.bench.settings import setting_group
 from sight.apps.bench.trials import ORDERS
 from tools.findings_data import AUTHORS, KEEL, SIGHT, STICKY, rows_of, summary

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench.report.settings_summary import MultiSettingSummary
-from sight.apps.bench.report.table_format import number, points
+from sight.apps.bench.experiment_report.settings_summary import MultiSettingSummary
+from sight.apps.bench.experiment_report.table_format import number, points
 from sight.apps.bench.result_rows import matrices
 from sight.apps.bench.settings import setting_group
 from tools.findings_data import (

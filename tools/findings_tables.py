@@ -9,11 +9,11 @@ import numpy as np
 
 from sight.apps.bench import paper_values
 from sight.apps.bench.analyses import EDGES
-from sight.apps.bench.report import across_settings
-from sight.apps.bench.report.analysis_tables import persistence
-from sight.apps.bench.report.summary import MACRO_F1, grids
-from sight.apps.bench.report.table_format import DASH, Cell, Table, delta_cells, number, points
-from sight.apps.bench.report.write import ORDER_NAMES
+from sight.apps.bench.experiment_report import across_settings
+from sight.apps.bench.experiment_report.analysis_tables import persistence
+from sight.apps.bench.experiment_report.summary import MACRO_F1, grids
+from sight.apps.bench.experiment_report.table_format import DASH, Cell, Table, delta_cells, number, points
+from sight.apps.bench.experiment_report.write import ORDER_NAMES
 from sight.apps.bench.result_rows import arrays
 from sight.apps.bench.settings import setting_group
 from sight.apps.bench.trials import ORDERS

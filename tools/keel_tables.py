@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sight.apps.bench.report.table_format import number
+from sight.apps.bench.experiment_report.table_format import number
 from tools.findings_tables import markdown
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "keel"

@@ -16,8 +16,8 @@ from typing import Any
 
 from sight._util.atomic import write_atomic
 from sight.apps.bench import result_rows
+from sight.apps.bench.experiment_report.write import describe_partial, write_report
 from sight.apps.bench.experiments import experiments, load_experiment
-from sight.apps.bench.report.write import describe_partial, write_report
 from tools.findings_data import RESULTS
 
 RUN = ["sources", "target", "seed", "encoder", "order"]

@@ -18,9 +18,9 @@ from benchmarks.models.specs import MODELS, Spec
 
 from sight.datasets import load
 from sight.models.bundled import FOLDER
-from sight.models.domain import describe
 from sight.models.export.onnx import export_onnx
 from sight.models.torch import TorchSource
+from sight.models.training_domain import describe
 from sight.recordings.dataset import windows_of
 
 RESULTS = Path("benchmarks/results/models")

@@ -20,7 +20,7 @@ import numpy as np
 from sight.apps.stream.session import EXAMINED
 from sight.datasets import load
 from sight.models.card import ModelCard
-from sight.models.domain import Domain, describe
+from sight.models.training_domain import Domain, describe
 from sight.recordings.dataset import windows_of
 
 Array = np.ndarray

@@ -15,8 +15,8 @@ from benchmarks.speed import methods, pipeline
 from benchmarks.speed.tables import speed_tables
 from rich.console import Console
 
+from sight.apps.bench.experiment_report.table_format import Table
 from sight.apps.bench.preflight import check_writable
-from sight.apps.bench.report.table_format import Table
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from benchmarks.speed import timing
 
 from sight import __version__, registry
 from sight._util.atomic import write_atomic
-from sight.apps.bench.report.table_format import Cell, Table
+from sight.apps.bench.experiment_report.table_format import Cell, Table
 from sight.models.card import require_card
 from sight.models.load import load
 from sight.recordings.options import ReadOptions

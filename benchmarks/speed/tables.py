@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sight.apps.bench.report.table_format import DASH, Cell, Table
+from sight.apps.bench.experiment_report.table_format import DASH, Cell, Table
 
 
 def speed_tables(found: dict[str, Any]) -> Iterator[Table]:

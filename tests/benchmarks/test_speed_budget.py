@@ -17,7 +17,7 @@ from benchmarks.speed.naive_sight import NaiveSight  # noqa: E402
 from benchmarks.speed.setup import SHAPES, make_setup  # noqa: E402
 
 from sight import registry  # noqa: E402
-from sight.apps.bench.report.table_format import DASH  # noqa: E402
+from sight.apps.bench.experiment_report.table_format import DASH  # noqa: E402
 from sight.methods.compiled.backend import FIRST, numba_backend, numpy_backend  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
 from sight.models.features import FeatureSource  # noqa: E402

@@ -77,7 +77,7 @@ def test_an_own_torch_model_works_in_adapt_stream_and_the_service(exported, day,
     from sight.apps.serve.model_catalogue import ModelCatalogue
     from sight.apps.serve.session_manager import SessionManager
     from sight.apps.serve.sqlite_store import SqliteStore
-    from tests.helpers.sessions import send
+    from tests.helpers.sessions import send, stored_events
 
     source, path = exported
     facts = json.loads(run_sight("inspect", path, "--json").output)
@@ -99,7 +99,7 @@ def test_an_own_torch_model_works_in_adapt_stream_and_the_service(exported, day,
     manager.create("ann", method="keel")
     time_s, values = samples()
     send(manager, "ann", values.astype(np.float32), seq=1, time_s=time_s)
-    served = [event.q for event in manager.events("ann", after=-1, limit=1000)]
+    served = [event.q for event in stored_events(manager, "ann")]
     np.testing.assert_allclose(served, offline, atol=1e-5)
     manager.store.close()
 

@@ -45,7 +45,7 @@ class ModelCard:
         What a user should read before using a published model: title, licence and citation of the data, label map,
         scores on subjects who were not in training, known limits.
     domain
-        What the windows of training looked like; see `sight.models.domain`.
+        What the windows of training looked like; see `sight.models.training_domain`.
     format, sight_version
         Version of this header and of the package that wrote it.
 

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from sight import registry
 from sight._util import confusion
 from sight.models.card import ModelCard, filled
-from sight.models.domain import describe
 from sight.models.encoders.base import Encoder
 from sight.models.fisher import fisher_information
 from sight.models.statistics import source_stats
 from sight.models.torch import TorchSource
+from sight.models.training_domain import describe
 from sight.types import UNLABELLED, Array, Windows
 
 #: Standard deviation of a channel without training data; it scales every later value of the channel to zero.

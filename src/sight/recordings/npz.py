@@ -1,7 +1,7 @@
 """Preprocessed windows in npz files: one ``SUBJECT.npz`` with ``x`` (N, C, T) and class names ``y`` (N,).
 
 This is the format of the preprocessed datasets of SIGHT's authors. ``y`` may be an array of Python objects, which
-numpy stores as a pickle; `sight.recordings.npz_strings` reads it without executing it.
+numpy stores as a pickle; `sight._util.npz_strings` reads it without executing it.
 """
 
 import io
@@ -15,10 +15,10 @@ from typing import IO, Any
 import numpy as np
 
 from sight._util.atomic import write_atomic
+from sight._util.npz_strings import read_array
 from sight.recordings.dataset import Dataset
 from sight.recordings.file_store import BROKEN, check_unpacked
 from sight.recordings.labels import label_index
-from sight.recordings.npz_strings import read_array
 from sight.recordings.signal.windows import continuous_runs, unroll
 from sight.types import Array, Recording, Windows
 

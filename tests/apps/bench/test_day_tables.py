@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sight.apps.bench.report.table_format import DASH
-from sight.apps.bench.report.write import compose
+from sight.apps.bench.experiment_report.table_format import DASH
+from sight.apps.bench.experiment_report.write import compose
 from sight.apps.bench.result_rows import frame
 from tests.helpers.bench_rows import BASE, rows
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from sight.apps.bench import paper_values
 from sight.apps.bench.analyses import area_under_curve
+from sight.apps.bench.experiment_report.setting_tables import needs, short_sources
+from sight.apps.bench.experiment_report.summary import grids
+from sight.apps.bench.experiment_report.table_format import DASH, MINUS, number, points
 from sight.apps.bench.experiments import load_experiment, method_label, narrow, split_names
-from sight.apps.bench.report.setting_tables import needs, short_sources
-from sight.apps.bench.report.summary import grids
-from sight.apps.bench.report.table_format import DASH, MINUS, number, points
 from sight.apps.bench.settings import describe, load_setting
 from sight.results.statistics import Difference
 

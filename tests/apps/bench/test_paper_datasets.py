@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sight.apps.bench import settings
-from sight.apps.bench.report.write import write_report
+from sight.apps.bench.experiment_report.write import write_report
 from sight.apps.cli import app
 from sight.datasets.harth import HARTH
 from tests.helpers.layouts import ANNOTATIONS, capture_lines, harth_table, overlapping, ucihar

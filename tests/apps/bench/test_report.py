@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sight.apps.bench.report import across_settings, figures, setting_tables
-from sight.apps.bench.report.settings_summary import summarise_settings
-from sight.apps.bench.report.summary import by_pair, summarise
-from sight.apps.bench.report.table_format import DASH
-from sight.apps.bench.report.write import compose, write_report
+from sight.apps.bench.experiment_report import across_settings, figures, setting_tables
+from sight.apps.bench.experiment_report.settings_summary import summarise_settings
+from sight.apps.bench.experiment_report.summary import by_pair, summarise
+from sight.apps.bench.experiment_report.table_format import DASH
+from sight.apps.bench.experiment_report.write import compose, write_report
 from sight.apps.bench.result_rows import frame, read, write
 from sight.apps.cli import app
 from sight.results.statistics import Difference

@@ -7,8 +7,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from sight.apps.bench.report.summary import summarise
-from sight.apps.bench.report.write import write_report
+from sight.apps.bench.experiment_report.summary import summarise
+from sight.apps.bench.experiment_report.write import write_report
 from sight.apps.bench.result_rows import confusion_scores, frame, matrices, read, write
 from sight.results import metrics
 from tests.helpers.bench_rows import POINTS, rows

@@ -9,7 +9,7 @@ import pytest
 
 from sight.apps.stream.session import EXAMINED, Session
 from sight.models.card import ModelCard
-from sight.models.domain import Domain, describe, window_statistics
+from sight.models.training_domain import Domain, describe, window_statistics
 from sight.recordings.signal.quality import window_warnings
 from sight.testing import toy_card
 from sight.types import Warning, Windows

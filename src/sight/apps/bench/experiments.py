@@ -31,7 +31,6 @@ def method_label(method: str) -> str:
 
 
 def load_experiment(name: str) -> Experiment:
-    """Read an experiment by name, or from a user's TOML file."""
     path = Path(name)
     if path.suffix == ".toml":
         return _experiment(path.stem, toml_files.read(path))

@@ -3,7 +3,7 @@
 import typer
 
 from sight import __version__
-from sight.apps.cli import bench, cohort, data, listing, models, serve
+from sight.apps.cli import bench, cohort, data, list_commands, models, serve
 from sight.apps.cli._shared import ErrorReportingGroup
 from sight.apps.cli.adapt import adapt
 from sight.apps.cli.demo import demo
@@ -46,9 +46,9 @@ app.command()(export)
 app.command()(stream)
 app.command()(send)
 app.command()(fleet)
-app.command()(listing.methods)
-app.command()(listing.datasets)
-app.command()(listing.encoders)
+app.command()(list_commands.methods)
+app.command()(list_commands.datasets)
+app.command()(list_commands.encoders)
 app.add_typer(models.app, name="models")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")

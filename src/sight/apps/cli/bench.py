@@ -149,7 +149,7 @@ def report(
 
       sight bench report runs -o runs/report
     """
-    from sight.apps.bench.report.write import FORMATS, write_report
+    from sight.apps.bench.experiment_report.write import FORMATS, write_report
     from sight.apps.bench.toml_files import check_name
 
     check_name(formats, FORMATS, "format")

@@ -7,8 +7,8 @@ import typer
 from rich.live import Live
 
 from sight import registry
-from sight.apps.cli._live import LiveBands
 from sight.apps.cli._shared import console, error_message, progress
+from sight.apps.cli._terminal_view import LiveBands
 from sight.apps.cli.evaluate import write_scores
 from sight.types import Result, Windows
 

@@ -48,7 +48,6 @@ class Scale(NamedTuple):
     from_midnight: bool
 
     def ticks(self, limit: int = 8) -> list[tuple[float, str]]:
-        """Return ticks as (share of the axis, label)."""
         if self.from_midnight:
             count = round(self.length_s / DAY_S)
             return [(day / count, str(day + 1) if day else "day 1") for day in range(0, count, -(-count // 14))]

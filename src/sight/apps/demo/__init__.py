@@ -18,6 +18,5 @@ WEARERS = {"demo-anna": "W08", "demo-bela": "W29", "demo-cleo": "W30"}
 
 
 def recordings() -> dict[str, Recording]:
-    """Return the recordings of the demo's wearers by name."""
     dataset = Synthetic(**DATASET)
     return {name: next(dataset.recordings(subject)) for name, subject in WEARERS.items()}

@@ -37,7 +37,6 @@ _SEQ, _START, _TIMES = 1, 2, 4
 
 
 def pack(chunks: Sequence[Chunk]) -> bytes:
-    """Return chunks as one binary message."""
     parts = [MAGIC]
     for chunk in chunks:
         name = chunk.wearer.encode("ascii")

@@ -41,7 +41,6 @@ class Subscriptions:
                 del self._channels[wearer]
 
     def end(self, wearer: str, reason: str) -> None:
-        """Send all subscribers of a wearer an error, and unsubscribe them."""
         self.send(wearer, {"type": "error", "seq": None, "error": reason})
         self._channels.pop(wearer, None)
 

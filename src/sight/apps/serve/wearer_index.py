@@ -25,7 +25,6 @@ class WearerIndex:
         self._received_s: dict[str, float] = {}
 
     def add(self, wearer: str) -> None:
-        """Add a wearer, or read it again from the store."""
         self.names.add(wearer)
         self._rows.pop(wearer, None)
 

@@ -28,7 +28,6 @@ class StopOnSignal:
             signal.signal(number, handler)
 
     def iterate(self, items: Iterator[Item]) -> Iterator[Item]:
-        """Yield items until they end or a signal arrives."""
         while not self.requested:
             self._waiting = True
             try:

@@ -10,7 +10,7 @@ from sight._util.stateful import Stateful
 from sight.apps.stream.channel_mapping import ChannelMapping
 from sight.base import Adapter, Source
 from sight.models.card import ModelCard, filled, require_card
-from sight.models.domain import Domain
+from sight.models.training_domain import Domain
 from sight.recordings.signal.calibrate import Calibration
 from sight.recordings.signal.clock import MAX_GAP_S
 from sight.recordings.signal.live_windows import FeatureWindower, Windower

@@ -7,7 +7,7 @@ import numpy as np
 
 from sight._util.units import ACCELERATION, ROTATION, accelerometer_axes
 from sight.models.card import ModelCard
-from sight.models.domain import Domain, gravity_guess
+from sight.models.training_domain import Domain, gravity_guess
 from sight.recordings.signal.clock import blocks
 from sight.types import Array, Recording, Warning, Windows
 
@@ -68,7 +68,7 @@ def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) ->
 
 
 def window_warnings(windows: Windows, card: ModelCard) -> list[Warning]:
-    """Return warnings about windows that do not look like those of a model's training; see `sight.models.domain`.
+    """Return warnings about windows that do not look like those of a model's training (`training_domain`).
 
     Windows without wear are left out. Nothing is returned if the unit is already known to be wrong.
     """

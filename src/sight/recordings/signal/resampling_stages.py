@@ -20,12 +20,6 @@ class SteadySampler(Stateful):
 
     A tick takes the nearest sample within half a period. Regular samples pass unchanged, bursts are thinned and
     jitter is removed. Ticks without such a sample are interpolated linearly.
-
-    >>> steady = SteadySampler(10.0)
-    >>> steady.push(np.array([[1.0], [2.0]]), np.array([0.0, 0.1])).ravel().tolist()
-    [1.0, 2.0]
-    >>> steady.push(np.array([[5.0]]), np.array([0.4])).ravel().round(9).tolist()
-    [3.0, 4.0, 5.0]
     """
 
     def __init__(self, rate_hz: float) -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from sight.apps.bench.experiment_report.write import write_report
 from sight.apps.bench.experiments import experiments, load_experiment, narrow
-from sight.apps.bench.report.write import write_report
 from sight.apps.bench.result_rows import read, write
 from sight.apps.bench.runner import run
 from sight.apps.bench.settings import load_setting

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from sight import registry
+from sight.apps.bench.experiment_report.write import write_report
 from sight.apps.bench.experiments import load_experiment, narrow
-from sight.apps.bench.report.write import write_report
 from sight.apps.bench.result_rows import read
 from sight.apps.bench.runner import run
 from sight.apps.bench.settings import load_setting

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench.report import day_tables, figures
-from sight.apps.bench.report.page import Section
-from sight.apps.bench.report.setting_tables import (
+from sight.apps.bench.experiment_report import day_tables, figures
+from sight.apps.bench.experiment_report.page import Section
+from sight.apps.bench.experiment_report.setting_tables import (
     COMPLETED,
     FEW,
     INTERVALS,
@@ -16,9 +16,9 @@ from sight.apps.bench.report.setting_tables import (
     score_cells,
     without_ranking,
 )
-from sight.apps.bench.report.settings_summary import MultiSettingSummary, summarise_settings
-from sight.apps.bench.report.summary import HARM, METRIC_OF_KIND
-from sight.apps.bench.report.table_format import DASH, Cell, Table, interval, mark_best, number
+from sight.apps.bench.experiment_report.settings_summary import MultiSettingSummary, summarise_settings
+from sight.apps.bench.experiment_report.summary import HARM, METRIC_OF_KIND
+from sight.apps.bench.experiment_report.table_format import DASH, Cell, Table, interval, mark_best, number
 from sight.apps.bench.settings import MAIN_GROUP, setting_group
 from sight.results.statistics import MIN_SUBJECTS
 

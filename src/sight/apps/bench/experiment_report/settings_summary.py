@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench.report.summary import MethodSummary, summarise
-from sight.apps.bench.report.table_format import Cell
+from sight.apps.bench.experiment_report.summary import MethodSummary, summarise
+from sight.apps.bench.experiment_report.table_format import Cell
 from sight.results import statistics as stats
 from sight.results.statistics import Difference
 

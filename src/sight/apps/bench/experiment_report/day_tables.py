@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from sight.apps.bench import day_streams
-from sight.apps.bench.report import figures
-from sight.apps.bench.report.page import Section
-from sight.apps.bench.report.setting_tables import COMPLETED, FEW
-from sight.apps.bench.report.summary import HARM, METRIC, RUN, SOURCE_ONLY, by_run, method_cells
-from sight.apps.bench.report.table_format import Cell, Table, mark_best, number
+from sight.apps.bench.experiment_report import figures
+from sight.apps.bench.experiment_report.page import Section
+from sight.apps.bench.experiment_report.setting_tables import COMPLETED, FEW
+from sight.apps.bench.experiment_report.summary import HARM, METRIC, RUN, SOURCE_ONLY, by_run, method_cells
+from sight.apps.bench.experiment_report.table_format import Cell, Table, mark_best, number
 from sight.apps.bench.settings import settings, short_name
 from sight.results.statistics import MIN_SUBJECTS, Difference
 

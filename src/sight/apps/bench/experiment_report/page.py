@@ -7,7 +7,7 @@ from importlib import resources
 
 from sight import __version__
 from sight.apps.bench import paper_values
-from sight.apps.bench.report.table_format import Table
+from sight.apps.bench.experiment_report.table_format import Table
 from sight.results.report.document import html_document
 from sight.results.report.html import Html, join, tag
 
@@ -58,5 +58,5 @@ def page(sections: Sequence[Section], counts: Sequence[str], partial: Sequence[s
     )
     body = [header, tag("nav", tag("ul", *links, class_="contents"), aria_label="Contents")]
     body += [*(section.html() for section in sections), tag("footer", f"Written by sight {__version__}.")]
-    style = (resources.files("sight.apps.bench.report") / "page.css").read_text("utf-8")
+    style = (resources.files("sight.apps.bench.experiment_report") / "page.css").read_text("utf-8")
     return html_document("Benchmark of sight", join(body), style=f"\n{style}")

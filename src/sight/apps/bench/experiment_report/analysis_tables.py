@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench.report.setting_tables import ScoreColumn, score_cells
-from sight.apps.bench.report.summary import method_cells
-from sight.apps.bench.report.table_format import Cell, Table, number
+from sight.apps.bench.experiment_report.setting_tables import ScoreColumn, score_cells
+from sight.apps.bench.experiment_report.summary import method_cells
+from sight.apps.bench.experiment_report.table_format import Cell, Table, number
 from sight.apps.bench.result_rows import arrays, matrices
 from sight.types import Array
 

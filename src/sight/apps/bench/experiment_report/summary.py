@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sight.apps.bench import paper_values
+from sight.apps.bench.experiment_report.table_format import Cell
 from sight.apps.bench.experiments import grid_label, method_label
-from sight.apps.bench.report.table_format import Cell
 from sight.results import statistics as stats
 from sight.results.statistics import Difference
 from sight.types import Array
@@ -56,7 +56,6 @@ class MethodSummary:
 
     @property
     def source_only(self) -> str | None:
-        """Label of source-only, if it was run."""
         found = self.table.index[self.table["method"] == SOURCE_ONLY]
         return str(found[0]) if len(found) else None
 

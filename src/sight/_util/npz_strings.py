@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.types import Array
+from sight._util.arrays import Array
 
 
 def read_array(data: bytes, where: str) -> Array:

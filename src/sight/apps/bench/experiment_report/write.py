@@ -7,12 +7,19 @@ from typing import Any
 
 from sight._util.atomic import write_atomic
 from sight.apps.bench import result_rows
+from sight.apps.bench.experiment_report import (
+    across_settings,
+    analysis_tables,
+    day_tables,
+    figures,
+    page,
+    setting_tables,
+)
+from sight.apps.bench.experiment_report.page import Section
+from sight.apps.bench.experiment_report.summary import MethodSummary, by_pair, grids, summarise
+from sight.apps.bench.experiment_report.table_format import Cell, Table
 from sight.apps.bench.experiments import experiments, load_experiment
 from sight.apps.bench.paper_values import CONDITIONS
-from sight.apps.bench.report import across_settings, analysis_tables, day_tables, figures, page, setting_tables
-from sight.apps.bench.report.page import Section
-from sight.apps.bench.report.summary import MethodSummary, by_pair, grids, summarise
-from sight.apps.bench.report.table_format import Cell, Table
 from sight.apps.bench.settings import count_pairs
 from sight.results.statistics import Difference
 

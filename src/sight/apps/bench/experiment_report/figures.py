@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from sight.apps.bench.analyses import AROUND, EDGES
-from sight.apps.bench.report.analysis_tables import class_means
-from sight.apps.bench.report.summary import HIGHLIGHTED, MethodSummary, grids
+from sight.apps.bench.experiment_report.analysis_tables import class_means
+from sight.apps.bench.experiment_report.summary import HIGHLIGHTED, MethodSummary, grids
 from sight.apps.bench.result_rows import arrays, matrices
 from sight.results.report.palette import SERIES
 from sight.results.statistics import Difference
@@ -22,7 +22,7 @@ INK, SOFT, RULE, ACCENT = "#1d1f23", "#7d828a", "#d9d6cf", "#8a2f1d"
 BLUE, ORANGE, GREEN = SERIES[:3]
 #: Colours of methods that the documentation discusses; others are drawn in black.
 COLOUR = {"SIGHT": ACCENT, "SIGHT, authors' code": "#c48a7e", "Sticky": BLUE, "EMA": ORANGE, "Keel": GREEN}
-STYLE = str(resources.files("sight.apps.bench.report") / "figures.mplstyle")
+STYLE = str(resources.files("sight.apps.bench.experiment_report") / "figures.mplstyle")
 #: Symbols of the hyper-parameters in the paper.
 LETTERS = {
     **{"beta": r"$\beta$", "tau": r"$\tau$"},
@@ -42,7 +42,6 @@ def canvas(width: float, height: float, columns: int = 1, **kwargs: Any) -> Iter
 
 
 def svg(figure: Any) -> str:
-    """Return SVG without date and program name."""
     import matplotlib as mpl
 
     with mpl.rc_context(fname=STYLE):

@@ -9,8 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sight.apps.bench.report.summary import HARM, MethodSummary
-from sight.apps.bench.report.table_format import DASH, Cell, Table, delta_cells, mark_best, number, probability, spread
+from sight.apps.bench.experiment_report.summary import HARM, MethodSummary
+from sight.apps.bench.experiment_report.table_format import (
+    DASH,
+    Cell,
+    Table,
+    delta_cells,
+    mark_best,
+    number,
+    probability,
+    spread,
+)
 from sight.results.statistics import MIN_SUBJECTS
 
 #: Largest number of pairs of subjects for which a table by pair is written.
@@ -53,7 +62,6 @@ CONDITIONS_NOTE = (
 
 
 def needs(declared: str) -> str:
-    """Return what a method needs as letters."""
     own = json.loads(declared)
     statistics = {"no": "", "optional": "s", "required": "S"}[own["source_stats"]]
     letters = "G" * own["gradient"] + "B" * own["batch"] + statistics + "W" * own["raw_windows"]
