@@ -13,6 +13,7 @@ import numpy as np
 
 from sight.recordings.file_store import BROKEN, check_unpacked, first_words
 from sight.recordings.local_times import time_zone
+from sight.recordings.options import ReadOptions
 from sight.recordings.timestamps import UNKNOWN_ZONE
 from sight.types import Recording, RecordingFacts
 
@@ -22,12 +23,12 @@ ZONE = (("Configuration Info", "Time Zone"), ("info", "TimeZone"))
 AXES: tuple[str, ...] = ("x", "y", "z")
 
 
-def read_device(path: Path | str, *, tz: str | None = None, subject: str | None = None) -> Recording:
+def read_device(path: Path | str, options: ReadOptions | None = None, *, subject: str | None = None) -> Recording:
     """Read a device file: acceleration in g, rotation in deg/s if the device has a gyroscope.
 
     The devices write local time and do not switch to summer time during a recording, so the offset from UTC is that
-    of the first sample. `tz` is the zone of their clock; None uses the zone in the file, or UTC. Pauses, such as the
-    idle sleep mode of ActiGraph, remain gaps in the timestamps.
+    of the first sample. The option `tz` is the zone of their clock; None uses the zone in the file, or UTC. Pauses,
+    such as the idle sleep mode of ActiGraph, remain gaps in the timestamps.
     """
     path = Path(path)
     content = _content(path)
@@ -35,7 +36,7 @@ def read_device(path: Path | str, *, tz: str | None = None, subject: str | None 
     if series is None or not len(series["datetime"]):
         raise ValueError(f"{path} has no acceleration; is the recording complete?")
     moments, metadata = series["datetime"], content["metadata"]
-    zone, zone_fact = _zone(metadata, tz)
+    zone, zone_fact = _zone(metadata, options.tz if options else None)
     values = np.asarray(series["acceleration"], np.float32)
     channels, unit = AXES, ("g",) * len(AXES)
     if series.get("gyroscope") is not None:

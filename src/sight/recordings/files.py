@@ -45,7 +45,7 @@ def read(
     if path.name.lower().endswith(DEVICES):
         from sight.recordings.devices import read_device
 
-        return read_device(path, tz=options.tz, subject=subject)
+        return read_device(path, options, subject=subject)
     raise ValueError(f"{path}: expected a file that ends with {', '.join(READABLE)}; convert it to one of these.")
 
 
