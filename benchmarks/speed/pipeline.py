@@ -21,8 +21,8 @@ from sight._util.atomic import write_atomic
 from sight.apps.bench.experiment_report.table_format import Cell, Table
 from sight.models.card import require_card
 from sight.models.load import load
-from sight.recordings.options import ReadOptions
 from sight.recordings.read import describe_run, read_samples
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import find_recording
 from sight.recordings.signal import prepare
 from sight.recordings.signal.quality import warnings_for

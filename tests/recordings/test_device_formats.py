@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sight.recordings.files import read
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.signal import prepare
 from sight.recordings.signal.quality import rest_g, warnings_for
 from tests.helpers.device_files import FILES, START, wrist, write_cwa

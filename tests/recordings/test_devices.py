@@ -10,7 +10,7 @@ import pytest
 
 from sight.recordings.devices import read_device
 from sight.recordings.files import read
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.signal import prepare
 from sight.recordings.signal.quality import rest_g, warnings_for
 from sight.recordings.signal.sampling_rate import estimate_rate

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sight.recordings.files import READABLE, read
-from sight.recordings.options import Expected, ReadOptions
+from sight.recordings.read_options import Expected, ReadOptions
 from sight.recordings.signal import prepare
 from tests.helpers.layouts import capture_hours
 from tests.helpers.memory import peak_megabytes
@@ -363,7 +363,7 @@ def test_unsupported_and_missing_files(tmp_path):
 
 READ = """
 from sight.recordings.files import read
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.signal import prepare
 recording = read(sys.argv[1], ReadOptions(label_column="annotation"))
 windows = prepare(recording, rate_hz=100, window_s=10, stride_s=10)

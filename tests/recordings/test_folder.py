@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sight.recordings.folder import Folder
-from sight.recordings.options import MAP_KEYS, ReadOptions
+from sight.recordings.read_options import MAP_KEYS, ReadOptions
 from sight.recordings.references import open_dataset
 from tests.helpers.device_files import wrist, write_gt3x
 

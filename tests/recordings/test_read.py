@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sight
-from sight.recordings.options import ReadOptions
 from sight.recordings.read import on_one_clock, read_samples
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import find_recording, find_recordings, find_subject
 from sight.testing import ToySource, toy_card
 from sight.types import Recording

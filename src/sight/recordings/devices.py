@@ -13,7 +13,7 @@ import numpy as np
 
 from sight.recordings.file_store import BROKEN, check_unpacked, first_words
 from sight.recordings.local_times import time_zone
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.timestamps import UNKNOWN_ZONE
 from sight.types import Recording, RecordingFacts
 

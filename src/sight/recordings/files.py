@@ -10,7 +10,7 @@ from sight._util.growing_array import GrowingArray
 from sight._util.units import ACCELERATION, ROTATION, check_unit
 from sight.recordings.columns import check_columns, check_label_column, find_columns, is_rotation, stated_unit
 from sight.recordings.labels import class_indices, label_codes
-from sight.recordings.options import Expected, ReadOptions
+from sight.recordings.read_options import Expected, ReadOptions
 from sight.recordings.signal.sampling_rate import estimate_rate
 from sight.recordings.tables import Table
 from sight.recordings.time_units import check_plausible_rate, check_plausible_span

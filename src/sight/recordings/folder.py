@@ -14,7 +14,7 @@ from sight.recordings.dataset import Dataset
 from sight.recordings.diaries import count_labels, diary_expression
 from sight.recordings.files import READABLE, read
 from sight.recordings.labels import class_names, classes_of_labels, label_samples
-from sight.recordings.options import MAP_KEYS, Expected, ReadOptions
+from sight.recordings.read_options import MAP_KEYS, Expected, ReadOptions
 from sight.recordings.signal.calibrate import calibrate, estimate_calibration
 from sight.types import Recording
 

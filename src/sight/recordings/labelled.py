@@ -10,8 +10,8 @@ from sight.models.card import ModelCard
 from sight.recordings.diaries import diary_expression, find_diary
 from sight.recordings.folder import MAP
 from sight.recordings.labels import label_windows
-from sight.recordings.options import ReadOptions
 from sight.recordings.read import dataset_of
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import RecordingRef, find_recordings, find_subject
 from sight.types import UNLABELLED, Warning, Windows
 

@@ -12,7 +12,7 @@ from sight import registry
 from sight.base import Source
 from sight.models.card import ModelCard, filled, require_card
 from sight.recordings.labels import with_classes_of_model
-from sight.recordings.options import Expected, ReadOptions
+from sight.recordings.read_options import Expected, ReadOptions
 from sight.recordings.references import RecordingRef, find_recording, find_subject, open_dataset
 from sight.recordings.signal.clock import MAX_GAP_S
 from sight.recordings.signal.intensity import intensity

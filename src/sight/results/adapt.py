@@ -10,7 +10,7 @@ from sight import registry
 from sight.base import Adapter, Source
 from sight.models.bundled import resolve
 from sight.models.card import require_card
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import RecordingRef, find_recording
 from sight.results.files.outputs import write_outputs
 from sight.results.headline import headline
@@ -169,7 +169,7 @@ def adapt(
     progress
         Whether to show a progress bar in notebooks and terminals, or a function that makes one.
     options
-        Fields of `sight.recordings.options.ReadOptions`, such as ``tz="Europe/Vienna"`` or ``unit="mg"``.
+        Fields of `sight.recordings.read_options.ReadOptions`, such as ``tz="Europe/Vienna"`` or ``unit="mg"``.
 
     Returns
     -------

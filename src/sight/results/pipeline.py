@@ -5,8 +5,8 @@ from pathlib import Path
 
 from sight.base import Adapter, Source
 from sight.models.card import require_card
-from sight.recordings.options import ReadOptions
 from sight.recordings.read import describe_run, read_windows
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import RecordingRef
 from sight.results.prediction_loop import run
 from sight.results.progress import Bar

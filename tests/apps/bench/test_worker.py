@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sight.apps.bench import source_models, trial_data, worker
-from sight.apps.bench.row_files import read_row, write_row
 from sight.apps.bench.source_models import Recipe
 from sight.apps.bench.trial_data import Job, TrialData
+from sight.apps.bench.trial_rows import read_row, write_row
 from sight.apps.bench.trials import Trial, Variant
 from sight.testing import toy_network, toy_stream
 

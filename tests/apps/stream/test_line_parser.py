@@ -14,7 +14,7 @@ import pytest
 from sight.apps.stream.event_json import as_json
 from sight.apps.stream.line_parser import LONGEST_LINE, LineParser, split_lines
 from sight.apps.stream.sensor_inputs import from_file
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.testing import toy_card
 from sight.types import Event
 from tests.helpers.streams import CHANNELS

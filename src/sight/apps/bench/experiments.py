@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sight import registry
-from sight.apps.bench import day_streams, toml_files
-from sight.apps.bench.toml_files import check_keys, check_name
+from sight.apps.bench import day_streams, experiment_files
+from sight.apps.bench.experiment_files import check_keys, check_name
 from sight.apps.bench.trials import KINDS, NATURAL, ORDERS, Experiment, Variant
 
 CONFIGS = resources.files("sight.apps.bench") / "configs"
@@ -33,7 +33,7 @@ def method_label(method: str) -> str:
 def load_experiment(name: str) -> Experiment:
     path = Path(name)
     if path.suffix == ".toml":
-        return _experiment(path.stem, toml_files.read(path))
+        return _experiment(path.stem, experiment_files.read(path))
     check_name(name, experiments(), "experiment")
     return _experiment(name, tomllib.loads((CONFIGS / "experiments" / f"{name}.toml").read_text("utf-8")))
 
@@ -68,7 +68,9 @@ def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
     if table.get("kind") not in KINDS:
         raise ValueError(f"{where}: expected kind {' or '.join(KINDS)}, got {table.get('kind')!r}.")
     lists: dict[str, Any] = {
-        key: tuple(toml_files.get_list(table, key, where)) for key in ("encoders", "seeds", "orders") if key in table
+        key: tuple(experiment_files.get_list(table, key, where))
+        for key in ("encoders", "seeds", "orders")
+        if key in table
     }
     for order in lists.get("orders", ()):
         check_name(order, (*ORDERS, *day_streams.ORDERS, NATURAL), "order")
@@ -83,9 +85,9 @@ def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
 
 def _variants(table: Mapping[str, Any], where: str) -> Iterator[Variant]:
     preset, rule = table.get("preset"), table.get("rule")
-    listed = [_variant(entry, preset, rule) for entry in toml_files.get_list(table, "methods", where)]
+    listed = [_variant(entry, preset, rule) for entry in experiment_files.get_list(table, "methods", where)]
     yield from listed
-    for grid in toml_files.get_list(table, "grids", where):
+    for grid in experiment_files.get_list(table, "grids", where):
         yield from _grid(grid, preset, rule)
     if table.get("all_methods"):
         present = {variant.method for variant in listed}
@@ -97,7 +99,7 @@ def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | Non
         entry = {"method": entry}
     where = f"Method {dict(entry)}"
     check_keys(entry, ("method", "label", "preset", "rule", "lag", "set"), where)
-    method = toml_files.require(entry, "method", where).lower()
+    method = experiment_files.require(entry, "method", where).lower()
     check_name(method, registry.names("methods"), "method")
     return Variant(
         label=entry.get("label", method_label(method)),
@@ -112,9 +114,9 @@ def _variant(entry: str | Mapping[str, Any], preset: str | None, rule: str | Non
 def _grid(grid: Mapping[str, Any], preset: str | None, rule: str | None) -> Iterator[Variant]:
     """Vary one field at a time, the others at their defaults."""
     check_keys(grid, ("method", "set", "values"), "Grid")
-    method, values = (toml_files.require(grid, key, "Grid") for key in ("method", "values"))
+    method, values = (experiment_files.require(grid, key, "Grid") for key in ("method", "values"))
     for name in values:
-        for value in toml_files.get_list(values, name, "Grid"):
+        for value in experiment_files.get_list(values, name, "Grid"):
             fields = {**grid.get("set", {}), name: value}
             yield Variant(label=grid_label(name, value), method=method, preset=preset, rule=rule, fields=fields)
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from sight import registry
 from sight._util.atomic import write_atomic
-from sight.apps.bench import day_streams, toml_files
+from sight.apps.bench import day_streams, experiment_files
+from sight.apps.bench.experiment_files import check_name
 from sight.apps.bench.settings import make_dataset, subjects_of
-from sight.apps.bench.toml_files import check_name
 from sight.apps.bench.trials import Experiment, Setting, Variant
 
 DEVICES = ("cpu", "cuda")
@@ -58,7 +58,7 @@ def check_writable(out: Path) -> None:
 
 def _check_variant(variant: Variant, where: str) -> None:
     try:
-        toml_files.check_fields(registry.get("methods", variant.method), variant.fields)
+        experiment_files.check_fields(registry.get("methods", variant.method), variant.fields)
         variant.adapter()
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from None

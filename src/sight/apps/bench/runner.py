@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sight._util.parallel import map_unordered
-from sight.apps.bench.row_files import Row
 from sight.apps.bench.trial_data import Job
+from sight.apps.bench.trial_rows import Row
 from sight.apps.bench.trials import Experiment, Setting, Trial, trials
 from sight.apps.bench.worker import Failure, TrialResult, run_trial, train_source
 

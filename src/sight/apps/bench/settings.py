@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sight import registry
-from sight.apps.bench import toml_files
-from sight.apps.bench.toml_files import check_keys, check_name
+from sight.apps.bench import experiment_files
+from sight.apps.bench.experiment_files import check_keys, check_name
 from sight.apps.bench.trials import Pair, Setting
 from sight.models.card import require_card
 from sight.models.load import load
@@ -52,15 +52,15 @@ def load_setting(
     """
     path = Path(name)
     if path.suffix == ".toml":
-        name, table = path.stem, toml_files.read(path)
+        name, table = path.stem, experiment_files.read(path)
     else:
         check_name(name, settings(), "setting")
         table = dict(_tables()[name])
     where = f"Setting {name}"
     check_keys(table, KEYS, where)
-    dataset, options = toml_files.require(table, "dataset", where), table.get("options", {})
+    dataset, options = experiment_files.require(table, "dataset", where), table.get("options", {})
     made = make_dataset(dataset, options, where)
-    main, detailed, sources = (toml_files.get_list(table, key, where) for key in ("pairs", "detailed", "sources"))
+    main, detailed, sources = (experiment_files.get_list(table, key, where) for key in ("pairs", "detailed", "sources"))
     listed = detailed if detailed and pairs == "detailed" else main
     if not listed and not sources:
         raise ValueError(f'{where}: no subjects; add pairs = ["1->2"] or sources = ["1"].')
@@ -75,7 +75,7 @@ def load_setting(
         options=options,
         pairs=tuple(found[:limit]),
         model=str(Path(own).resolve()) if own else "",
-        sedentary=tuple(toml_files.get_list(table, "sedentary", where)),
+        sedentary=tuple(experiment_files.get_list(table, "sedentary", where)),
         **{key: table[key] for key in kept if key in table},
     )
 
@@ -92,7 +92,7 @@ def make_dataset(name: str, options: Mapping[str, Any], where: str) -> Any:
     cls: Any = registry.get("datasets", name)
     try:
         if hasattr(cls, "__dataclass_fields__"):
-            toml_files.check_fields(cls, options)
+            experiment_files.check_fields(cls, options)
         return cls(**options)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}: {error}") from None

@@ -11,7 +11,7 @@ import numpy as np
 
 from sight import registry
 from sight._util.code_fingerprint import class_fingerprint, module_fingerprint
-from sight.apps.bench.row_files import hash_key
+from sight.apps.bench.trial_rows import hash_key
 from sight.models.card import require_card
 from sight.models.load import load
 from sight.types import Windows

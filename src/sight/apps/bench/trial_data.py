@@ -11,9 +11,9 @@ import numpy as np
 
 from sight._util.code_fingerprint import class_fingerprint, module_fingerprint
 from sight._util.hashing import file_sha256
-from sight.apps.bench.row_files import canonical_json, hash_key, row_path
 from sight.apps.bench.source_models import Recipe, batch_size, data_hash, own_model, source_model
 from sight.apps.bench.stream_orders import reorder, stream_index
+from sight.apps.bench.trial_rows import canonical_json, hash_key, row_path
 from sight.apps.bench.trials import Experiment, Setting, Trial, Variant
 from sight.models.card import filled
 from sight.types import Array, Windows

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from sight import __version__
 from sight._util.code_fingerprint import class_fingerprint
 from sight.apps.bench.analyses import ANALYSES
-from sight.apps.bench.row_files import Row, read_row, write_row
 from sight.apps.bench.trial_data import Job, TrialData, load_trial
+from sight.apps.bench.trial_rows import Row, read_row, write_row
 from sight.apps.bench.trials import Trial, Variant
 from sight.results.smoothing import rule_of
 from sight.types import Array, Windows

@@ -11,7 +11,7 @@ import typer
 
 from sight.apps.cli._shared import parse_pairs
 from sight.models.bundled import resolve
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 
 Target = Annotated[
     str, typer.Argument(help="Recording, folder of recordings, or dataset:subject such as synthetic:W12.")

@@ -9,7 +9,7 @@ from rich.markup import escape
 from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, error_message, errors, print_warnings, progress
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import find_recordings
 
 

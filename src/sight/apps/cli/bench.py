@@ -52,9 +52,9 @@ def run(
     """
     from sight.apps.bench import preflight
     from sight.apps.bench.experiments import load_experiment, narrow, split_names
-    from sight.apps.bench.row_files import count_rows
     from sight.apps.bench.runner import count_steps, run as run_experiment
     from sight.apps.bench.settings import load_setting
+    from sight.apps.bench.trial_rows import count_rows
 
     plan = load_experiment(experiment)
     names = None if methods is None else split_names(methods, plan)
@@ -149,8 +149,8 @@ def report(
 
       sight bench report runs -o runs/report
     """
+    from sight.apps.bench.experiment_files import check_name
     from sight.apps.bench.experiment_report.write import FORMATS, write_report
-    from sight.apps.bench.toml_files import check_name
 
     check_name(formats, FORMATS, "format")
     written = write_report(results, out, only_across=across, formats=formats)

@@ -9,7 +9,7 @@ from rich.table import Table
 from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, errors, plural, progress
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import dataset_recordings, find_recordings
 from sight.types import Warning
 

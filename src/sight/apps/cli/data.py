@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, progress
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import open_dataset
 
 app = typer.Typer(no_args_is_help=True, help="List, download and describe datasets.")

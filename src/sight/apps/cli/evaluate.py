@@ -15,8 +15,8 @@ from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, error_message, errors, print_warnings, progress
 from sight.models.card import ModelCard, require_card
-from sight.recordings.options import ReadOptions
 from sight.recordings.read import read_windows
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import RecordingRef
 from sight.types import Result, Windows
 

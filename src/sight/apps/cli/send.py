@@ -9,7 +9,7 @@ import typer
 
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, errors, plural, print_warnings, progress
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 
 if TYPE_CHECKING:
     from sight.apps.serve.transfer import Transfer

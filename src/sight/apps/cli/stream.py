@@ -19,7 +19,7 @@ from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import close_stdout, console, errors, plural, print_warnings
 from sight.models.card import require_card
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.types import Event, Recording
 
 if TYPE_CHECKING:

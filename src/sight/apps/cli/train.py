@@ -12,7 +12,7 @@ from rich.table import Column, Table
 from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, errors, plural, progress
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import find_subject, open_dataset
 from sight.types import Result, Windows
 

@@ -18,8 +18,8 @@ from sight.apps.cohort.thumbnail import thumbnail
 from sight.apps.cohort.window_table import LAYOUT, write_windows
 from sight.base import Adapter, Source
 from sight.models.card import require_card
-from sight.recordings.options import ReadOptions
 from sight.recordings.read import read_windows
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import RecordingRef
 from sight.recordings.window_cache import file_hash
 from sight.results.files.info import info_facts

@@ -21,7 +21,7 @@ from sight.apps.cohort.summary_tables import write_summary
 from sight.base import Adapter, OutputAdapter
 from sight.models.bundled import resolve
 from sight.models.card import require_card
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import RecordingRef
 from sight.recordings.window_cache import file_hash
 from sight.results.tables.rules import TableRules

@@ -29,7 +29,6 @@ _EVENT = struct.Struct("<Qdd")  # window, time, gap
 
 
 def seal(content: bytes, *place: object) -> bytes:
-    """Return the content behind its format version and digest."""
     return bytes((FORMAT,)) + _digest(content, place) + content
 
 

@@ -58,7 +58,6 @@ class PackageFiles(StaticFiles):
 
 
 def add_pages(app: FastAPI) -> None:
-    """Serve the pages, and the files they load below ``/static``."""
     for suffix, content_type in TYPES.items():
         mimetypes.add_type(content_type, suffix)
     files = PackageFiles()

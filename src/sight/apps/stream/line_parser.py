@@ -11,7 +11,7 @@ import numpy as np
 from sight._util.units import ACCELERATION, ROTATION, check_unit, factor
 from sight.apps.stream.table_lines import Samples, TableLines, split_cells
 from sight.models.card import ModelCard
-from sight.recordings.options import ReadOptions
+from sight.recordings.read_options import ReadOptions
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from sight.models.card import ModelCard
 from sight.recordings.columns import check_columns, find_columns, match_channels
 from sight.recordings.files import channel_units, unit_warnings
 from sight.recordings.local_times import LocalTimes, time_zone
-from sight.recordings.options import Expected, ReadOptions
+from sight.recordings.read_options import Expected, ReadOptions
 from sight.recordings.signal.sampling_rate import estimate_rate
 from sight.recordings.time_units import check_plausible_rate
 from sight.recordings.timestamps import number_format
@@ -68,7 +68,6 @@ class TableLines:
         logger.info("columns: %s.", ", ".join([*([f"time = {time}"] if time else []), *taken]))
 
     def add(self, line: str) -> None:
-        """Add a row; raise ValueError if it is not a sample."""
         cells = split_cells(line, self._delimiter)
         if max(*self._columns, self._time or 0) >= len(cells):
             raise ValueError(f"{len(cells)} cells")
