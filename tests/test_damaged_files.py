@@ -13,7 +13,7 @@ import pytest
 
 import sight
 from sight.models.fused import FusedSession
-from sight.models.inspection import inspect
+from sight.models.model_inspection import inspect
 from sight.recordings.files import read
 from sight.recordings.labels import label_windows
 from sight.recordings.npz import read_npz, write_npz

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from sight.models.bundled import names
-from sight.models.inspection import inspect
+from sight.models.model_inspection import inspect
 from tools.findings_tables import markdown
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "models"

@@ -25,7 +25,7 @@ from sight.methods.keel import Keel  # noqa: E402
 from sight.methods.keel_norm import KeelNorm, compiled, reference  # noqa: E402
 from sight.models.encoders.mlp import MLP  # noqa: E402
 from sight.models.export.onnx import export_onnx  # noqa: E402
-from sight.models.inspection import inspect  # noqa: E402
+from sight.models.model_inspection import inspect  # noqa: E402
 from sight.models.onnx import MOMENTS, NORMS, STATISTICS, OnnxSource  # noqa: E402
 from sight.models.statistics import source_stats  # noqa: E402
 from sight.models.torch import TorchSource  # noqa: E402

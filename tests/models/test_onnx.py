@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import sight
 from sight.base import Source
 from sight.models.export.onnx import check_agreement, export_onnx
-from sight.models.inspection import inspect
+from sight.models.model_inspection import inspect
 from sight.models.onnx import OnnxSource, open_session
 from tests.helpers.untrained import NAMES, make, windows
 
@@ -115,13 +115,13 @@ def test_onnx_needs_neither_torch_nor_onnx(exported):
         for name in ("torch", "onnx", "onnxscript", "numba", "pandas", "scipy"):
             sys.modules[name] = None
         import numpy as np
-        import sight, sight.models.inspection
+        import sight, sight.models.model_inspection
         assert "onnxruntime" not in sys.modules
         source = sight.load({str(path)!r})
         x = np.array({x.tolist()!r}, dtype=np.float32)
         adapter = sight.method("sight").bind(source)
         print(source.encode(x)[1].tobytes().hex(), adapter.step(x).shape, source.stats.count)
-        print(sight.models.inspection.inspect({str(path)!r})["encoder"])
+        print(sight.models.model_inspection.inspect({str(path)!r})["encoder"])
         open("m.safetensors", "wb").close()
         try:
             sight.load("m.safetensors")

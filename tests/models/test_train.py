@@ -10,7 +10,7 @@ import torch
 
 import sight
 import sight.models.train
-from sight.models.fisher import fisher_information
+from sight.models.fisher_information import fisher_information
 from sight.models.statistics import source_stats
 from sight.models.train import UNSEEN_STD, _batches, _split, normalisation, train
 from sight.testing import ToySource, toy_stream
@@ -289,7 +289,7 @@ def test_fisher_of_windows_and_of_batches_agree_with_loops(encoder):
 def test_fisher_uses_2000_windows_at_most(monkeypatch):
     windows = toy_stream(n=30)
     source = train(windows, CLASSES, **FEW)
-    monkeypatch.setattr("sight.models.fisher.FISHER_WINDOWS", 10)
+    monkeypatch.setattr("sight.models.fisher_information.FISHER_WINDOWS", 10)
     few = fisher_information(source, windows.x, seed=0)
     rows = np.sort(np.random.default_rng(0).permutation(30)[:10])
     alone = fisher_information(source, windows.x[rows], seed=5)

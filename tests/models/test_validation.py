@@ -15,7 +15,7 @@ from sight.models import checkpoint
 from sight.models.export.int8 import quantise
 from sight.models.features import FeatureSource
 from sight.models.fused import FORMAT, FUSED, FusedSession
-from sight.models.inspection import inspect
+from sight.models.model_inspection import inspect
 from sight.models.onnx import OnnxSource
 from sight.results.prediction_loop import run
 from sight.testing import ToySource, toy_network, toy_stream

@@ -13,7 +13,7 @@ from torch import nn
 
 import sight
 from sight.models.features import FeatureSource
-from sight.models.inspection import inspect
+from sight.models.model_inspection import inspect
 from tests.helpers.commands import run_sight
 from tests.helpers.onnx_files import keras_like, small_stats
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import sight
-from sight.results.progress import in_notebook, progress_bar
+from sight._util.progress import in_notebook, progress_bar
 from sight.testing import toy_network
 from tests.helpers.commands import output_of
 

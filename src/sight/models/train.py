@@ -15,7 +15,7 @@ from sight import registry
 from sight._util import confusion
 from sight.models.card import ModelCard, filled
 from sight.models.encoders.base import Encoder
-from sight.models.fisher import fisher_information
+from sight.models.fisher_information import fisher_information
 from sight.models.statistics import source_stats
 from sight.models.torch import TorchSource
 from sight.models.training_domain import describe

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sight import registry
+from sight._util.progress import Bar, progress_bar
 from sight.base import Adapter, Source
 from sight.models.bundled import resolve
 from sight.models.card import require_card
@@ -15,7 +16,6 @@ from sight.recordings.references import RecordingRef, find_recording
 from sight.results.files.outputs import write_outputs
 from sight.results.headline import headline
 from sight.results.pipeline import summarise_recording
-from sight.results.progress import Bar, progress_bar
 from sight.results.report import write_report
 from sight.results.summary import ResultSummary
 from sight.results.tables import TABLES, Row, Table, table

@@ -3,13 +3,13 @@
 from contextlib import nullcontext
 from pathlib import Path
 
+from sight._util.progress import Bar
 from sight.base import Adapter, Source
 from sight.models.card import require_card
 from sight.recordings.read import describe_run, read_windows
 from sight.recordings.read_options import ReadOptions
 from sight.recordings.references import RecordingRef
 from sight.results.prediction_loop import run
-from sight.results.progress import Bar
 from sight.results.summary import ResultSummary
 from sight.results.tables.rules import TableRules
 from sight.types import Result, Windows

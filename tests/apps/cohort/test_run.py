@@ -17,8 +17,8 @@ import pytest
 
 from sight.apps.cohort.results_folder import ResultsFolder
 from sight.apps.cohort.run import _changes
+from sight.apps.cohort.stored_windows import read_result
 from sight.apps.cohort.summary_tables import table_names
-from sight.apps.cohort.window_table import read_result
 from sight.datasets import windows_of
 from sight.recordings.npz import write_npz
 from sight.recordings.read import read

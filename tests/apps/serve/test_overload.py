@@ -14,7 +14,7 @@ import pytest
 from starlette.datastructures import Headers, QueryParams, State
 from websockets.sync.client import connect
 
-from sight.apps.serve import ingest_socket, protocols, sockets
+from sight.apps.serve import connection_limits, ingest_socket, sockets
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.ingest_socket import IngestConnection
 from sight.apps.serve.limits import Limits
@@ -127,7 +127,7 @@ def ping() -> bytes:
 
 
 def test_pings_of_a_client_that_does_not_read_are_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(protocols, "STALLED_S", 0.5)
+    monkeypatch.setattr(connection_limits, "STALLED_S", 0.5)
     with listening(tmp_path, Limits()) as client, unread_socket(client.base_url.port) as raw:
         assert is_disconnected_while_sending(raw, ping() * 2000)
         assert client.get("/healthz").status_code == 200
@@ -153,7 +153,7 @@ def test_a_long_first_message_is_not_read(tmp_path, owner, monkeypatch):
         with unread_socket(client.base_url.port) as raw:  # the header of a frame of 1 MB, and a part of it
             raw.sendall(bytes([0x81, 0xFF]) + (1 << 20).to_bytes(8, "big") + bytes(4) + b"x" * 100_000)
             assert is_disconnected(raw)
-    assert max(parsed, default=0) <= protocols.AUTH_BYTES
+    assert max(parsed, default=0) <= connection_limits.AUTH_BYTES
 
 
 def test_a_long_message_may_follow_the_token_at_once(tmp_path, owner):
@@ -211,7 +211,7 @@ def half_request(port: int) -> socket.socket:
 
 
 def test_headers_have_a_deadline(tmp_path, monkeypatch):
-    monkeypatch.setattr(protocols, "HEADER_S", 0.3)
+    monkeypatch.setattr(connection_limits, "HEADER_S", 0.3)
     with listening(tmp_path, Limits()) as client, ExitStack() as stack:
         port = client.base_url.port
         slow = stack.enter_context(half_request(port))
@@ -222,7 +222,7 @@ def test_headers_have_a_deadline(tmp_path, monkeypatch):
 
 
 def test_an_unread_body_does_not_extend_the_connection(tmp_path, owner, monkeypatch):
-    monkeypatch.setattr(protocols, "HEADER_S", 0.3)
+    monkeypatch.setattr(connection_limits, "HEADER_S", 0.3)
     with listening(tmp_path, Limits()) as client:
         raw = socket.create_connection(("127.0.0.1", client.base_url.port))
         raw.sendall(b"PUT /v1/wearers/anna HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n")

@@ -17,7 +17,7 @@ app = typer.Typer(no_args_is_help=True, help="List bundled trained models, and p
 def list_() -> None:
     """List the bundled models. Use one by its name, as in: sight adapt day.cwa -m wrist."""
     from sight.models.bundled import names
-    from sight.models.inspection import inspect as inspect_model
+    from sight.models.model_inspection import inspect as inspect_model
 
     columns = (Column(text, overflow="fold") for text in ("for", "classes", "macro-F1", "licence"))
     table = Table(Column("name", overflow="fold", no_wrap=True), *columns, title="Bundled models")
@@ -41,7 +41,7 @@ def info(
 
       sight models info wrist
     """
-    from sight.models.inspection import inspect as inspect_model
+    from sight.models.model_inspection import inspect as inspect_model
 
     facts = inspect_model(name)
     print_facts(name, facts if as_json else _card(facts), as_json=as_json)
@@ -57,7 +57,7 @@ def inspect(
 
       sight inspect model.onnx
     """
-    from sight.models.inspection import inspect as inspect_model
+    from sight.models.model_inspection import inspect as inspect_model
 
     print_facts(str(model), inspect_model(model), as_json=as_json)
 

@@ -14,8 +14,8 @@ import numpy as np
 from sight import __version__
 from sight.apps.cohort.recording_tables import has_tables, read_summary, write_tables
 from sight.apps.cohort.results_folder import ResultsFolder, file_stamp
+from sight.apps.cohort.stored_windows import LAYOUT, write_windows
 from sight.apps.cohort.thumbnail import thumbnail
-from sight.apps.cohort.window_table import LAYOUT, write_windows
 from sight.base import Adapter, Source
 from sight.models.card import require_card
 from sight.recordings.read import read_windows

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from sight.apps.cohort.results_folder import ResultsFolder, cohort_tables
-from sight.apps.cohort.window_table import read_result
+from sight.apps.cohort.stored_windows import read_result
 from sight.results.summary import ResultSummary
 from sight.results.tables import Table, table
 from sight.results.tables.rules import TableRules

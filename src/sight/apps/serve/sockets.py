@@ -13,10 +13,10 @@ from typing import ClassVar
 from pydantic import TypeAdapter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from sight.apps.serve.connection_limits import AUTH_BYTES, CLOSE_S
 from sight.apps.serve.errors import DENIED, INTERNAL, Refused
 from sight.apps.serve.message_format import parse
 from sight.apps.serve.metrics_and_logs import log, token_id
-from sight.apps.serve.protocols import AUTH_BYTES, CLOSE_S
 from sight.apps.serve.schemas import AuthMessage
 from sight.apps.serve.service import Service
 from sight.apps.serve.tokens import Token

@@ -12,10 +12,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from sight.apps.serve.app import create_app
+from sight.apps.serve.connection_limits import HttpProtocol, SocketProtocol
 from sight.apps.serve.demo_replay import replay
 from sight.apps.serve.limits import Limits
 from sight.apps.serve.metrics_and_logs import log_config
-from sight.apps.serve.protocols import HttpProtocol, SocketProtocol
 from sight.apps.serve.service import Service
 from sight.types import Recording
 

@@ -1,4 +1,4 @@
-"""Progress bar of `sight.adapt`: in notebooks and terminals, nothing elsewhere."""
+"""Progress bar in notebooks and terminals; nothing is shown elsewhere."""
 
 import sys
 from collections.abc import Callable, Iterator
