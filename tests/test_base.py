@@ -12,7 +12,7 @@ import pytest
 
 import sight
 from sight.base import Adapter, OutputAdapter, Source
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.testing import ToySource, toy_network, toy_stream
 
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from sight.methods.feature_memory import FeatureQueue, SeededGenerator, Supports
 from sight.methods.gradient.window_memory import BalancedReservoir, Fifo, TimelyMemory
-from sight.methods.memory import FeatureQueue, SeededGenerator, Supports
 
 
 def marked(value: int) -> np.ndarray:

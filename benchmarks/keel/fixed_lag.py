@@ -18,7 +18,7 @@ from benchmarks.keel.search import Model, read
 from sight.methods.keel import Keel
 from sight.methods.keel.state import SourceTerms
 from sight.methods.ops import softmax
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.results import metrics
 from sight.results.smoothing import backward
 

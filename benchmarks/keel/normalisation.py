@@ -34,7 +34,7 @@ from sight.methods.keel import Keel
 from sight.methods.keel.state import TRACE
 from sight.methods.keel_norm import KeelNorm
 from sight.methods.sticky import Sticky
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.results import metrics
 from sight.types import SourceStats
 

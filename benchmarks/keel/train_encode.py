@@ -79,7 +79,7 @@ def projections(z: np.ndarray, source) -> dict[str, np.ndarray]:
 
 def predict(z, p, weight, stats, edges, y, subjects) -> dict[str, np.ndarray]:
     """Return the labels that each method predicts for all subjects outside the source, -1 inside it."""
-    from sight.models.features import FeatureSource
+    from sight.models.given_features import FeatureSource
     from sight.registry import method
 
     predictions: dict[str, np.ndarray] = {}

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, fina
 import numpy as np
 
 from sight import params
+from sight._util.input_checks import check_gap, check_outputs, check_source, require_finite
 from sight._util.stateful import Stateful
 from sight._util.text import choices
-from sight._util.validity import check_gap, check_outputs, check_source, require_finite
 from sight.types import Array, NormLayers, SourceStats
 
 if TYPE_CHECKING:

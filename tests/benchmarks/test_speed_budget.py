@@ -20,7 +20,7 @@ from sight import registry  # noqa: E402
 from sight.apps.bench.experiment_report.table_format import DASH  # noqa: E402
 from sight.methods.compiled.backend import FIRST, numba_backend, numpy_backend  # noqa: E402
 from sight.methods.sight import SIGHT  # noqa: E402
-from sight.models.features import FeatureSource  # noqa: E402
+from sight.models.given_features import FeatureSource  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -18,7 +18,7 @@ from sight.methods.compiled.backend import FIRST, choose, numba_backend, numpy_b
 from sight.methods.keel import Keel
 from sight.methods.ops import relax
 from sight.methods.sight import SIGHT
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.results.prediction_loop import run
 from sight.testing import ToySource
 from sight.types import SourceStats, Windows
@@ -307,7 +307,7 @@ import sys
 sys.modules["numba"] = None
 import numpy as np
 from sight.methods.{module} import {name}
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 z, p = np.eye(3, 4, dtype=np.float32), np.full((3, 3), 1 / 3, np.float32)
 adapter = {name}().bind(FeatureSource(np.eye(3, 4, dtype=np.float32)))
 assert adapter.refine(z, p).shape == (3, 3)

@@ -11,7 +11,7 @@ import pytest
 from sight.methods.keel import Keel
 from sight.methods.ops import softmax
 from sight.methods.sticky import Sticky
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.testing import ToySource, toy_stream
 from sight.types import SourceStats
 

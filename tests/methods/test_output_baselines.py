@@ -17,7 +17,7 @@ from sight.methods.lame import LAME, affinity, agree, energy
 from sight.methods.oatta import OATTA
 from sight.methods.t3a import T3A
 from sight.methods.tca import TCA, descend, head_basis
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.registry import get, method, names
 from sight.testing import ToySource, toy_stream
 

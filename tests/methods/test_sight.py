@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sight
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.testing import ToySource, toy_stream
 from tests.helpers.transcription import sight_as_printed
 

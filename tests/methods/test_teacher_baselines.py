@@ -12,9 +12,9 @@ import torch
 from sight import registry
 from sight.methods.accup import contrastive_loss
 from sight.methods.coa_har import masked_info_nce
+from sight.methods.feature_memory import SeededGenerator
 from sight.methods.gradient.augmentation import perturbed
 from sight.methods.gradient.norms import learning
-from sight.methods.memory import SeededGenerator
 from sight.models.torch import TorchSource
 from tests.helpers.networks import close, network_with, probabilities, source, trainable, windows
 

@@ -13,8 +13,8 @@ from sight._util import tensorfile
 from sight.base import OutputAdapter
 from sight.models import checkpoint
 from sight.models.export.int8 import quantise
-from sight.models.features import FeatureSource
 from sight.models.fused import FORMAT, FUSED, FusedSession
+from sight.models.given_features import FeatureSource
 from sight.models.model_inspection import inspect
 from sight.models.onnx import OnnxSource
 from sight.results.prediction_loop import run

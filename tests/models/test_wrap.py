@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import sight
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.models.model_inspection import inspect
 from tests.helpers.commands import run_sight
 from tests.helpers.onnx_files import keras_like, small_stats

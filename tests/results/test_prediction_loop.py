@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sight
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.results import prediction_loop as evaluate
 from sight.testing import ToySource, toy_stream
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sight
-from sight.models.features import FLOOR, ProbabilitySource
+from sight.models.given_features import FLOOR, ProbabilitySource
 from sight.results.refine import methods_without_features
 from sight.testing import ToySource, toy_stream
 

@@ -61,5 +61,5 @@ def test_packed_arrays_and_header_are_read_back():
 
 def test_imported_files_are_those_that_a_method_needs():
     names = [file.name for file in imported_files(HOME / "methods" / "ema.py")]
-    others = "arrays.py stateful.py text.py validity.py base.py ops.py params.py types.py"
+    others = "arrays.py input_checks.py stateful.py text.py base.py ops.py params.py types.py"
     assert names == ["ema.py", *others.split()]

@@ -9,7 +9,7 @@ import numpy as np
 
 from sight.base import Adapter, Needs, OutputAdapter
 from sight.checks._case import Case, CheckFailed, chunk_size, parts, predict
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.params import parse
 
 

@@ -9,11 +9,11 @@ import torch.nn.functional as F  # noqa: N812 - its name everywhere
 from torch import Tensor, nn
 
 from sight.base import Needs, Presets
+from sight.methods.feature_memory import FeatureQueue
 from sight.methods.gradient import Rule, Stats, TeacherAdapter
 from sight.methods.gradient.augmentation import strong, weak
 from sight.methods.gradient.norms import learning
 from sight.methods.gradient.window_memory import Fifo
-from sight.methods.memory import FeatureQueue
 from sight.params import NonNegative, Positive, PositiveInt, UnitInterval
 
 #: Windows with fewer negatives are left out of the contrastive term.

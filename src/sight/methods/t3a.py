@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from sight.base import Needs, OutputAdapter, Source
-from sight.methods.memory import Supports
+from sight.methods.feature_memory import Supports
 from sight.methods.ops import entropy, softmax, unit
 from sight.params import PositiveInt
 from sight.types import Array

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from sight.base import Needs, OutputAdapter
-from sight.methods.memory import Supports
+from sight.methods.feature_memory import Supports
 from sight.methods.ops import entropy, softmax
 from sight.params import Positive, PositiveInt
 from sight.types import Array

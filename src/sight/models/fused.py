@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sight._util.validity import check_gap
+from sight._util.input_checks import check_gap
 from sight.methods.compiled import StateLayout
 from sight.methods.ops import relax
 from sight.models.onnx import FUSED, open_session, read_head

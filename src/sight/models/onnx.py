@@ -17,7 +17,7 @@ from sight.base import NormEncoder, Source
 from sight.methods.ops import softmax
 from sight.models.card import ModelCard
 from sight.models.checkpoint import pack_stats, unpack_stats
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.types import Array, NormLayers
 
 #: Metadata keys of an exported file.

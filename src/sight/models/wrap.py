@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sight.models.card import OWN, ModelCard
-from sight.models.features import FeatureSource
+from sight.models.given_features import FeatureSource
 from sight.models.load import import_torch_module
 from sight.models.onnx import OnnxSource, serialise
 from sight.types import SourceStats

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sight.base import OutputAdapter
-from sight.models.features import FeatureSource, ProbabilitySource
+from sight.models.given_features import FeatureSource, ProbabilitySource
 from sight.params import check_names
 from sight.registry import RECOMMENDED, get, method as make_method, names
 from sight.results.prediction_loop import run

@@ -12,10 +12,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight._util.stateful import Stateful
 from sight.base import Adapter
+from sight.methods.feature_memory import SeededGenerator
 from sight.methods.gradient.norms import Stats, StatsNorm, learning, norm_parameters, replace_batch_norms
 from sight.methods.gradient.private_copy import check_private_copy
 from sight.methods.gradient.window_memory import Fifo
-from sight.methods.memory import SeededGenerator
 from sight.methods.ops import entropy
 from sight.params import NonNegative, PositiveInt, UnitInterval
 from sight.types import Array

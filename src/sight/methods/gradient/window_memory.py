@@ -5,7 +5,7 @@ If the shape (C, T) of a window is not known in advance, a memory takes it from 
 
 import numpy as np
 
-from sight.methods.memory import Memory
+from sight.methods.feature_memory import Memory
 from sight.types import Array
 
 
