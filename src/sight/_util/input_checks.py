@@ -53,13 +53,16 @@ def check_outputs(name: str, z: Array, p: Array, head: tuple[int, ...]) -> None:
             f"{name}: expected features shorter than {MAX_LENGTH:g}, got a longer one for window "
             f"{int(np.argmax(long))}; check the model and the unit of its input (nothing was changed)."
         )
+    check_probabilities(p, f"{name}: expected", "pass softmax outputs, not logits.")
+
+
+def check_probabilities(p: Array, expected: str, remedy: str) -> None:
+    """Raise ValueError, which begins and ends with these texts, if a row of `p` (B, K) is no distribution."""
     valid = are_probabilities(p)
     if not valid.all():
         t = int(np.argmin(valid))
-        raise ValueError(
-            f"{name}: expected probabilities that sum to 1, got {np.round(p[t], 4).tolist()} for window {t}; "
-            f"pass softmax outputs, not logits."
-        )
+        found = f"got {np.round(p[t], 4).tolist()} for window {t}"
+        raise ValueError(f"{expected} probabilities that sum to 1, {found}; {remedy}")
 
 
 def are_probabilities(p: Array) -> Array:

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from sight._util.input_checks import are_probabilities
+from sight._util.input_checks import check_probabilities
 from sight.methods.ops import softmax
 from sight.models.card import ModelCard
 from sight.types import Array, NormLayers, SourceStats
@@ -79,12 +79,6 @@ class ProbabilitySource(FeatureSource):
         if x.ndim != 3 or x.shape[1:] != (classes, 1):
             raise ValueError(f"Expected probabilities (B, {classes}, 1), got {x.shape}.")
         given = x[:, :, 0].astype(np.float64)
-        valid = are_probabilities(given)
-        if not valid.all():
-            t = int(np.argmin(valid))
-            raise ValueError(
-                f"Expected probabilities that sum to 1, got {np.round(given[t], 4).tolist()} for window {t}; "
-                f"pass the output of predict_proba or softmax, not scores."
-            )
+        check_probabilities(given, "Expected", "pass the output of predict_proba or softmax, not scores.")
         logits = self.sharpness * np.log((given + FLOOR / classes) / (1 + FLOOR))
         return logits - logits.mean(axis=1, keepdims=True), softmax(logits)

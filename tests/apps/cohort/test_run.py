@@ -55,9 +55,6 @@ def run_cohort(target, model, out, *options, code=0):
     return output_of("cohort", "run", target, "-m", model, "-o", out, "--engine", "serial", *options, code=code)
 
 
-# --- files of a run -----------------------------------------------------------------------------------------------
-
-
 def test_a_run_stores_every_recording_and_lists_unreadable_ones(cohort):
     assert sorted(path.stem for path in (cohort / "windows").iterdir()) == READABLE
     assert sorted(path.stem for path in (cohort / "facts").iterdir()) == READABLE
@@ -97,9 +94,6 @@ def test_only_the_log_depends_on_place_or_time(cohort, folder):
     entry = json.loads((cohort / "log.jsonl").read_text().splitlines()[0])
     assert entry["seconds"] > 0
     assert entry["peak_bytes"] > 10 << 20
-
-
-# --- tables compared with pandas ------------------------------------------------------------------------------------
 
 
 def test_days_are_split_at_midnight(cohort, windows):
@@ -221,9 +215,6 @@ def test_other_rules_run_no_recording_again(copied, model):
     assert pd.read_csv(out / "summary" / "summary.csv")["valid_days"].sum() == daily["valid"].sum() > 0
 
 
-# --- participants -----------------------------------------------------------------------------------------
-
-
 def test_participants_are_joined_and_unmatched_ones_are_printed(copied, model, tmp_path):
     folder, out = copied
     people = "code;age;model;sex\nP1;61;A;f\nP2;58;B;m\nP9;40;A;f\nsite-P3;;B;m\nP5;33;A;f\n"
@@ -247,9 +238,6 @@ def test_wrong_participants_are_refused_before_anything_runs(folder, model, tmp_
     printed = run_cohort(folder, model, tmp_path / "out", "--participants", tmp_path / "people.csv", code=2)
     assert message in " ".join(printed.split())
     assert not (tmp_path / "out").exists()
-
-
-# --- resumed runs ------------------------------------------------------------------------------------------
 
 
 def finished(out):
@@ -356,9 +344,6 @@ def test_a_dataset_is_a_cohort_of_its_subjects(cohort, tmp_path):
     printed = run_cohort("synthetic", cohort / "model.onnx", tmp_path / "out", *options)
     assert "2 of them" in printed
     assert finished(tmp_path / "out") == before
-
-
-# --- pages and queries -------------------------------------------------------------------------------------
 
 
 def test_a_stored_result_is_read_back_unchanged(cohort, folder):
