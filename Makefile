@@ -10,21 +10,21 @@ export SIGHT_DATA ?= $(abspath ../shared/data)
 # Tests start Python more than a hundred times; without stored bytecode, each start compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test pytest coverage test-long mutants lint bench docs site licences clean browser servers java fleet-env
+.PHONY: demo test pytest coverage test-long mutants lint bench device docs site licences clean browser servers java r compilers arm deployment fleet-env
 
 demo: .venv/.ready ## adapt a bundled model to an unseen synthetic wearer, write a report
 	$(BIN)/sight demo
 
-test: .venv/.ready .venv-bare/.ready browser servers ## run all tests but the long ones, and lint beside them
+test: .venv/.ready .venv-bare/.ready browser servers compilers ## run all tests but the long ones, and lint beside them
 	$(MAKE) --no-print-directory -j2 lint pytest
 
 pytest: .venv/.ready
 	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile -rs --no-fold-skipped
 
-coverage: .venv/.ready .venv-bare/.ready browser servers ## the same tests, with the lines they run: build/coverage.xml
+coverage: .venv/.ready .venv-bare/.ready browser servers compilers ## the same tests, with the lines they run: build/coverage.xml
 	$(BIN)/python -m pytest -m "not long" -n 2 --dist loadfile -rs --no-fold-skipped --cov --cov-report=xml --cov-report=term:skip-covered
 
-test-long: .venv/.ready .venv-spark/.ready browser servers java ## run the long tests: engines, kills, soaks
+test-long: .venv/.ready .venv-spark/.ready browser servers java r deployment compilers arm ## run the long tests: engines, kills, soaks, emulators
 	$(BIN)/python -m pytest -m long tests -rs --no-fold-skipped
 
 mutants: .venv/.ready servers ## mutation tests of a sample: which changes of the code would no test notice? (an hour)
@@ -39,6 +39,9 @@ lint: .venv/.ready ## style, types, direction of imports, spelling
 
 bench: .venv/.ready ## measure the speed of every method
 	$(BIN)/python -m benchmarks.speed methods
+
+device: .venv/.ready arm ## measure flash, RAM and instructions on an emulated microcontroller
+	$(BIN)/python -m benchmarks.device.measure
 
 docs: .venv/.ready ## regenerate tables and pages of the docs
 	$(BIN)/python -m tools.build_docs write
@@ -61,9 +64,32 @@ servers:
 		|| { apt-get update -q && RUNLEVEL=1 apt-get install -q -y --no-install-recommends redis-server mosquitto; } \
 		|| echo "Redis or Mosquitto is missing; install both (Debian: apt-get install redis-server mosquitto) to run their tests."
 
+# Compilers for tests of exported C source on this machine, and Node.js for the host of docs/onnx.md in JavaScript.
+compilers:
+	@{ command -v gcc && command -v clang && command -v node; } >/dev/null \
+		|| { apt-get update -q && apt-get install -q -y --no-install-recommends gcc libc6-dev make clang libclang-rt-14-dev nodejs; } \
+		|| echo "gcc, clang or node is missing; install them (Debian: apt-get install gcc clang libclang-rt-14-dev nodejs) to run the tests of C source and of the JavaScript host."
+
+# Compiler and emulator of a Cortex-M4F.
+arm:
+	@{ command -v arm-none-eabi-gcc && command -v qemu-system-arm; } >/dev/null \
+		|| { apt-get update -q && apt-get install -q -y --no-install-recommends gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm; } \
+		|| echo "The ARM compiler or QEMU is missing; install both (Debian: apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm)."
+
 java:
 	@command -v java >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends openjdk-17-jre-headless; } \
 		|| echo "Java 17 is missing; install it (Debian: apt-get install openjdk-17-jre-headless) to run fleets."
+
+# R for the blocks of the docs.
+r:
+	@command -v Rscript >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends r-base-core; } \
+		|| echo "R is missing; install it (Debian: apt-get install r-base-core) to run the R blocks of the docs."
+
+# An image, units of systemd and alerts of Prometheus are checked with these; RUNLEVEL=1 keeps Prometheus from starting.
+deployment:
+	@{ command -v buildah && command -v systemd-analyze && command -v promtool && PATH=$$PATH:/usr/sbin command -v debootstrap; } >/dev/null \
+		|| { apt-get update -q && RUNLEVEL=1 apt-get install -q -y --no-install-recommends buildah debootstrap systemd prometheus; } \
+		|| echo "buildah, debootstrap, systemd or prometheus is missing; install them (Debian: apt-get install) to check deployments."
 
 fleet-env: java .venv-spark/.ready ## Spark in an environment of its own, for sight fleet
 

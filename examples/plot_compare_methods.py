@@ -21,7 +21,7 @@ import sight
 from sight.datasets.synthetic import Synthetic
 from sight.models.train import train
 from sight.results.metrics import score_result
-from sight.results.statistics import mean_difference
+from sight.results.score_statistics import mean_difference
 
 dataset = Synthetic(wearers=11, hours=0.3)
 seen, unseen = dataset.subjects()[:3], dataset.subjects()[3:]

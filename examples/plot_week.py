@@ -63,6 +63,15 @@ adaptation.plot()
 plt.show()
 
 # %%
+# Nights and intensity
+# --------------------
+# Both are computed from the samples of the device, independently of the model: the sleep period of each night, and the
+# minutes of moderate or vigorous activity by published limits. Time in bed counts for no activity.
+
+print(adaptation.nights[["date", "valid", "onset", "wake", "sleep_h", "efficiency"]].to_string(index=False))
+print(hours[["in_bed_h", "sedentary_min", "light_min", "mvpa_min"]].round(1).to_string())
+
+# %%
 # Non-wear
 # --------
 # Time without the device is listed, never deleted.

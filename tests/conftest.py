@@ -92,9 +92,9 @@ def harth(tmp_path):
 @pytest.fixture
 def edit(tmp_path, monkeypatch):
     """Fingerprint a copy of the package; return a function that adds a comment to one of its files."""
-    from sight._util import code_fingerprint
+    from sight._util import code_hash
 
-    home, copy = code_fingerprint.HOME, tmp_path / "sight"
+    home, copy = code_hash.HOME, tmp_path / "sight"
     for file in home.rglob("*.py"):
         place = copy / file.relative_to(home)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -105,16 +105,16 @@ def edit(tmp_path, monkeypatch):
         return str(copy / file.relative_to(home) if file.is_relative_to(home) else file)
 
     def clear_caches():
-        code_fingerprint.class_fingerprint.cache_clear()
-        code_fingerprint.module_fingerprint.cache_clear()
+        code_hash.class_fingerprint.cache_clear()
+        code_hash.module_fingerprint.cache_clear()
 
     def change(name):
         with (copy / name).open("a") as file:
             file.write("\n# another comment\n")
         clear_caches()
 
-    monkeypatch.setattr(code_fingerprint, "HOME", copy)
-    monkeypatch.setattr(code_fingerprint, "inspect", SimpleNamespace(getsourcefile=moved))
+    monkeypatch.setattr(code_hash, "HOME", copy)
+    monkeypatch.setattr(code_hash, "inspect", SimpleNamespace(getsourcefile=moved))
     clear_caches()
     yield change
     clear_caches()

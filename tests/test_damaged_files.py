@@ -12,12 +12,15 @@ import numpy as np
 import pytest
 
 import sight
-from sight.models.fused import FusedSession
+from sight.models.fused_model import FusedSession
 from sight.models.model_inspection import inspect
-from sight.recordings.files import read
 from sight.recordings.labels import label_windows
-from sight.recordings.npz import read_npz, write_npz
-from sight.testing import ToySource, toy_network, toy_stream
+from sight.recordings.npz_recordings import read_npz, write_npz
+from sight.recordings.read import read_windows
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.recording_files import read
+from sight.recordings.recording_references import find_recording
+from sight.testing import ToySource, toy_card, toy_network, toy_stream
 from tests.helpers.onnx_files import write_model
 
 pd = pytest.importorskip("pandas")
@@ -115,6 +118,12 @@ def npy_header(shape: str) -> bytes:
     return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
 
 
+def test_an_npz_without_windows_is_refused(tmp_path):
+    write_npz(toy_stream(n=0), tmp_path / "p.npz", ToySource().classes)
+    with pytest.raises(ValueError, match=r"p\.npz has no windows"):
+        read_windows(find_recording(tmp_path / "p.npz"), toy_card(), ReadOptions())
+
+
 @pytest.mark.parametrize("header", [npy_header("(10000000000000, 3, 20)"), npy_header("(3,"), b"\x93NUMPY\x09\x00abc"])
 def test_an_npz_with_a_wrong_header_is_refused(tmp_path, header):
     with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
@@ -125,9 +134,9 @@ def test_an_npz_with_a_wrong_header_is_refused(tmp_path, header):
 
 
 def test_files_that_unpack_to_far_too_much_are_refused(tmp_path, monkeypatch):
-    from sight.recordings import file_store as _dataset_files
+    from sight._util import folder_or_zip
 
-    monkeypatch.setattr(_dataset_files, "UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr(folder_or_zip, "UNPACKED_BYTES", 1 << 20)
     stream = io.BytesIO()
     np.savez_compressed(stream, x=np.zeros((1, 3, 1 << 20), np.float32), y=np.array(["a"]))
     (tmp_path / "p.npz").write_bytes(stream.getvalue())
@@ -136,7 +145,7 @@ def test_files_that_unpack_to_far_too_much_are_refused(tmp_path, monkeypatch):
     (tmp_path / "p.csv.gz").write_bytes(gzip.compress(b"time,x,y,z\n" + b"0,0,0,1\n" * (1 << 19)))
     with pytest.raises(ValueError, match="after decompression"):
         read(tmp_path / "p.csv.gz")
-    (tmp_path / "p.cwa.gz").write_bytes(gzip.compress(bytes(1 << 22)))
+    (tmp_path / "p.cwa.gz").write_bytes(gzip.compress(b"MD" + bytes(1 << 22)))
     with pytest.raises(ValueError, match="after decompression"):
         read(tmp_path / "p.cwa.gz")
 

@@ -20,6 +20,10 @@ assert not any(importlib.util.find_spec(name) for name in ("torch", "numba", "pa
 rng = np.random.default_rng(0)
 q = sight.refine(rng.normal(size=(9, 8)), np.full((9, 3), 1 / 3), rng.normal(size=(3, 8)), method="keel")
 assert q.shape == (9, 3)
+from sight.models.export.c import export_c
+from sight.models.given_features import ProbabilitySource
+folder = export_c(ProbabilitySource(["walking", "sitting"]), "c", encoder=False)
+assert {"sight.h", "method_keel.c", "Makefile", "README.md"} <= {path.name for path in folder.iterdir()}
 print(sight.__version__, sight.__file__)
 """
 

@@ -31,3 +31,10 @@ def test_an_unknown_name_lists_the_fields_and_the_choices_of_the_caller():
 def test_texts_become_the_types_of_the_fields():
     values = parse(SIGHT, ["tau=0.1", "routing=no", "surprise=off", "gap_half_life_s=none"])
     assert values == {"tau": 0.1, "routing": False, "surprise": "off", "gap_half_life_s": None}
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("inf"), float("nan")])
+def test_a_number_that_no_float_can_hold_is_out_of_range(value):
+    assert not Range(above=None).allows(value)
+    with pytest.raises(ValueError, match="expected 0 <= a < 1"):
+        EMA(a=value)

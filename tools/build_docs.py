@@ -15,6 +15,7 @@ from benchmarks.scale import extrapolation
 
 from tools import (
     demo_model,
+    device_tables,
     findings_figures,
     findings_keel_tables,
     findings_tables,
@@ -37,8 +38,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **keel_tables.BLOCKS,
     **probability_tables.BLOCKS,
     **model_tables.BLOCKS,
+    **device_tables.BLOCKS,
     "demo": demo_model.table,
     "load": lambda: load_figures.table(ROOT / "benchmarks" / "results" / "live"),
+    "latency": lambda: load_figures.latency_table(ROOT / "benchmarks" / "results" / "live"),
     **{f"scale-{name}": functools.partial(extrapolation.page_table, name) for name in extrapolation.TABLES},
 }
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sight.apps.bench import result_rows
-from sight.apps.bench.experiment_report.settings_summary import MultiSettingSummary, summarise_settings
+from sight.apps.bench.experiment_report.multi_setting_summary import MultiSettingSummary, summarise_settings
 from sight.apps.bench.settings import setting_group, settings, short_name
-from sight.results import statistics as stats
-from sight.results.statistics import Difference
+from sight.results import score_statistics as stats
+from sight.results.score_statistics import Difference
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 SOURCE_ONLY, SIGHT, AUTHORS = "Source-only", "SIGHT", "SIGHT, authors' code"

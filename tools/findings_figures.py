@@ -20,7 +20,7 @@ from sight.apps.bench.experiment_report.figures import (
     named_rows,
     svg,
 )
-from sight.apps.bench.experiment_report.settings_summary import MultiSettingSummary
+from sight.apps.bench.experiment_report.multi_setting_summary import MultiSettingSummary
 from sight.apps.bench.experiment_report.write import ORDER_NAMES
 from sight.apps.bench.settings import setting_group
 from sight.apps.bench.trials import ORDERS

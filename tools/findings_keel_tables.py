@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sight.apps.bench.experiment_report.settings_summary import MultiSettingSummary
+from sight.apps.bench.experiment_report.multi_setting_summary import MultiSettingSummary
 from sight.apps.bench.experiment_report.table_format import number, points
 from sight.apps.bench.result_rows import matrices
 from sight.apps.bench.settings import setting_group

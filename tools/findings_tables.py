@@ -9,7 +9,7 @@ import numpy as np
 
 from sight.apps.bench import paper_values
 from sight.apps.bench.analyses import EDGES
-from sight.apps.bench.experiment_report import across_settings
+from sight.apps.bench.experiment_report import multi_setting_tables
 from sight.apps.bench.experiment_report.analysis_tables import persistence
 from sight.apps.bench.experiment_report.summary import MACRO_F1, grids
 from sight.apps.bench.experiment_report.table_format import DASH, Cell, Table, delta_cells, number, points
@@ -17,7 +17,7 @@ from sight.apps.bench.experiment_report.write import ORDER_NAMES
 from sight.apps.bench.result_rows import arrays
 from sight.apps.bench.settings import setting_group
 from sight.apps.bench.trials import ORDERS
-from sight.results.statistics import Difference
+from sight.results.score_statistics import Difference
 from tools.findings_data import (
     AUTHORS,
     EMA,
@@ -304,7 +304,7 @@ def segments() -> str:
     """Return accuracy and segment errors, averaged over settings."""
     labels = (SOURCE_ONLY, EMA, STICKY, SIGHT, AUTHORS, KEEL)
     heads = ("Accuracy", "Fragmented (%)", "Events inserted", "Changes missed (%)", "Delay (windows)")
-    return across_settings.mean_scores(summary("table-main"), "", "", labels=labels, heads=heads).markdown_body()
+    return multi_setting_tables.mean_scores(summary("table-main"), "", "", labels=labels, heads=heads).markdown_body()
 
 
 def cost() -> str:

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import csv
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-
-import numpy as np
 
 from sight.apps.bench.experiment_report.table_format import number
 from tools.findings_tables import markdown
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "keel"
-#: Names of the settings in the files, and their short names.
-SETTINGS = {
-    "extrasensory_P": "ExtraSensory P",
-    "hugadb_P": "HuGaDB P",
-    "hugadb_S": "HuGaDB S",
-    "hapt-total_P": "HAPT P",
+#: Methods of days.csv in the table, and single-subject settings of normalisation.csv with their short names.
+DAYS = (
+    "sticky",
+    "sticky-learned",
+    "Keel, filter only",
+    "Keel",
+    "Keel, 5 windows later",
+    "sticky-learned, whole recording",
+    "Keel, filter only, whole recording",
+    "Keel, whole recording",
+)
+SINGLE = {
     "hapt-total_S": "HAPT S",
-    "hapt-body_P": "HAPT body P",
     "hapt-body_S": "HAPT body S",
-    "wisdm_P": "WISDM P",
+    "hugadb_S": "HuGaDB S",
     "wisdm_S": "WISDM S",
+    "uschad_S": "USC-HAD S",
 }
-#: Rows of normalisation.csv in the table; the others are variants that were looked at.
-NORMALISATION = ("keel", "sticky", "anchor 100", "tolerance 0.25", "tolerance 0.5")
+LAGS = ("live", "whole recording")
+FIGURES = ("recordings", "all days", "worst 1 %, worst", "days, macro-F1", "minutes")
 #: Scores for unknown classes in the file, and in the table.
 SCORES = {
     "max p": "highest probability of the source model",
@@ -45,130 +49,67 @@ def read(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def _by_setting(rows: Iterable[Sequence[str]], *more: str) -> str:
-    return markdown(["", *SETTINGS.values(), *more], rows)
+def days(settings: str = "all") -> str:
+    """Return the gains on recordings and on days that one class fills, for development and held-out targets."""
+    found = {(row["method"], row["half"]): row for row in read("days") if row["settings"] == settings}
+    rows = [
+        [f"{method}, {half}", *_figures(found[method, half])] for half in ("development", "held out") for method in DAYS
+    ]
+    return markdown(["", *FIGURES], rows)
 
 
-def days(sources: str = "all") -> str:
-    """Return the gains on recordings, and on days that one class fills, of variants of Keel."""
+def _figures(row: dict[str, str]) -> list[str]:
+    return [
+        _with_harm(row, "recordings"),
+        _with_harm(row, "days"),
+        f"{_signed(row['days_worst_percentile'])}, {_signed(row['days_worst'])}",
+        _signed(row["days_macro_f1"]),
+        _signed(row["days_minutes"]),
+    ]
 
-    def gain(row: dict[str, str], name: str) -> str:
-        return number(float(row[name]), sign=True)
 
-    def with_harm(row: dict[str, str], name: str, prefix: str) -> str:
-        return f"{gain(row, name)} ({float(row[f'{prefix}harmed_percent']):.1f})"
+def _signed(value: str) -> str:
+    return number(float(value), sign=True)
 
+
+def _with_harm(row: dict[str, str], name: str, suffix: str = "") -> str:
+    return f"{_signed(row[name + suffix])} ({float(row[f'{name}_harmed{suffix}']):.1f})"
+
+
+def parts() -> str:
+    """Return the effect of each part: one hyper-parameter or constant changed, live and on whole recordings."""
+    found = {(row["change"], row["used"]): row for row in read("parts")}
+    rows = []
+    for change in dict.fromkeys(row["change"] for row in read("parts")):
+        cells = [_with_harm(found[change, used], name) for used in LAGS for name in ("recordings", "days")]
+        rows.append([change, *cells])
+    return markdown(["", *(f"{name}, {used}" for used in LAGS for name in ("recordings", "days"))], rows)
+
+
+def left_out() -> str:
+    """Return the values chosen without a dataset, and their gains on that dataset beside those of the defaults."""
+    fields = ("prototypes", "align", "temper")
     rows = [
         [
-            f"{row['method']}, {row['half']}",
-            with_harm(row, "mean", ""),
-            *(gain(row, name) for name in ("day-60", "day-80", "day-94")),
-            with_harm(row, "days", "days_"),
-            f"{gain(row, 'days_worst_percentile')}, {gain(row, 'days_worst')}",
-            with_harm(row, "sitting", "sitting_"),
+            row["left_out"],
+            ", ".join(f"{float(row[name]):g}" for name in fields),
+            *(_with_harm(row, name, suffix) for suffix in ("", "_defaults") for name in ("recordings", "days")),
         ]
-        for row in read("days")
-        if row["sources"] == sources and row["method"] != "Keel 0.1"
+        for row in read("left_out")
     ]
-    return markdown(["", "recordings", "60 %", "80 %", "94 %", "all days", "worst 1 %, worst", "sitting"], rows)
+    heads = [f"{name}{which}" for which in ("", ", defaults") for name in ("recordings", "days")]
+    return markdown(["left out", ", ".join(fields), *heads], rows)
 
 
 def normalisation() -> str:
-    """Return gains of `keel-norm` and its options on recordings and days, for two trainings of the source models."""
-    found = [row for row in read("normalisation") if row["method"] in NORMALISATION]
+    """Return the gains of `keel-norm` on recordings and days with source models of one subject."""
+    found = read("normalisation")
     rows = []
-    for training, method in dict.fromkeys((row["training"], row["method"]) for row in found):
-        own = [row for row in found if (row["training"], row["method"]) == (training, method)]
-        cells = [f"{method}, training {training}"]
-        for recorded in (True, False):
-            chosen = [row for row in own if (row["order"] == "recorded") == recorded]
-            by_setting = [_pooled([r for r in chosen if r["setting"] == name], "gain") for name in SETTINGS]
-            gains = [gain for gain in by_setting if gain is not None]
-            harmed, worst = _pooled(chosen, "harmed_percent"), min(float(row["worst"]) for row in chosen)
-            cells += [*map(_signed, by_setting)] if recorded else []
-            cells += [_signed(float(np.mean(gains))), f"{harmed:.1f} %", _signed(worst)]
-        rows.append(cells)
-    heads = [*SETTINGS.values(), "mean", "harmed", "worst", "days", "harmed", "worst"]
-    return markdown(["", *heads], rows)
-
-
-def moved_sensor() -> str:
-    """Return the scores of methods on a sensor at another place, means over subjects."""
-    found = read("moved_sensor")
-    base = {row["subject"]: float(row["macro_f1"]) for row in found if row["method"] == "none"}
-    rows = []
-    for method in dict.fromkeys(row["method"] for row in found):
-        own = [row for row in found if row["method"] == method]
-        accuracy, macro_f1 = (np.mean([float(row[name]) for row in own]) for name in ("accuracy", "macro_f1"))
-        gains = np.array([float(row["macro_f1"]) - base[row["subject"]] for row in own])
-        harmed = f"{100 * (gains < -3).mean():.0f} %"
-        rows.append([method, number(float(accuracy)), number(float(macro_f1)), _signed(float(gains.mean())), harmed])
-    return markdown(["", "accuracy", "macro-F1", "gain", "harmed"], rows)
-
-
-def few_subjects() -> str:
-    """Return the gains on source models of three subjects by the share of the correction, means over settings."""
-    labels = {"Sticky": "sticky", "pooled 0": "Keel, a third", "pooled 0.25": "Keel, half", "Keel": "Keel, two thirds"}
-    labels |= {"pooled 0.75": "Keel, five sixths", "pooled 1": "Keel, in full"}
-    rows = []
-    for method, label in labels.items():
-        own = [row for row in read("few_subjects") if row["method"] == method]
-        cells = [label]
-        for name in ("recordings", "days"):
-            mean, harmed = (np.mean([float(row[f"{name}{end}"]) for row in own]) for end in ("", "_harmed_percent"))
-            cells += [_signed(float(mean)), f"{harmed:.1f} %"]
-        rows.append(cells)
-    return markdown(["share of the correction", "recordings", "harmed", "days", "harmed"], rows)
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else number(value, sign=True)
-
-
-def _pooled(rows: Sequence[dict[str, str]], column: str) -> float | None:
-    """Return the mean of a column, weighted by runs; None without rows."""
-    runs = sum(int(row["runs"]) for row in rows)
-    return sum(int(row["runs"]) * float(row[column]) for row in rows) / runs if runs else None
-
-
-def sensitivity() -> str:
-    """Return the effect of each hyper-parameter at 0, or at its value without effect."""
-    off = {
-        "prototypes": "0.00",
-        "align": "0.00",
-        "debias": "0.00",
-        "penalty": "99.00",
-        "pooled": "1.00",
-        "guard": "0.00",
-        "least": "0.00",
-        "doubt": "0.00",
-        "surprise": "0.00",
-        "temper": "1.00",
-        "rate": "0.00",
-    }
-    found = {(row["field"], row["value"]): row for row in read("sensitivity")}
-    names = ("mean", "harmed_percent", "days", "days_harmed_percent")
-    rows = []
-    for field, value in [("defaults", ""), *off.items()]:
-        row = found[field, value]
-        cells = [number(float(row[name]), sign="percent" not in name) for name in names]
-        label = "least coverage, a constant," if field == "least" else f"`{field}`"
-        rows.append([f"{label} = {float(value):g}" if value else "defaults", *cells])
-    return markdown(["", "recordings, macro-F1", "harmed, %", "days, accuracy", "harmed, %"], rows)
-
-
-def fixed_lag() -> str:
-    """Return the gains of predictions that wait for later windows."""
-    texts = {"0": "no delay", "1": "1 window", "all": "whole recording"}
-    rows = [
-        [
-            texts.get(row["lag"], f"{row['lag']} windows"),
-            *(number(float(row[name]), sign=True) for name in (*SETTINGS, "mean")),
-        ]
-        for row in read("fixed_lag")
-        if row["figure"] == "macro_f1_gain" and row["lag"] != "10"
-    ]
-    return _by_setting(rows, "mean")
+    for method, half in dict.fromkeys((row["method"], row["half"]) for row in found):
+        own = {row["setting"]: row for row in found if (row["method"], row["half"]) == (method, half)}
+        cells = [f"{_with_harm(own[name], 'recordings')}; {_with_harm(own[name], 'days')}" for name in SINGLE]
+        rows.append([f"{method}, {half}", *cells])
+    return markdown(["recordings; days", *SINGLE.values()], rows)
 
 
 def unknown_classes() -> str:
@@ -186,10 +127,8 @@ def unknown_classes() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "keel-days": days,
     "keel-days-pooled": functools.partial(days, "pooled"),
+    "keel-parts": parts,
+    "keel-left-out": left_out,
     "keel-normalisation": normalisation,
-    "keel-moved-sensor": moved_sensor,
-    "keel-few-subjects": few_subjects,
-    "keel-sensitivity": sensitivity,
-    "keel-fixed-lag": fixed_lag,
     "keel-unknown-classes": unknown_classes,
 }

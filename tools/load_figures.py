@@ -1,4 +1,4 @@
-"""Table of docs/serve.md: results of the load test and of the kill test."""
+"""Tables of docs/serve.md: results of the load test and of the kill test, and where the time of a stride goes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-#: Targets, on a machine that also runs the client: wearers, seconds, milliseconds, kills.
-WEARERS, SECONDS, P99_MS, KILLS = 1000, 300, 500.0, 20
+#: Targets, on a machine that also runs the client: wearers, seconds, milliseconds, kills, milliseconds of one stride.
+WEARERS, SECONDS, P99_MS, KILLS, STRIDE_MS = 1000, 300, 500.0, 20, 3.0
 #: Memory is flat if the line fitted to it rises by less than this share over the whole soak test.
 FLAT = 0.05
 MISSING = "not measured yet"
@@ -22,6 +22,25 @@ def table(folder: Path) -> str:
     lines = [machine(found), "", "| test | target | measured | |", "|---|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for row in rows(found)]
     return "\n".join([*lines, "", ""])
+
+
+def latency_table(folder: Path) -> str:
+    """Return the machine, then the median of each stage for each version that was measured."""
+    path = folder / "latency.json"
+    if not path.is_file():
+        return f"The latency is {MISSING}."
+    found = json.loads(path.read_text("utf-8"))
+    names, medians = list(found["median_ms"]), found["median_ms"]
+    now = medians["now"]["total"]
+    heads = ["stage, median in ms", *names, "includes"]
+    lines = [machine({"load": found}), "", f"| {' | '.join(heads)} |", "|---|" + "---|" * (len(names) + 1)]
+    for stage, text in [
+        *found["stages"].items(),
+        ("total", f"target: at most {STRIDE_MS:g} ms, {verdict(now <= STRIDE_MS, True)}"),
+    ]:
+        lines.append(f"| {stage} | {' | '.join(f'{medians[name][stage]:.2f}' for name in names)} | {text} |")
+    tails = " | ".join(f"{found['p95_ms'][name]['total']:.1f}" for name in names)
+    return "\n".join([*lines, f"| total, 95 % of strides | {tails} | |", "", ""])
 
 
 def verdict(met: bool, enough: bool) -> str:

@@ -36,7 +36,7 @@ LOG = "mutants.log"
 EQUIVALENT = Path(__file__).with_name("mutants_equivalent.toml")
 COMPILED = "tests/methods/test_compiled_adapter.py"
 GOLDEN = "tests/methods/test_golden.py::test_{}_equal_the_stored_ones[{}]"
-BASELINES = ("ema", "sticky", "t3a", "lame", "oatta")
+BASELINES = ("ema", "sticky", "t3a", "lame", "tca", "oatta")
 OUTPUT = "tests/methods/test_output_baselines.py tests/results/test_prediction_loop.py " + " ".join(
     GOLDEN.format(part, name) for name in (*BASELINES, "sticky-learned") for part in ("predictions", "defaults")
 )
@@ -63,9 +63,13 @@ TARGETS = {
     "recordings/signal/resampling_stages.py": SIGNAL,
     "recordings/signal/sampling_rate.py": SIGNAL,
     "recordings/signal/windows.py": SIGNAL,
+    "apps/serve/backup.py": "tests/apps/serve/test_backup.py",
+    "apps/serve/ingest_queue.py": "tests/apps/serve/test_ingest_queue.py",
+    "apps/serve/sqlite_file.py": STORES,
     "apps/serve/sqlite_store.py": STORES,
     "apps/serve/tokens.py": "tests/apps/serve/test_tokens.py tests/apps/serve/test_security.py",
-    "_util/stateful.py": "tests/util/test_stateful.py tests/test_base.py tests/apps/stream/test_state_file.py",
+    "_util/folder_or_zip.py": "tests/util/test_folder_or_zip.py tests/test_damaged_files.py tests/datasets",
+    "_util/object_state.py": "tests/util/test_object_state.py tests/test_base.py tests/apps/stream/test_state_file.py",
     "params.py": "tests/test_registry.py tests/test_base.py",
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sight.results.statistics import bootstrap_interval
+from sight.results.score_statistics import bootstrap_interval
 from tools.findings_tables import markdown
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "probabilities" / "sklearn_classifiers.csv"

@@ -2,7 +2,7 @@
 
 Run as ``python -m tools.readme_picture`` with HAPT in the data folder; takes some minutes. The model is trained on ten
 subjects (setting HAPT body P). The day is built from recordings of another subject: 60 % sitting, in bouts
-(`sight.apps.bench.day_streams`). Of the subjects that were not in training, the one with the median gain
+(`sight.apps.bench.simulated_days`). Of the subjects that were not in training, the one with the median gain
 of Keel is drawn.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from sight.apps.bench.day_streams import day_stream
+from sight.apps.bench.simulated_days import day_stream
 from sight.datasets import load, windows_of
 from sight.methods.keel import Keel
 from sight.models.train import train

@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import typer.main
 from benchmarks.speed.pipeline import pipeline_table
@@ -71,11 +72,14 @@ def method_presets() -> str:
     rows = []
     for method in registry.names("methods"):
         cls = registry.get("methods", method)
-        changed = cls.presets.get("sight-paper", {})
-        defaults = {field.name: field.default for field in dataclasses.fields(cls)}
-        different = {name: value for name, value in changed.items() if value != defaults[name]}
-        rows += [[method, f"`{name}`", str(defaults[name]), str(value)] for name, value in different.items()]
-    return markdown(["method", "field", "authors", "sight-paper"], rows)
+        sets = [{**_defaults(cls), **cls.presets.get(preset, {})} for preset in registry.PRESETS]
+        pairs = {name: [fields[name] for fields in sets] for name in sets[0]}
+        rows += [[method, f"`{name}`", *map(str, values)] for name, values in pairs.items() if values[0] != values[1]]
+    return markdown(["method", "field", *registry.PRESETS], rows)
+
+
+def _defaults(cls: type) -> dict[str, Any]:
+    return {field.name: field.default for field in dataclasses.fields(cls)}
 
 
 def method_reference() -> str:
@@ -85,7 +89,7 @@ def method_reference() -> str:
 
 def _method(name: str, cls: type) -> str:
     sections = _docstring_sections(inspect.getdoc(cls) or "")
-    defaults = {field.name: f"`{field.default!r}`" for field in dataclasses.fields(cls)}
+    defaults = {name: f"`{value!r}`" for name, value in _defaults(cls).items()}
     rows = []
     for entry in _entries(sections.pop("Parameters", "")):
         fields, meaning = entry.split("\n", 1)

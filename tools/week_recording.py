@@ -3,7 +3,8 @@
 ``SIGHT_DATA=... python -m tools.week_recording OUT/`` writes the recording, and ``diary.csv`` with the activity of each
 bout. The week begins on a Tuesday morning in Berlin and contains the change to summer time, nights with and without the
 device, a weekend, an afternoon without the device and a morning without data. Bouts repeat the recorded segments of
-their activity, so the week shows how reports look and not how well a model works on free living.
+their activity, so the week shows how reports look and not how well a model works on free living. Nights are made up: an
+arm that lies still, and is turned every few minutes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ SUBJECT = "1604"
 G = 9.80665
 #: Resolution of the stored samples in g, as of common devices; it keeps the file small.
 STEP_G = 1 / 256
-NON_WEAR, GAP = "not worn", "no data"
+NON_WEAR, GAP, SLEEP = "not worn", "no data", "sleep"
+#: In sleep: mean minutes between two turns of the arm, seconds that a turn lasts, and noise at rest and in a turn in g.
+TURN_MIN, TURN_S, REST_G, TURN_G = 14.0, 12.0, 0.004, 0.08
 
 
 class Phase(NamedTuple):
@@ -45,13 +48,13 @@ LUNCH = {"pasta": 1.0, "soup": 1, "walking": 1.5, "sitting": 2, "stairs": 0.5}
 HOME = {"sitting": 7.0, "standing": 2, "folding": 1, "walking": 1, "chips": 0.4, "pasta": 0.5}
 OUTDOORS = {"walking": 5.0, "standing": 2, "sitting": 2, "stairs": 0.5, "catch": 0.3, "kicking": 0.3}
 WORKDAY = (
-    *(Phase(7, 60, {"sitting": 1}), Phase(8.2, 6, MORNING), Phase(8.6, 20, {"walking": 1})),
+    *(Phase(7, 60, {SLEEP: 1}), Phase(8.2, 6, MORNING), Phase(8.6, 20, {"walking": 1})),
     *(Phase(12, 14, DESK), Phase(13, 9, LUNCH), Phase(17, 14, DESK), Phase(17.5, 20, {"walking": 1})),
-    *(Phase(23, 12, HOME), Phase(24, 60, {"sitting": 1})),
+    *(Phase(23, 12, HOME), Phase(24, 60, {SLEEP: 1})),
 )
 WEEKEND = (
-    *(Phase(8.5, 60, {"sitting": 1}), Phase(10, 7, MORNING), Phase(14, 15, OUTDOORS), Phase(23, 16, HOME)),
-    Phase(24, 60, {"sitting": 1}),
+    *(Phase(8.5, 60, {SLEEP: 1}), Phase(10, 7, MORNING), Phase(14, 15, OUTDOORS), Phase(23, 16, HOME)),
+    Phase(24, 60, {SLEEP: 1}),
 )
 #: (day of the week, from hour, to hour, activity): exceptions from the usual days.
 EXCEPTIONS = (
@@ -108,12 +111,30 @@ def samples(activity: str, time_s: Array, source: dict[str, Array], rate_hz: flo
     """Return the samples (n, 3) of a bout at the times (n,) in seconds."""
     if activity == NON_WEAR:
         return np.array([0.02, -0.03, 1.0]) + rng.normal(0, 0.002, (len(time_s), 3))
+    if activity == SLEEP:
+        return _sleep(time_s, rng)
     values = source[activity]
     place = rng.uniform(0, len(values)) + (time_s - time_s[0]) * rate_hz
     low = place.astype(np.int64)
     share = (place - low)[:, None]
     mixed: Array = values[low % len(values)] * (1 - share) + values[(low + 1) % len(values)] * share
     return mixed
+
+
+def _sleep(time_s: Array, rng: Any) -> Array:
+    """Return the samples (n, 3) of an arm that rests in a few directions, one after another."""
+    lengths_s = 60 * np.maximum(rng.exponential(TURN_MIN, size=2 + int((time_s[-1] - time_s[0]) / 60)), 2)
+    turns_s = time_s[0] + np.cumsum(lengths_s)
+    directions = rng.normal(size=(len(turns_s) + 1, 3)) * [0.5, 1.0, 0.7]  # the forearm rarely points up
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    number = np.searchsorted(turns_s, time_s)
+    since_s = time_s - np.append(time_s[0] - TURN_S, turns_s)[number]
+    share = np.clip(since_s / TURN_S, 0, 1)[:, None]
+    before = directions[np.maximum(number - 1, 0)]
+    mixed = before + (directions[number] - before) * share
+    noise = rng.normal(size=mixed.shape) * np.where(share < 1, TURN_G, REST_G)
+    lying: Array = mixed / np.maximum(np.linalg.norm(mixed, axis=1, keepdims=True), 0.2) + noise
+    return lying
 
 
 def main() -> None:

@@ -1,66 +1,82 @@
-"""Compare Keel with its version 0.1 and a sticky filter, on recordings and on days that one class fills.
+"""Compare Keel with the other methods on outputs, with and without later windows, on recordings and on days.
 
-Run as ``python -m benchmarks.keel.days WINDOWS PROJECTIONS RESULTS``. All methods process the same evidence.
-"True bouts" is given the boundaries of all bouts and labels each by the sum of its evidence: no method without the
-boundaries can be expected to do better with this evidence.
+Run as ``python -m benchmarks.keel.days WINDOWS PROJECTIONS RESULTS`` with the output of `train_encode`. Writes
+days.csv, one row per method, half and setting, and the mean over settings; and docs/images/keel-frontier.svg, gain on
+days against the share of days that are harmed.
 """
 
 from __future__ import annotations
 
-import sys
+import math
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from benchmarks.keel.evaluate import HALVES
-from benchmarks.keel.search import DEFAULTS, VERSION_0_1, Model, gains, predict, read, summarise, write
-from numba import njit
+import pandas as pd
+from benchmarks.keel.comparison import HALVES, SETTINGS, arguments, compare, figures, write
+from benchmarks.keel.recursions import DEFAULTS, FILTER_ONLY, run_keel, run_sticky, run_sticky_learned
 
-
-@njit(cache=True)
-def sticky(evidence, stay):
-    """Return the labels (N,) of a filter that keeps its belief with probability `stay`."""
-    n, size = evidence.shape
-    labels, belief = np.empty(n, np.int64), np.full(size, 1 / size)
-    for t in range(n):
-        likelihood = np.exp(evidence[t] - evidence[t].max())
-        belief = likelihood * (stay * belief + (1 - stay) / size)
-        belief /= belief.sum()
-        labels[t] = belief.argmax()
-    return labels
-
-
-def true_bouts(model: Model, rows: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Label each bout of the truth by the sum of the evidence of its windows."""
-    share = DEFAULTS["prototypes"]
-    evidence = (1 - share) * model.head[rows] + share * model.cosine[rows]
-    evidence -= np.log(np.exp(evidence).sum(axis=1, keepdims=True))
-    bounds = np.r_[0, np.flatnonzero(np.diff(y)) + 1]
-    return np.repeat(np.add.reduceat(evidence, bounds).argmax(axis=1), np.diff(np.r_[bounds, len(y)]))
-
-
-METHODS = {
-    "sticky": lambda model, rows, _: sticky(model.head[rows], 0.9),
-    "Keel, filter only": partial(predict, fields=DEFAULTS | {"align": 0.0, "debias": 0.0}),
-    "Keel 0.1": partial(predict, fields=VERSION_0_1),
-    "Keel": partial(predict, fields=DEFAULTS),
-    "Keel, corrected in full": partial(predict, fields=DEFAULTS | {"pooled": 1.0}),
-    "true bouts": true_bouts,
-}
+LAGS = {"": 0, ", 5 windows later": 5, ", whole recording": math.inf}
+METHODS = {"sticky": run_sticky}
+for text, lag in LAGS.items():
+    METHODS[f"sticky-learned{text}"] = partial(run_sticky_learned, lag=lag)
+    METHODS[f"Keel, filter only{text}"] = partial(run_keel, fields=FILTER_ONLY, lag=lag)
+    METHODS[f"Keel{text}"] = partial(run_keel, fields=DEFAULTS, lag=lag)
+#: Lines of the frontier: values of one field, live or on whole recordings.
+FRONTIER = {("prototypes", 0.0): (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), ("veto", math.inf): (0.0, 1.0, 2.0, 3.0, 5.0)}
+FIGURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "keel-frontier.svg"
 
 
 def main() -> None:
-    """Write figures of each method for development and held-out subjects."""
-    windows, projections, results = (Path(name) for name in sys.argv[1:4])
-    models: list[Model] = [read(path, windows) for path in sorted(projections.glob("*.npz"))]
-    written: list[dict[str, Any]] = []
-    for half, name in enumerate(HALVES):
-        rows = gains(models, METHODS, half)
-        for sources, kept in {"all": rows, "pooled": [row for row in rows if row["setting"].endswith("_P")]}.items():
-            labels = {"half": name, "sources": sources}
-            written += [labels | {"method": method} | summarise(kept, method) for method in METHODS]
-    write(results / "days.csv", written)
+    """Write the rows and the figure."""
+    paths, windows, results = arguments()
+    frontier = {
+        f"{field} {value:g}": partial(run_keel, fields=DEFAULTS | {field: value}, lag=lag)
+        for (field, lag), values in FRONTIER.items()
+        for value in values
+    }
+    runs = compare(paths, windows, METHODS | frontier)
+    groups = {"all": SETTINGS, "pooled": [name for name in SETTINGS if name.endswith("_P")]}
+    groups |= {"single": [name for name in SETTINGS if name.endswith("_S")]} | {name: [name] for name in SETTINGS}
+    rows = []
+    for name in METHODS:
+        for half in HALVES:
+            own = runs[(runs.method == name) & (runs.half == half)]
+            for group, settings in groups.items():
+                part = own[own.setting.isin(list(settings))]
+                if len(part):
+                    rows.append({"method": name, "half": half, "settings": group, "runs": len(part), **figures(part)})
+    write(rows, results / "days.csv")
+    _draw(runs)
+
+
+def _draw(runs: pd.DataFrame) -> None:
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"svg.hashsalt": "keel", "svg.fonttype": "none", "font.size": 9})
+    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True, layout="constrained")
+    for axis, half in zip(axes, HALVES, strict=True):
+        own = runs[runs.half == half]
+        points = {name: figures(part) for name, part in own.groupby("method")}
+        for (field, _), values in FRONTIER.items():
+            line = [
+                (points[f"{field} {value:g}"]["days_harmed"], points[f"{field} {value:g}"]["days"]) for value in values
+            ]
+            axis.plot(*zip(*line, strict=True), "-", color="0.6", lw=1, zorder=1)
+            for value, point in zip(values, line, strict=True):
+                axis.annotate(f"{field} {value:g}", point, color="0.4", fontsize=6)
+        for name, marker in {
+            "sticky": "s",
+            "sticky-learned": "D",
+            "Keel, filter only": "^",
+            "Keel": "o",
+            "Keel, whole recording": "*",
+        }.items():
+            axis.scatter(points[name]["days_harmed"], points[name]["days"], marker=marker, label=name, zorder=2)
+        axis.set(title=f"{half} targets", xlabel="days harmed, %")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("gain in accuracy on days, points")
+    axes[1].legend(fontsize=7, frameon=False)
+    figure.savefig(FIGURE, metadata={"Date": None})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Pack the windows of the nine settings as float16 into one folder for a training machine.
+"""Pack the windows of the eleven settings as float16 into one folder for a training machine.
 
 Run as ``SIGHT_DATA=... python -m benchmarks.keel.pack_windows FOLDER``.
 """
@@ -19,6 +19,7 @@ DATASETS = {
     "hapt-body": ("hapt", {"protocol": "ucihar", "acc": "body_acc"}, {}),
     "hugadb": ("hugadb", {}, {"unlabelled": "drop"}),
     "wisdm": ("wisdm2019", {}, {"unlabelled": "drop"}),
+    "uschad": ("uschad", {}, {}),
     "extrasensory": ("extrasensory", {"columns": "motion"}, {"unlabelled": "drop"}),
 }
 

@@ -1,4 +1,4 @@
-"""Source models of the nine settings: which to train, on which windows, and distribution over processes."""
+"""Source models of the eleven settings: which to train, on which windows, and distribution over processes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ HAPT = (["1", "2", "3", "4", "5", "7", "8", "9"], [range(10), range(10, 20)])
 SETTINGS = {  # dataset: single sources by name, pooled sources by position among the subjects
     "wisdm": (["1600", "1603", "1606", "1610"], [range(10), range(12, 22)]),
     "hugadb": (["1", "4", "8", "13"], [range(8), range(8, 17)]),
+    "uschad": (["1", "4", "8", "12"], [range(7), range(7, 14)]),
     "extrasensory": ([], [range(7), range(7, 14)]),
     "hapt-total": HAPT,
     "hapt-body": HAPT,

@@ -1,7 +1,8 @@
 """Export the trained models with complete cards into the package.
 
 Run as ``python -m benchmarks.models.export FITTED``, with the folder of `fit` and the datasets in ``SIGHT_DATA``. It
-writes ``src/sight/models/NAME.onnx`` and ``benchmarks/results/models/scores.csv``.
+writes ``src/sight/models/bundled/NAME.onnx`` and ``benchmarks/results/models/scores.csv``. Without an argument it only
+computes again the ranges of layers for int8 that the models contain.
 """
 
 from __future__ import annotations
@@ -13,17 +14,22 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
+from benchmarks.models.fit import remount
 from benchmarks.models.pack import PACKED
 from benchmarks.models.specs import MODELS, Spec
 
 from sight.datasets import load
 from sight.models.bundled import FOLDER
+from sight.models.export.int8 import store_ranges
 from sight.models.export.onnx import export_onnx
 from sight.models.torch import TorchSource
 from sight.models.training_domain import describe
-from sight.recordings.dataset import windows_of
+from sight.recordings.recording_collection import windows_of
 
 RESULTS = Path("benchmarks/results/models")
+#: Of so many windows of a subject, one is used for the ranges of the layers.
+EVERY = 20
 #: Orientations of training as the out-of-domain check names them.
 DOMAIN_MOUNTS = {"none": "fixed", "tilt": "fixed", "wrist": "wrist", "any": "any"}
 AUGMENTATION = {
@@ -88,27 +94,42 @@ def _summary(rows: list[dict[str, str]]) -> dict[str, float]:
     return means | {f"{name}_sd": round(stdev(values), 1) for name, values in columns.items()}
 
 
-def export(spec: Spec, fitted: Path, scores: list[dict[str, str]]) -> None:
-    """Write one model."""
+def read_data(spec: Spec) -> tuple[Any, dict[str, Any], list[np.ndarray]]:
+    """Return the dataset of a model, its options, and the windows of each subject."""
     name, options, window_s, stride_s = PACKED[spec.packed]
     options = options | ({"labels": "coarse"} if spec.groups else {})
     dataset = load(name, **options)
+    windows = [windows_of(dataset, who, window_s=window_s, stride_s=stride_s).x for who in dataset.subjects()]
+    return dataset, options, windows
+
+
+def add_ranges(spec: Spec, subjects: list[np.ndarray]) -> None:
+    """Store the range of each layer in a model; for a model of any mounting, over windows of other mountings too."""
+    given = [x[::EVERY] for x in subjects]
+    if spec.mounts == "wrist":
+        given += [remount(x, number) for number, x in enumerate(given)]
+    path = store_ranges(FOLDER / f"{spec.name}.onnx", np.concatenate(given))
+    print(f"{path}: {path.stat().st_size / 1024:.0f} KB", flush=True)
+
+
+def export(spec: Spec, fitted: Path, scores: list[dict[str, str]]) -> None:
+    """Write one model."""
+    dataset, options, subjects = read_data(spec)
     source = TorchSource.load(fitted / f"{spec.name}.safetensors")
     assert source.card is not None
-    subjects = [windows_of(dataset, who, window_s=window_s, stride_s=stride_s).x for who in dataset.subjects()]
     source.card = replace(
         source.card,
-        dataset=name,
+        dataset=dataset.name,
         training={**source.card.training, "options": options, "version": "1"},
         about=about(spec, dataset, [row for row in scores if row["model"] == spec.name]),
         domain=describe(subjects, dataset.units, dataset.rate_hz, DOMAIN_MOUNTS[spec.mounts]),
     )
-    path = export_onnx(source, FOLDER / f"{spec.name}.onnx")
-    print(f"{path}: {path.stat().st_size / 1024:.0f} KB", flush=True)
+    export_onnx(source, FOLDER / f"{spec.name}.onnx")
+    add_ranges(spec, subjects)
 
 
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
+def export_all(folder: Path) -> None:
+    """Write all models and their scores."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     with (folder / "scores.csv").open(encoding="utf-8") as file:
         table = [row for row in csv.DictReader(file) if row["model"] in MODELS]
@@ -120,3 +141,11 @@ if __name__ == "__main__":
         writer.writerows(table)
     for model in MODELS.values():
         export(model, folder, table)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        export_all(Path(sys.argv[1]))
+    else:
+        for model in MODELS.values():
+            add_ranges(model, read_data(model)[2])

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from sight import registry
 from sight.models.card import ModelCard
-from sight.models.statistics import source_stats
+from sight.models.source_statistics import source_stats
 from sight.models.torch import TorchSource
 from sight.models.train import normalisation
 from sight.results import metrics

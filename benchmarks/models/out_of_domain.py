@@ -21,7 +21,7 @@ from sight.apps.stream.session import EXAMINED
 from sight.datasets import load
 from sight.models.card import ModelCard
 from sight.models.training_domain import Domain, describe
-from sight.recordings.dataset import windows_of
+from sight.recordings.recording_collection import windows_of
 
 Array = np.ndarray
 #: Model to dataset, orientations of training, rate, window and stride.

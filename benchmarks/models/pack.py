@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sight.datasets import load
-from sight.recordings.dataset import windows_of
+from sight.recordings.recording_collection import windows_of
 
 #: Name of the packed file to dataset, its options, window and stride in seconds.
 PACKED = {

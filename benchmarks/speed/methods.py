@@ -25,7 +25,7 @@ from sight.base import Adapter, OutputAdapter
 from sight.methods.compiled.backend import choose
 from sight.methods.sight import SIGHT
 from sight.models.export.fused import export_fused
-from sight.models.fused import FusedSession
+from sight.models.fused_model import FusedSession
 from sight.models.given_features import FeatureSource
 from sight.types import Array
 

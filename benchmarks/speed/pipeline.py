@@ -22,11 +22,11 @@ from sight.apps.bench.experiment_report.table_format import Cell, Table
 from sight.models.card import require_card
 from sight.models.load import load
 from sight.recordings.read import describe_run, read_samples
-from sight.recordings.read_options import ReadOptions
-from sight.recordings.references import find_recording
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.recording_references import find_recording
 from sight.recordings.signal import prepare
 from sight.recordings.signal.quality import warnings_for
-from sight.results.files.outputs import write_outputs
+from sight.results.output_files.outputs import write_outputs
 from sight.results.prediction_loop import ENCODE_AT_ONCE, run
 from sight.results.summary import ResultSummary
 from sight.types import Array, Result, Windows

@@ -16,14 +16,14 @@ __version__ = "1.0.0.dev0"
 if TYPE_CHECKING:
     from sight.models.export import export as export
     from sight.models.load import load as load
-    from sight.models.statistics import source_stats as source_stats
+    from sight.models.source_statistics import source_stats as source_stats
     from sight.models.wrap import wrap as wrap
     from sight.recordings.read import read as read
     from sight.registry import RECOMMENDED as RECOMMENDED, method as method
-    from sight.results.adapt import Adaptation as Adaptation, adapt as adapt
-    from sight.results.comparison import compare as compare
+    from sight.results.adapted_recording import Adaptation as Adaptation, adapt as adapt
     from sight.results.prediction_loop import run as run
-    from sight.results.refine import refine as refine
+    from sight.results.refined_predictions import refine as refine
+    from sight.results.result_comparison import compare as compare
     from sight.types import (
         Event as Event,
         Recording as Recording,
@@ -38,14 +38,14 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 _NAMES = {
     "sight.models.export": ("export",),
     "sight.models.load": ("load",),
-    "sight.models.statistics": ("source_stats",),
+    "sight.models.source_statistics": ("source_stats",),
     "sight.models.wrap": ("wrap",),
     "sight.recordings.read": ("read",),
     "sight.registry": ("RECOMMENDED", "method"),
-    "sight.results.adapt": ("Adaptation", "adapt"),
-    "sight.results.comparison": ("compare",),
+    "sight.results.adapted_recording": ("Adaptation", "adapt"),
+    "sight.results.result_comparison": ("compare",),
     "sight.results.prediction_loop": ("run",),
-    "sight.results.refine": ("refine",),
+    "sight.results.refined_predictions": ("refine",),
     "sight.types": ("Event", "Recording", "Result", "SourceStats", "Windows"),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}

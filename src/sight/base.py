@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, fina
 import numpy as np
 
 from sight import params
-from sight._util.input_checks import check_gap, check_outputs, check_source, require_finite
-from sight._util.stateful import Stateful
+from sight._util.array_checks import check_gap, check_outputs, check_source, require_finite
+from sight._util.object_state import Stateful
 from sight._util.text import choices
 from sight.types import Array, NormLayers, SourceStats
 
@@ -70,7 +70,7 @@ class NormSource(Source, Protocol):
 
     @property
     def norm_layers(self) -> NormLayers | None:
-        """The layers that have moments in `SourceStats.norms`; None if the encoder takes no statistics."""
+        """The batch normalisations of the encoder; None if it takes no statistics."""
 
     def norm_encoder(self) -> NormEncoder:
         """Return an encoder for one wearer, which one thread may use at a time.
@@ -124,16 +124,17 @@ class Adapter(Stateful, ABC):
 
     Notes
     -----
-    A subclass may override `chunk`, `rule`, `notes`, `state_bytes`, `max_state_bytes`, `class_frequencies` and
-    `class_prototypes`; the other public methods are final.
+    A subclass may override `predict`, `raw`, `settle`, `chunk`, `rule`, `notes`, `state_bytes`, `max_state_bytes`,
+    `class_frequencies` and `class_prototypes`; the other public methods are final.
 
     Optional capabilities are declared on the class. `presets` holds the fields in which a preset differs from the
     defaults (`sight.registry.PRESETS`). `change_trace` names the entry of `trace` that is the probability of a change
     of class before each window; it makes predictions smoothable (`sight.results.smoothing`). `fused_step` names the
     class that computes a step in torch, as "module:Class"; it makes the method exportable as one graph with its model
     (`sight.models.export.fused`). `served` states that a shallow copy after `reset` shares nothing that changes with
-    another copy, which the service requires. Methods that advance many wearers at once have a method `many`
-    (`sight.methods.compiled`).
+    another copy, which the service requires. `encodes` states that a step encodes windows itself and that `raw` returns
+    their probabilities, so that live sessions do not encode them too. Methods that advance many wearers at once have a
+    method `many` (`sight.methods.compiled`).
 
     An adapter belongs to one stream, so one thread may use it at a time. `step`, `peek`, `refine` and `gap` raise
     RuntimeError if another thread is inside one of them; use a `clone` for each thread. A source may be shared.
@@ -145,6 +146,7 @@ class Adapter(Stateful, ABC):
     change_trace: ClassVar[str | None] = None
     fused_step: ClassVar[str | None] = None
     served: ClassVar[bool] = False
+    encodes: ClassVar[bool] = False
     _fixed: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -204,6 +206,14 @@ class Adapter(Stateful, ABC):
         Others, which encode windows (B, C, T) in their own way, take `x`.
         """
         return self.step(x)
+
+    def raw(self) -> Array:
+        """Return probabilities (B, K) of the windows of the last step before they were refined; see `encodes`."""
+        raise NotImplementedError(f"{self.name} does not encode windows itself.")
+
+    def settle(self, p: Array, q: Array) -> Array:  # noqa: ARG002 - for methods that use raw probabilities
+        """Return the final probabilities (N, K) of a whole recording from raw and smoothed ones."""
+        return q
 
     @final
     def peek(self, x: Array) -> Array:

@@ -14,7 +14,7 @@ ValueError: smoother: expected 0 <= rate <= 1, got 2.0; mode 'mean' or 'median',
 """
 
 import dataclasses
-import math
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -41,7 +41,8 @@ class Range:
     def allows(self, value: Any) -> bool:
         lower = self.above is None or value > self.above, self.at_least is None or value >= self.at_least
         upper = self.below is None or value < self.below, self.at_most is None or value <= self.at_most
-        return math.isfinite(value) and all((*lower, *upper))
+        # Also refuses a whole number that no float can hold, for which `math.isfinite` raises OverflowError.
+        return bool(abs(value) <= sys.float_info.max) and all((*lower, *upper))
 
     def text(self, name: str) -> str:
         """Return the bounds as an inequality."""

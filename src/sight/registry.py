@@ -56,8 +56,8 @@ TABLES: dict[str, dict[str, str]] = {
         "hugadb": "sight.datasets.hugadb:HuGaDB",
         "wisdm2019": "sight.datasets.wisdm2019:WISDM2019",
         "extrasensory": "sight.datasets.extrasensory:ExtraSensory",
-        "npz": "sight.recordings.npz:Npz",
-        "folder": "sight.recordings.folder:Folder",
+        "npz": "sight.recordings.npz_recordings:Npz",
+        "folder": "sight.recordings.recording_folder:Folder",
     },
     "encoders": {
         "cnn": "sight.models.encoders.cnn:CNN",

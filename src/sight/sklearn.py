@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sight.base import OutputAdapter
 from sight.registry import RECOMMENDED, method as make_method
-from sight.results.refine import probability_source, refine
+from sight.results.refined_predictions import probability_source, refine
 from sight.types import Array
 
 #: Classifiers whose probabilities are shares of votes.

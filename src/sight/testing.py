@@ -116,7 +116,7 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
     """
     import torch
 
-    from sight.models.statistics import source_stats
+    from sight.models.source_statistics import source_stats
     from sight.models.torch import TorchSource
 
     toy = ToySource(classes=classes)
@@ -136,5 +136,5 @@ def toy_network(encoder: str = "cnn", classes: int = 5, seed: int = 0) -> TorchS
         network.head.bias.copy_(torch.from_numpy(scale * (squares.mean() - squares)))
     card = toy_card(encoder=encoder, encoder_args=network.encoder_args, classes=toy.classes)
     source = TorchSource(network, classes=toy.classes, card=card)
-    source.stats = source_stats(source, x.numpy(), label)
+    source.stats = source_stats(source, x.numpy(), label, subjects=1)
     return source

@@ -5,17 +5,22 @@ All are frozen dataclasses that check their shapes once. Letters in shapes mean 
 features.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from sight._util.arrays import Array as Array  # noqa: PLC0414 - exported
+from sight._util.recording_facts import RecordingFacts as RecordingFacts  # noqa: PLC0414 - exported
 
 UNLABELLED = -1
+#: Length of an epoch in seconds.
+EPOCH_S = 5.0
 Severity: TypeAlias = Literal["error", "warning", "note"]
+#: The worst first.
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,91 +53,9 @@ class Warning:
         return f"{self.text} {self.remedy}".rstrip()
 
 
-def _total() -> Any:  # a field that is added up where recordings are joined
-    return field(default=None, metadata={"merge": "sum"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordingFacts:
-    """Figures about a recording and its windows; None was not determined. Names carry units.
-
-    Counts and totals are added up where recordings are joined; other facts are kept if all recordings agree.
-    `details` are figures of one dataset, by name; whole numbers among them are counts.
-
-    Examples
-    --------
-    >>> parts = [RecordingFacts(gaps=1, rate_hz=50.0), RecordingFacts(gaps=2, rate_hz=50.0, details={"blocks": 3})]
-    >>> RecordingFacts.merged(parts).as_dict()
-    {'recordings': 2, 'blocks': 3, 'gaps': 3, 'rate_hz': 50.0}
-    """
-
-    recordings: int | None = _total()
-    file: str | None = None
-    files: Sequence[str] | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
-    device: str | None = None
-    time_zone: str | None = None
-    reader_warnings: Sequence[str] | None = None
-    time_unit: str | None = None
-    classes: Sequence[str] | None = None
-    samples: int | None = _total()
-    duplicate_samples: int | None = _total()
-    backward_samples: int | None = _total()
-    nan_samples: int | None = _total()
-    nan_share: float | None = None
-    gaps: int | None = _total()
-    gap_total_s: float | None = _total()
-    gap_longest_s: float | None = None
-    burst_samples: int | None = _total()
-    bridged_holes: int | None = _total()
-    jitter_ms: float | None = None
-    rate_nominal_hz: float | None = None
-    rate_measured_hz: float | None = None
-    saturated_share: float | None = None
-    calibrated: bool | None = None
-    calibration_epochs: int | None = _total()
-    calibration_note: str | None = None
-    calibration_error_before_mg: float | None = None
-    calibration_error_after_mg: float | None = None
-    calibration_scale: Sequence[float] | None = None
-    calibration_offset_g: Sequence[float] | None = None
-    nonwear_total_s: float | None = _total()
-    nonwear_periods: int | None = _total()
-    stretches: int | None = _total()
-    rate_hz: float | None = None
-    resample_delay_s: float | None = None
-    windows: int | None = _total()
-    windows_unlabelled: int | None = _total()
-    label_rule: str | None = None
-    unlabelled_windows_left_out: int | None = _total()
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
-        """Return the facts of a mapping as `as_dict` returns it; names that are no fields are details."""
-        names = {each.name for each in fields(cls)}
-        details = {name: value for name, value in facts.items() if name not in names}
-        return cls(details=details, **{name: value for name, value in facts.items() if name in names})
-
-    @classmethod
-    def merged(cls, parts: Sequence[Self]) -> Self:
-        is_total = {each.name: bool(each.metadata) for each in fields(cls)}
-        known = [part.as_dict() for part in parts]
-        merged: dict[str, Any] = {"recordings": len(parts)}
-        for name in dict.fromkeys(name for facts in known for name in facts):
-            values = [facts[name] for facts in known if name in facts]
-            if is_total.get(name, all(type(value) is int for value in values)):
-                merged[name] = sum(values)
-            elif all(value == values[0] for value in values):
-                merged[name] = values[0]
-        return cls.from_dict(merged)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the facts that were determined by name, details among them."""
-        facts: dict[str, Any] = {}
-        for each in fields(self):
-            value = getattr(self, each.name)
-            facts |= value if each.name == "details" else {each.name: value}
-        return {name: value for name, value in facts.items() if value is not None}
+def worst_first(warnings: Iterable[Warning]) -> list[Warning]:
+    """Return warnings by severity, errors first."""
+    return sorted(warnings, key=lambda warning: SEVERITIES.index(warning.severity))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,7 +92,7 @@ class Recording:
     start: datetime | None = None
     subject: str = ""
     warnings: tuple[Warning, ...] = ()
-    facts: RecordingFacts = RecordingFacts()
+    facts: RecordingFacts = field(default_factory=RecordingFacts)
 
     def __post_init__(self) -> None:
         units = (self.unit,) * len(self.channels) if isinstance(self.unit, str) else tuple(self.unit)
@@ -185,6 +108,29 @@ class Recording:
                 raise ValueError(
                     f"Recording: expected {name} of shape ({n},), got {array.shape}; one entry per sample."
                 )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Epochs:
+    """Movement of the sensor in epochs of `EPOCH_S`, five seconds, at the rate of the device.
+
+    Parameters
+    ----------
+    time_s
+        Start of each epoch, in seconds as in `Windows.time_s`, (M,), increasing; epochs without data are left out.
+    enmo_mg, mad_mg
+        Intensity of movement, (M,) float32: Euclidean norm minus one, and mean amplitude deviation.
+    angle_deg
+        Angle of the z axis to the horizontal plane, (M,) float32.
+    wear
+        Whether the sensor was worn, (M,) bool.
+    """
+
+    time_s: Array
+    enmo_mg: Array
+    mad_mg: Array
+    angle_deg: Array
+    wear: Array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -210,6 +156,8 @@ class Windows:
     intensity
         Intensity of movement in each window, name to (N,); empty if the unit is unknown. See
         `sight.recordings.signal.intensity`.
+    epochs
+        Movement at the rate of the device; None if only windows were read, or the unit is unknown.
     warnings, facts
         What looks wrong with the recording, and figures that reading and windowing report.
     """
@@ -223,8 +171,9 @@ class Windows:
     wear: Array | None = None
     start: datetime | None = None
     intensity: Mapping[str, Array] = field(default_factory=dict)
+    epochs: Epochs | None = None
     warnings: tuple[Warning, ...] = ()
-    facts: RecordingFacts = RecordingFacts()
+    facts: RecordingFacts = field(default_factory=RecordingFacts)
 
     def __post_init__(self) -> None:
         n = len(self.x)
@@ -254,10 +203,6 @@ class SourceStats:
         Mean feature of each class, (K, D); the overall mean for a class without windows.
     count, subjects
         Number of windows, and of the subjects they are from; 0 if unknown.
-    norms
-        Mean and mean square over windows and time of the input of each batch normalisation, by the layer's name and for
-        each class, (2, K, C); the overall moments for a class without windows. None if they were not computed or the
-        network has no such layer.
     """
 
     prior: Array
@@ -265,7 +210,6 @@ class SourceStats:
     class_means: Array
     count: int = 0
     subjects: int = 0
-    norms: Mapping[str, Array] | None = None
 
     def __post_init__(self) -> None:
         shape = np.shape(self.class_means)
@@ -284,12 +228,6 @@ class SourceStats:
             raise ValueError(
                 f"SourceStats: expected numbers of windows and subjects, got {self.count} and {self.subjects}."
             )
-        for name, moments in (self.norms or {}).items():
-            if np.ndim(moments) != 3 or np.shape(moments)[:2] != (2, shape[0]) or not np.isfinite(moments).all():
-                raise ValueError(
-                    f"SourceStats: expected finite moments (2, {shape[0]}, C) of layer {name!r}, got others of shape "
-                    f"{np.shape(moments)}; compute them again."
-                )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -309,7 +247,8 @@ class Event:
     window, time_s
         Index of the window in its stream, from 0, and its start in seconds.
     q, p
-        Refined and raw probabilities, (K,).
+        Refined and raw probabilities, (K,). The raw ones of a method that encodes windows itself (`Adapter.encodes`)
+        are those of the model as the method uses it.
     gap_s
         Seconds missing before the window.
     diagnostics

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from sight import registry
+from sight._util.folder_or_zip import FileStore
 from sight.datasets import Dataset, info, load, windows_of
 from sight.datasets.harth import HARTH
 from sight.datasets.synthetic import Synthetic
 from sight.datasets.ucihar import UCIHAR
-from sight.recordings.file_store import FileStore
 from tests.helpers.layouts import harth_table, zipped
 
 DATASETS = [name for name in registry.names("datasets") if name not in ("synthetic", "npz", "folder")]

@@ -14,7 +14,7 @@ import pytest
 from sight import registry
 from sight.datasets.fetch import fetch, retrieve
 from sight.datasets.harth import HARTH
-from sight.recordings.dataset import Download
+from sight.recordings.recording_collection import Download
 
 CONTENT = np.random.default_rng(3).bytes(1_000_003)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

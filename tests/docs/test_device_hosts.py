@@ -13,6 +13,7 @@ import pytest
 
 import sight
 from tests.conftest import ROOT
+from tests.helpers.requirements import program
 
 STATIC = ROOT / "src" / "sight" / "apps" / "serve" / "static"
 
@@ -25,7 +26,7 @@ def sample(language):
 @pytest.fixture(scope="module")
 def recording():
     """Samples of the device page's model: time and three channels, with a gap of ten seconds."""
-    from sight.models.fused import FusedSession
+    from sight.models.fused_model import FusedSession
 
     shape = FusedSession(STATIC / "model.onnx").shape
     rng = np.random.default_rng(0)
@@ -34,7 +35,7 @@ def recording():
 
 
 def expected(path, windows, gaps_s):
-    from sight.models.fused import FusedSession
+    from sight.models.fused_model import FusedSession
 
     session, labels = FusedSession(path), []
     for window, gap_s in zip(windows, gaps_s, strict=True):
@@ -45,9 +46,7 @@ def expected(path, windows, gaps_s):
 
 
 def test_the_javascript_host(recording, tmp_path):
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("no node on this machine")
+    node = program("node", package="nodejs")
     from sight.models.card import ModelCard
     from sight.models.onnx import CARD, open_session
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sight.datasets import windows_of
 from sight.datasets.synthetic import Synthetic
-from sight.recordings.npz import write_npz
+from sight.recordings.npz_recordings import write_npz
 from tests.helpers.commands import run_sight
 
 DATASET = Synthetic(hours=0.12, gaps_per_hour=20)

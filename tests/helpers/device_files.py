@@ -170,11 +170,18 @@ def _bin_time(moment: datetime) -> str:
 
 
 def write_gt3x(
-    path: Path, acc: Array, rate_hz: int, zone: str = "-05:00:00", idle: tuple[int, ...] = (), start: datetime = START
+    path: Path,
+    acc: Array,
+    rate_hz: int,
+    zone: str = "-05:00:00",
+    idle: tuple[int, ...] = (),
+    start: datetime = START,
+    kind: int = 0,
 ) -> Path:
-    """Write an ActiGraph file: one record of 12-bit samples per second; `idle` seconds pass before each tenth record.
+    """Write an ActiGraph file: one record of samples per second; `idle` seconds pass before each tenth record.
 
-    The format has whole seconds only.
+    Samples have 12 bits in records of `kind` 0 (ACTIVITY), else 16, as in those of kind 26 (ACTIVITY2). The format
+    has whole seconds only.
     """
     moment = int(start.replace(microsecond=0, tzinfo=UTC).timestamp())
     scale = 9 << 24 | 0x400000  # 256, in ActiGraph's notation: exponent and fraction
@@ -183,9 +190,10 @@ def write_gt3x(
     for second, first in enumerate(range(0, len(acc), rate_hz)):
         if pauses and second and second % 10 == 0:
             moment += pauses.pop(0)
-        raw = (acc[first : first + rate_hz][:, [1, 0, 2]] * 256).round().astype(np.int64) & 0xFFF
-        digits = "".join(f"{value:03x}" for value in raw.ravel())
-        log += _gt3x_record(0, moment, bytes.fromhex(digits + "0" * (len(digits) % 2)))
+        raw = (acc[first : first + rate_hz] * 256).round().astype("<i2")
+        digits = "".join(f"{value & 0xFFF:03x}" for value in raw[:, [1, 0, 2]].ravel().tolist())
+        packed = bytes.fromhex(digits + "0" * (len(digits) % 2))
+        log += _gt3x_record(kind, moment, raw.tobytes() if kind else packed)
         moment += 1
     ticks = 10_000_000 * (int(start.replace(tzinfo=UTC).timestamp()) + 62_135_596_800)
     info = {"Serial Number": "MOS2E00000000", "Device Type": "wGT3XBT", "Firmware": "1.9.2", "Sample Rate": rate_hz}

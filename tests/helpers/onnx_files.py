@@ -26,8 +26,8 @@ def small_stats() -> SourceStats:
     return SourceStats(prior=np.full(2, 0.5, np.float32), feature_mean=WEIGHT.mean(axis=0), class_means=WEIGHT, count=9)
 
 
-def write_model(path, *, card=None, tensors=None, metadata=None, graph_weight=WEIGHT):
-    """Write a model; `tensors` and `metadata` replace entries."""
+def write_model(path, *, card=None, tensors=None, metadata=None, graph_weight=WEIGHT, turns=None):
+    """Write a model; `tensors` and `metadata` replace entries, and the features go `turns` times through a loop."""
     from onnx import TensorProto, helper, numpy_helper
 
     constants = [numpy_helper.from_array(graph_weight, "weight"), numpy_helper.from_array(BIAS, "bias")]
@@ -37,6 +37,15 @@ def write_model(path, *, card=None, tensors=None, metadata=None, graph_weight=WE
         helper.make_node("Gemm", ["features", "weight", "bias"], ["logits"], transB=1),
         helper.make_node("Softmax", ["logits"], ["probabilities"], axis=1),
     ]
+    if turns is not None:
+        state = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("before", "after")]
+        flags = [helper.make_tensor_value_info(name, TensorProto.BOOL, ()) for name in ("go", "on")]
+        number = helper.make_tensor_value_info("number", TensorProto.INT64, ())
+        same = [helper.make_node("Identity", [a], [b]) for a, b in (("go", "on"), ("before", "after"))]
+        body = helper.make_graph(same, "body", [number, flags[0], state[0]], [flags[1], state[1]])
+        constants += [numpy_helper.from_array(np.array(turns), "turns"), numpy_helper.from_array(np.array(True), "yes")]
+        nodes[0].output[0] = "means"
+        nodes.insert(1, helper.make_node("Loop", ["turns", "yes", "means"], ["features"], body=body))
     sizes = {"x": ("B", 3, 20), "features": ("B", 3), "logits": ("B", 2), "probabilities": ("B", 2)}
     x, *outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name, size in sizes.items()]
     graph = helper.make_graph(nodes, "small", [x], outputs, constants)

@@ -19,11 +19,12 @@ LARGEST = np.iinfo(np.int16).max
 
 
 def conv_weights(path: Path) -> list[Array]:
-    """Return the quantised weights (O, C, 1, T) of the convolutions of a graph."""
+    """Return the weights (O, C, 1, T) of the quantised convolutions of a graph, all but the first."""
     graph = onnx.load(path).graph
     arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
     made_by = {node.output[0]: node for node in graph.node}
-    return [arrays[made_by[node.input[1]].input[0]] for node in graph.node if node.op_type == "Conv"]
+    quantised = [node for node in graph.node if node.op_type == "Conv" and node.input[1] in made_by]
+    return [arrays[made_by[node.input[1]].input[0]] for node in quantised]
 
 
 def largest_pair(weight: Array) -> int:
@@ -38,7 +39,7 @@ def run(path: Path, x: Array, saturate: bool) -> Array:
     values = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer} | {"x": x}
     made_by = {node.output[0]: node for node in graph.node}
     for node in graph.node:
-        if node.op_type == "Conv":
+        if node.op_type == "Conv" and node.input[1] in made_by:
             activation, weight = ([values[name] for name in made_by[n].input] for n in node.input[:2])
             products = _convolve(activation, weight, _attribute(node, "pads"), saturate)
             outputs = [products + values[node.input[2]][:, None, None]]

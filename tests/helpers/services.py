@@ -26,7 +26,7 @@ from sight.apps.serve.service import Service
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.tokens import TokenFile
-from sight.apps.serve.web_server import server_config
+from sight.apps.serve.web_server import Server
 from sight.models.onnx import CARD, CLASSES, TENSORS
 from sight.testing import toy_card
 from sight.types import Event
@@ -52,24 +52,31 @@ def running(folder: Path, *, limits: Limits | None = None) -> Iterator[TestClien
 
 
 @contextmanager
-def listening(folder: Path, limits: Limits) -> Iterator[httpx.Client]:
-    """Run the application on a port, in a thread, configured as the command does."""
-    import uvicorn
-
+def listening(folder: Path, limits: Limits, **options) -> Iterator[httpx.Client]:
+    """Run the application on a port, in a thread, configured as the command does; `options` are those of uvicorn."""
     service = make_service(folder, limits)
-    server = uvicorn.Server(server_config(create_app(service), limits, port=0, log_config=None))
-    thread = threading.Thread(target=server.run)
+    server = Server(service, None, log_config=None, **options)
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=60) as client:
             client.service = service
             yield client
     finally:
         server.should_exit = True
         thread.join()
+
+
+def write_certificate(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate of 127.0.0.1 and its key; return their paths."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    curve = "ec -pkeyopt ec_paramgen_curve:prime256v1"  # quicker than RSA
+    words = f"openssl req -x509 -newkey {curve} -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run([*words.split(), "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return cert, key
 
 
 def unread_socket(port: int) -> socket.socket:
@@ -170,9 +177,11 @@ def write_onnx(
 class ChildService:
     """`sight serve` in a process of its own."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, open_files: int | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "sight", "serve", "--data", str(folder), "--port", "0", *options]
+        if open_files is not None:
+            command = ["prlimit", f"--nofile={open_files}:{open_files}", *command]
         self.log, self._clients = folder / "service.log", []
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)

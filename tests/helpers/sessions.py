@@ -48,7 +48,7 @@ def uninterrupted(model: Model, values: np.ndarray, name: str, time_s: np.ndarra
     """Return the events of a session without a service, its windows encoded one by one."""
     session = Session(model.source, method(name))
     windows = session.cut(values, time_s)
-    return session.predict(windows, *model.encode(windows.x))
+    return session.predict(windows, None if session.adapter.encodes else model.encode(windows.x))
 
 
 def make_stream(seed: int, seconds: int) -> np.ndarray:

@@ -79,6 +79,18 @@ def test_spline_equals_the_natural_cubic_spline(length, points):
     assert np.allclose(augment.spline(length, points) @ values, expected)
 
 
+def test_splines_of_few_points_depend_on_their_ends_everywhere():
+    """ACCUP's notes: with 150 inner points our natural spline is the authors' but for the ends, with 4 it is not."""
+    interpolate = pytest.importorskip("scipy.interpolate")
+    differences = {}
+    for points in (152, 6):
+        values = np.random.default_rng(0).normal(size=(points, 500))
+        theirs = interpolate.CubicSpline(np.linspace(0, 127, points), values)(np.arange(128))
+        differences[points] = np.abs(augment.spline(128, points) @ values - theirs)[32:96].mean(axis=1)
+    assert differences[152].max() < 1e-9
+    assert 0.08 < differences[6].max() < 0.12  # a tenth of the deviation of the points
+
+
 def test_magnitude_warp_is_a_smooth_factor_around_one(x):
     factor = augment.magnitude_warp(np.ones_like(x), rng(), 0.1, knots=2)
     assert abs(factor.mean() - 1) < 0.02

@@ -39,8 +39,6 @@ KEEL_SWITCHES = {
     "prototypes": (0.3, 0.0),
     "debias": (2.5, 0.0),
     "penalty": (1.0, 0.0),
-    "guard": (True, False),
-    "doubt": (0.05, 0.0),
     "surprise": (1.5, 0.0),
     "rate": (0.005, 0.0),
 }

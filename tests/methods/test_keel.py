@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sight.methods.keel import Keel
+from sight.methods.keel.method import vetoed
 from sight.methods.ops import softmax
 from sight.methods.sticky import Sticky
 from sight.models.given_features import FeatureSource
@@ -67,20 +68,18 @@ def transcription(source, z, p, keel):
     a, n0, size = keel.prototypes, keel.patience, len(k_all)
     opinion = centred([sum(stats.prior[j] * at_means[j][k] for j in k_all) for k in k_all])
     expected = [(1 - a) * h + a * scale * c for h, c in zip(centred(head(mean)), opinion, strict=True)]
-    seen, steps, fars, rows, doubts, hazard = [], [], [], [], 0.0, keel.hazard
+    seen, steps, fars, rows, hazard = [], [], [], [], keel.hazard
     for t in range(len(p)):
         heads, second = centred([math.log(v) for v in p[t]]), centred(cosines(z[t]))
         x = [(1 - a) * h + a * scale * c for h, c in zip(heads, second, strict=True)]
-        doubts += 1 - max(math.exp(v) for v in x) / sum(math.exp(v) for v in x)
         predicted = [sum(q[k] for q in rows) for k in k_all]
         shares = [(predicted[k] + n0 * stats.prior[k]) / (t + n0) for k in k_all]
         spread = -sum(v / t * math.log(v / t) for v in predicted if v > 0) if t else 0.0
-        covered = max((math.exp(spread) - 1) / (size - 1) - 0.1, 0) / 0.9
-        strength = covered * min(1, (doubts / keel.doubt + n0) / (t + 1 + n0))
+        strength = max((math.exp(spread) - 1) / (size - 1) - 0.1, 0) / 0.9
         drift = [sum(s[k] - expected[k] for s in seen) / (t + n0) for k in k_all]
-        excess = [min(keel.debias * math.log(shares[k] / stats.prior[k]), keel.penalty) for k in k_all]
         kept = keel.pooled + (1 - keel.pooled) / stats.subjects if stats.subjects else keel.pooled
-        bias = [kept * (keel.align * drift[k] + excess[k]) for k in k_all]
+        excess = [kept * min(keel.debias * math.log(shares[k] / stats.prior[k]), keel.penalty) for k in k_all]
+        bias = [kept * keel.align * drift[k] + max(excess[k], -4) for k in k_all]
         e = [math.exp(x[k] - strength * bias[k]) for k in k_all]
         e = [v / sum(e) for v in e]
         if t == 0:
@@ -92,7 +91,8 @@ def transcription(source, z, p, keel):
                 near, far = sum(steps) / len(steps), sum(fars) / len(fars)
                 sd = math.sqrt((sum((s - near) ** 2 for s in steps) + 5 * 0.25) / (len(steps) + 5))
                 delta = max((far - near) / sd, 0)
-                odds = hazard / (1 - hazard) * math.exp(keel.surprise * delta * ((step - near) / sd - delta / 2))
+                factor = keel.surprise * delta * ((step - near) / sd - delta / 2)
+                odds = hazard / (1 - hazard) * math.exp(min(max(factor, -2), 2))
                 change = odds / (1 + odds)
             middle = [sum(s[k] for s in seen) / t for k in k_all]
             steps.append(step)
@@ -110,7 +110,7 @@ def transcription(source, z, p, keel):
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"prototypes": 0.0, "patience": 5.0}, {"doubt": 0.5, "surprise": 3.0, "penalty": 0.1}]
+    "fields", [{}, {"prototypes": 0.0, "patience": 5.0}, {"surprise": 3.0, "penalty": 0.1, "temper": 0.3}]
 )
 def test_predictions_equal_a_slow_transcription(fields):
     source, z, p = toy(n=100)
@@ -148,15 +148,14 @@ def test_the_penalty_protects_a_class_that_fills_the_day():
     blocks = [2, 0, 2, 1, 2, 3, 2, 4, 2, 5] * 6
     source, y, z, p = day(blocks, [45, 30] * 30, margin=3.0, noise=1.5)
     accuracy = {
-        penalty: (labels(Keel(penalty=penalty, doubt=0.0, debias=4.0), source, z, p) == y).mean()
-        for penalty in (0.0, 1.0, 99.0)
+        penalty: (labels(Keel(penalty=penalty, debias=4.0), source, z, p) == y).mean() for penalty in (0.0, 1.0, 99.0)
     }
     assert accuracy[0.0] >= accuracy[1.0] > accuracy[99.0] + 0.01
 
 
-def with_stats(source, means):
+def with_stats(source, means, subjects=0):
     prior = np.full(len(means), 1 / len(means))
-    stats = SourceStats(prior=prior, feature_mean=means.mean(axis=0), class_means=means, count=100)
+    stats = SourceStats(prior=prior, feature_mean=means.mean(axis=0), class_means=means, count=100, subjects=subjects)
     return FeatureSource(source.weight, stats=stats)
 
 
@@ -175,7 +174,7 @@ def test_align_removes_a_shift_of_the_features():
     z = z + 3 * np.array([1.0, -1, 0, 0, 1, -1])
     p = softmax(z)
     source = with_stats(source, 3 * np.eye(6))
-    only = {**OFF, "hazard": 0.95, "doubt": 0.0, "pooled": 1.0}
+    only = {**OFF, "hazard": 0.95, "pooled": 1.0}
     off, half, whole = ((labels(Keel(**only | {"align": a}), source, z, p) == y).mean() for a in (0.0, 0.5, 1.0))
     assert off + 0.05 < half < whole
 
@@ -191,22 +190,49 @@ def test_prototypes_help_with_a_damaged_head():
     assert accuracy[1] > accuracy[0] + 0.02
 
 
-def test_guard_limits_the_correction_on_one_class():
+def test_a_stream_of_one_class_is_hardly_corrected():
     source, y, z, p = day([2], 1500, margin=5.0, noise=1.5)
-    guarded, bare = Keel(), Keel(guard=False, doubt=0.0, penalty=99.0)
-    assert (labels(guarded, source, z, p) == y).mean() >= (p.argmax(axis=1) == y).mean()
-    assert (labels(bare, source, z, p) == y).mean() < 0.8
-    assert guarded.strength() < 0.05
-    assert bare.strength() == 1
+    keel = Keel(penalty=99.0)  # nothing but the coverage limits the correction
+    assert (labels(keel, source, z, p) == y).mean() >= (p.argmax(axis=1) == y).mean()
+    assert keel.strength() < 0.05
+    broad, _, z, p = day(np.tile(np.arange(6), 25), 10, margin=5.0, noise=1.5)
+    keel.bind(broad).refine(z, p)
+    assert keel.strength() > 0.9
 
 
-def test_a_certain_source_is_corrected_less():
-    certain, uncertain = (day(np.tile(np.arange(6), 5), 12, margin=m, noise=1.0) for m in (14.0, 3.0))
-    adapters = []
-    for source, _, z, p in (certain, uncertain):
-        adapters.append(Keel().bind(source))
-        adapters[-1].refine(z, p)
-    assert adapters[0].strength() < 0.3 < 0.9 < adapters[1].strength()
+def test_one_distance_changes_the_odds_of_a_change_at_most_7_times():
+    source, _, z, p = day(np.tile([0, 3], 20), 30, noise=0.3)
+    keel = Keel(rate=0.0, hazard=0.1).bind(source)
+    keel.refine(z, p)
+    odds = keel.trace()["surprise"][1:] / (1 - keel.trace()["surprise"][1:])
+    assert np.isclose(odds.max(), math.exp(2) / 9)
+    assert np.isclose(odds.min(), math.exp(-2) / 9)
+
+
+def test_a_bout_keeps_raw_classes_that_are_too_frequent_to_be_replaced():
+    refined = np.array([0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0])
+    raw = np.array([0, 0, 0, 2, 3, 3, 0, 1, 2, 0, 0, 0, 1])
+    # First bout: four raw predictions of 0, one of 2 and two of 3; second: one of 1, one of 2; third: three to one.
+    kept = np.flatnonzero(vetoed(raw, refined, 3.0, 4))
+    assert kept.tolist() == [4, 5, 8]
+    assert np.flatnonzero(vetoed(raw, refined, 4.0, 4)).tolist() == [4, 5, 8, 12]
+    assert not vetoed(raw, refined, 0.0, 4).any()
+
+
+@pytest.mark.parametrize(("subjects", "kept"), [(1, True), (10, False), (0, False)])
+def test_veto_is_for_few_source_subjects_and_few_classes(subjects, kept):
+    source, _, _, p = day([2, 0, 2], [60, 20, 60], margin=1.0, noise=1.0)
+    source = with_stats(source, 3 * np.eye(6), subjects=subjects)
+    q = np.zeros_like(p)
+    q[:, 2] = 1
+    q[60:80, 2], q[60:80, 0] = 0, 1
+    keel = Keel().bind(source)
+    settled = keel.settle(p, q)
+    assert ((settled == q) | (settled == p)).all(axis=1).all()
+    assert (settled != q).any() == kept
+    broad = np.eye(6)[np.arange(len(p)) * 6 // len(p)]
+    assert (keel.settle(p, broad) == broad).all()
+    assert (Keel(veto=0.0).bind(source).settle(p, q) == q).all()
 
 
 def test_surprise_finds_a_change_sooner():

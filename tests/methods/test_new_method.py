@@ -16,13 +16,13 @@ pytest.importorskip("onnx")
 pytest.importorskip("numba")
 
 from sight import registry
-from sight._util.code_fingerprint import class_fingerprint
+from sight._util.code_hash import class_fingerprint
 from sight.apps.cli import app
 from sight.apps.fleet import shard_state
 from sight.apps.fleet.shard import Rows, advance
 from sight.checks import check_adapter
 from sight.models.export.onnx import export_onnx
-from sight.models.fused import FusedSession
+from sight.models.fused_model import FusedSession
 from sight.results.prediction_loop import run
 from sight.testing import ToySource, toy_network, toy_stream
 from tests.helpers.fleets import load_model

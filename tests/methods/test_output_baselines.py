@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import subprocess
 import sys
 from itertools import pairwise
@@ -16,7 +14,6 @@ from sight.base import OutputAdapter
 from sight.methods.lame import LAME, affinity, agree, energy
 from sight.methods.oatta import OATTA
 from sight.methods.t3a import T3A
-from sight.methods.tca import TCA, descend, head_basis
 from sight.models.given_features import FeatureSource
 from sight.registry import get, method, names
 from sight.testing import ToySource, toy_stream
@@ -150,6 +147,21 @@ def test_lame_stream_returns_the_newest_row_of_a_sliding_buffer():
         np.testing.assert_allclose(q[t], whole[-1], atol=1e-12)
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_lame_of_equal_windows_is_defined(rows):
+    """The width of rbf is 0 here, where the authors' formula is 0 / 0."""
+    z, p = np.tile([[1.0, 2.0, 3.0]], (rows, 1)), np.tile([[0.6, 0.4]], (rows, 1))
+    q = method("lame", tolerance=0.0).bind(FeatureSource(np.eye(2, 3))).refine(z, p)
+    fixed = p[0]
+    for _ in range(200):
+        fixed = np.exp(np.log(p[0]) + rows * fixed)
+        fixed /= fixed.sum()
+    np.testing.assert_allclose(q, np.tile(fixed, (rows, 1)), atol=1e-9)
+    assert q[0, 0] > 0.6
+    lone = method("lame", kernel="knn").bind(FeatureSource(np.eye(2, 3))).refine(z[:1], p[:1])
+    np.testing.assert_allclose(lone, p[:1], atol=1e-9)
+
+
 def test_lame_keeps_the_class_of_a_single_window_and_a_gap_empties_the_buffer():
     source, z, p = stream(n=40)
     alone = LAME(batch=1).bind(source).refine(z, p)
@@ -217,74 +229,6 @@ def test_oatta_gate_opens_on_a_persistent_stream_and_learns_to_stay():
     assert adapter.transitions()[2, 2] > 0.6
     unsure = np.arange(100, 360)[(np.arange(100, 360) % 10 == 0) & (np.arange(100, 360) % 40 != 0)]
     assert (q[unsure].argmax(axis=1) == label[unsure]).all()
-
-
-# --- TCA --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("fit", ["descent", "closed"])
-def test_tca_moves_the_covariance_towards_the_banks(fit):
-    source, z, p = stream(n=192)
-    adapter = TCA(fit=fit, M=4).bind(source)
-    adapter.refine(z, p)
-    kept = []
-    for k in range(5):
-        mine = np.flatnonzero(p.argmax(axis=1) == k)
-        kept += sorted(mine, key=lambda t: entropy_of(p[t]))[:4]
-    wanted, found = np.cov(z[kept], rowvar=False), np.cov(z, rowvar=False)
-    moved = adapter.map_.T @ found @ adapter.map_
-    before, after = np.linalg.norm(found - wanted), np.linalg.norm(moved - wanted)
-    assert after < (0.1 if fit == "closed" else 0.98) * before
-    np.testing.assert_allclose(adapter.to_, z[kept].mean(axis=0), atol=1e-10)
-    np.testing.assert_allclose(adapter.from_, z.mean(axis=0), atol=1e-10)
-
-
-def test_tca_running_moments_and_prediction():
-    source, z, p = stream(n=80)
-    adapter = TCA(every=40, fit="closed").bind(source)
-    head, tail = adapter.refine(z[:40], p[:40]), adapter.refine(z[40:41], p[40:41])
-    np.testing.assert_array_equal(head, p[:40])
-    np.testing.assert_allclose(adapter.scatter_ / 40, np.cov(z[:41], rowvar=False), atol=1e-10)
-    moved = (z[40] - z[:40].mean(axis=0)) @ adapter.map_ + adapter.to_
-    logits = source.weight @ moved + source.bias
-    np.testing.assert_allclose(tail[0], np.exp(logits) / np.exp(logits).sum(), atol=1e-8)
-
-
-def test_tca_descent_follows_the_gradient_of_its_loss():
-    rng = np.random.default_rng(0)
-    found, wanted = (np.cov(rng.normal(size=(4, 30))) for _ in range(2))
-    start = np.eye(4)
-    slope = np.zeros((4, 4))
-    for i in range(4):
-        for j in range(4):
-            step = np.zeros((4, 4))
-            step[i, j] = 1e-6
-            up, down = (start + sign * step for sign in (1, -1))
-            losses = [np.linalg.norm(w.T @ found @ w - wanted) ** 2 for w in (up, down)]
-            slope[i, j] = (losses[0] - losses[1]) / 2e-6
-    np.testing.assert_allclose(descend(start, found, wanted, 1, 1e-3) - start, -1e-3 * np.sign(slope), atol=1e-6)
-
-
-def test_tca_uses_no_labels_and_at_most_64_dimensions():
-    for hook in (TCA.refine, TCA._refine_one, TCA.step):
-        assert not {"y", "label", "labels"} & set(inspect.signature(hook).parameters)
-    weight = np.random.default_rng(0).normal(size=(5, 300))
-    basis = head_basis(weight, 64)
-    assert basis.shape == (300, 5)
-    np.testing.assert_allclose(weight @ basis @ basis.T, weight, atol=1e-9)  # the head depends on nothing else
-    assert head_basis(np.random.default_rng(0).normal(size=(90, 300)), 64).shape == (300, 64)
-    source = FeatureSource(weight)
-    z = np.random.default_rng(1).normal(size=(70, 300))
-    p = source.encode(z[:, :, None])[1]
-    adapter = TCA().bind(source)
-    adapter.refine(z, p)
-    assert max(max(array.shape, default=0) for array in adapter.state().values()) <= 64
-    toy = ToySource()
-    windows = toy_stream(toy, n=100)
-    relabelled = dataclasses.replace(windows, label=(windows.label + 1) % 5)
-    predictions = [sight.run(TCA(M=3, every=10).bind(toy), stream).q for stream in (windows, relabelled)]
-    np.testing.assert_array_equal(*predictions)
-    assert not np.array_equal(predictions[0], toy.encode(windows.x)[1])
 
 
 # --- all of them, degenerate input -------------------------------------------------------------------------------

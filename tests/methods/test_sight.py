@@ -36,6 +36,21 @@ def test_authors_variant_agrees_with_the_authors_code(golden, name, dtype, toler
     np.testing.assert_allclose(adapter.class_frequencies(), stored["final_habit"], rtol=0, atol=tolerance)
 
 
+def test_the_preset_of_the_authors_is_their_program(golden):
+    stored = np.load(golden("official_sight_hapt_stream.npz"))
+    adapter = sight.method("sight", "authors")
+    assert {key: adapter.params()[key] for key in RATES} == {key: float(stored[key]) for key in RATES}
+    source, half = FeatureSource(stored["weight"].astype(np.float64)), len(stored["z"]) // 2
+    adapter.bind(source)
+    first = adapter.refine(stored["z"][:half], stored["p"][:half])
+    adapter.gap(3600.0)  # their code has no rule for gaps
+    q = np.concatenate([first, adapter.refine(stored["z"][half:], stored["p"][half:])])
+    np.testing.assert_allclose(q, stored["q"], rtol=0, atol=1e-6)
+    assert sight.method("sight", "authors", variant="paper").variant == "paper"  # explicit values override
+    by_equations = sight.method("sight").bind(source).refine(stored["z"], stored["p"])
+    assert (by_equations.argmax(axis=1) != stored["q"].argmax(axis=1)).any()
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-6), (np.float32, 1e-4)])
 @pytest.mark.parametrize("saturation", [1.0, 6.0, 40.0])
 def test_paper_variant_agrees_with_the_printed_equations(dtype, tolerance, saturation):

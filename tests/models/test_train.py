@@ -10,8 +10,9 @@ import torch
 
 import sight
 import sight.models.train
-from sight.models.fisher_information import fisher_information
-from sight.models.statistics import source_stats
+from sight import registry
+from sight.methods.gradient.fisher_information import fisher_information
+from sight.models.source_statistics import source_stats
 from sight.models.train import UNSEEN_STD, _batches, _split, normalisation, train
 from sight.testing import ToySource, toy_stream
 from tests.helpers.networks import network_with
@@ -225,30 +226,6 @@ def test_statistics_agree_with_a_loop():
     assert np.array_equal(stats.prior, source.stats.prior)
 
 
-@pytest.mark.parametrize(("encoder", "layers"), [("cnn", 3), ("mlp", 2), ("transformer", 0)])
-def test_moments_of_layers_agree_with_a_loop(encoder, layers, tmp_path):
-    windows = toy_stream(n=70)
-    x = windows.x.reshape(70, -1, 1) if encoder == "mlp" else windows.x
-    label = np.where(windows.label == 3, 2, windows.label)  # class 3 has no windows
-    source = train((x, label), CLASSES, encoder=encoder, epochs=1, rate_hz=10.0)
-    seen: dict[str, list] = {}
-    for name, layer in source.network.named_modules():
-        if isinstance(layer, torch.nn.BatchNorm1d):
-            layer.register_forward_pre_hook(lambda _, given, name=name: seen.setdefault(name, []).append(given[0][0]))
-    for window in x:
-        source.encode(window[None])
-    assert set(source.stats.norms or {}) == set(seen)
-    assert len(seen) == layers
-    for name, maps in seen.items():
-        for k in range(5):
-            own = torch.cat([m for m, y in zip(maps, label, strict=True) if y == k or not (label == k).any()], dim=1)
-            expected = torch.stack([own.mean(dim=1), own.square().mean(dim=1)])
-            np.testing.assert_allclose(source.stats.norms[name][:, k], expected, rtol=1e-4, atol=1e-5)
-    loaded = sight.load(source.save(tmp_path / "model.safetensors")).stats.norms or {}
-    assert all((loaded[name] == source.stats.norms[name]).all() for name in seen)
-    assert all(array.dtype == np.float32 for array in loaded.values())
-
-
 def norm_names(network):
     """Return the names of the parameters of norm layers: scales, and biases beside them."""
     scales = {n.rpartition(".")[0] for n, p in network.named_parameters() if p.ndim == 1 and not n.endswith("bias")}
@@ -286,13 +263,32 @@ def test_fisher_of_windows_and_of_batches_agree_with_loops(encoder):
             np.testing.assert_allclose(source.fisher[f"{kind}.{name}"], expected, rtol=2e-3, atol=1e-9, err_msg=name)
 
 
+def test_fisher_is_that_of_windows_not_trained_on():
+    windows = toy_stream(n=200)
+    held = train(windows, CLASSES, validation=0.25, fisher=True, **FEW)
+    plain = train(windows, CLASSES, validation=0.25, **FEW)
+    assert np.array_equal(weights(held), weights(plain))
+    rows = _split(windows.label, 0.25, 0)[1]
+    expected = fisher_information(held.network, windows.x[rows], seed=0)
+    assert all(np.array_equal(held.fisher[name], value) for name, value in expected.items())
+    everything = train(windows, CLASSES, fisher=True, **FEW)
+    assert [source.card.training.get("fisher") for source in (held, everything, plain)] == [
+        "held-out windows",
+        "training windows",
+        None,
+    ]
+    notes = [registry.method("eata").bind(source).notes() for source in (held, everything)]
+    assert notes[0] == ()
+    assert "training windows" in notes[1][0]
+
+
 def test_fisher_uses_2000_windows_at_most(monkeypatch):
     windows = toy_stream(n=30)
     source = train(windows, CLASSES, **FEW)
-    monkeypatch.setattr("sight.models.fisher_information.FISHER_WINDOWS", 10)
-    few = fisher_information(source, windows.x, seed=0)
+    monkeypatch.setattr("sight.methods.gradient.fisher_information.FISHER_WINDOWS", 10)
+    few = fisher_information(source.network, windows.x, seed=0)
     rows = np.sort(np.random.default_rng(0).permutation(30)[:10])
-    alone = fisher_information(source, windows.x[rows], seed=5)
+    alone = fisher_information(source.network, windows.x[rows], seed=5)
     for name, value in few.items():
         np.testing.assert_allclose(value, alone[name], rtol=1e-4, atol=1e-10)
 
@@ -319,10 +315,3 @@ def test_training_on_cuda():
     on_device = source.encode(windows.x)[1]
     assert (on_device.argmax(axis=1) == windows.label).mean() > 0.8
     np.testing.assert_allclose(source.to("cpu").encode(windows.x)[1], on_device, atol=1e-3)
-
-
-def test_moments_of_a_wrong_shape_or_not_finite_are_refused():
-    stats = ToySource().stats
-    for wrong in (np.zeros((2, 4, 8)), np.zeros((2, 5)), np.full((2, 5, 8), np.nan)):
-        with pytest.raises(ValueError, match="moments"):
-            dataclasses.replace(stats, norms={"layer": wrong})

@@ -13,10 +13,11 @@ from sight._util import tensorfile
 from sight.base import OutputAdapter
 from sight.models import checkpoint
 from sight.models.export.int8 import quantise
-from sight.models.fused import FORMAT, FUSED, FusedSession
+from sight.models.fused_model import FORMAT, FUSED, FusedSession
 from sight.models.given_features import FeatureSource
 from sight.models.model_inspection import inspect
-from sight.models.onnx import OnnxSource
+from sight.models.onnx import MAX_BYTES, OnnxSource
+from sight.models.training_domain import Domain
 from sight.results.prediction_loop import run
 from sight.testing import ToySource, toy_network, toy_stream
 from sight.types import SourceStats
@@ -70,6 +71,41 @@ def test_an_exported_model_with_wrong_tensors_is_refused(tmp_path, tensors, word
 def test_an_exported_model_whose_metadata_differ_from_its_graph_is_refused(tmp_path, change):
     with pytest.raises(ValueError, match=r"m\.onnx: .*export the model again"):
         sight.load(write_model(tmp_path / "m.onnx", **change))
+
+
+def test_a_graph_that_does_not_end_is_refused(tmp_path, monkeypatch):
+    assert OnnxSource(write_model(tmp_path / "short.onnx", turns=3)).classes == ("sit", "walk")
+    monkeypatch.setattr("sight.models.onnx.TEST_S", 0.3)
+    with pytest.raises(ValueError, match="longer than"):
+        OnnxSource(write_model(tmp_path / "endless.onnx", turns=2**40))
+
+
+def test_a_graph_that_fills_the_memory_is_refused(tmp_path):
+    import onnx
+
+    model = onnx.load(write_model(tmp_path / "m.onnx"))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([MAX_BYTES // 4 + 1]), "size"))
+    model.graph.node[0].output[0] = "means"
+    for kind, inputs, output in (
+        ("ConstantOfShape", ["size"], "zeros"),
+        ("ReduceSum", ["zeros"], "zero"),
+        ("Add", ["means", "zero"], "features"),
+    ):
+        options = {"keepdims": 0} if kind == "ReduceSum" else {}
+        node = onnx.helper.make_node(kind, inputs, [output], **options)
+        model.graph.node.insert(len(model.graph.node) - 2, node)
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(ValueError, match=r"more than 4 GiB"):
+        OnnxSource(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [{"centres": 5}, {"mounts": "any", "radius": "x", "alarm_share": 0.1, "steady": 0.5, "centres": [[0.0] * 8]}],
+)
+def test_a_card_with_a_damaged_domain_is_refused(domain):
+    with pytest.raises(ValueError, match="Model card: domain is damaged"):
+        Domain.of(small_card(domain=domain))
 
 
 def test_incomplete_statistics_are_refused():

@@ -123,6 +123,19 @@ def test_errors_name_the_line_and_the_problem(write, text, message):
         label_windows(write(text), make_windows(), CLASSES)
 
 
+def test_a_diary_that_is_no_text_is_named(write, tmp_path):
+    with pytest.raises(ValueError, match=r"diary\.csv is not text in UTF-8; save the diary as CSV"):
+        label_windows(write("start,end,label\n0,1,g\u00e9nant\n", encoding="latin-1"), make_windows(), CLASSES)
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("openpyxl")
+    for name in ("diary.xlsx", "diary.csv"):  # also with the ending changed by hand
+        table = pandas.DataFrame({"start": [0.0], "end": [4.0], "label": ["Walking"]})
+        with (tmp_path / name).open("wb") as stream:
+            table.to_excel(stream, index=False)
+        with pytest.raises(ValueError, match=rf"{name} is an Excel workbook; save the diary as CSV"):
+            label_windows(tmp_path / name, make_windows(), CLASSES)
+
+
 def test_unknown_labels_are_listed_with_counts(write):
     path = write("start,end,label\n0,2,hop\n2,4,SITTING\n4,6,skip\n6,8,Hop\n8,9,hop\n")
     with pytest.raises(ValueError, match=r"'hop' \(2 rows\), 'skip' \(1 row\), 'Hop' \(1 row\) are not"):

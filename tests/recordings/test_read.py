@@ -11,8 +11,8 @@ import pytest
 
 import sight
 from sight.recordings.read import on_one_clock, read_samples
-from sight.recordings.read_options import ReadOptions
-from sight.recordings.references import find_recording, find_recordings, find_subject
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.recording_references import find_recording, find_recordings, find_subject
 from sight.testing import ToySource, toy_card
 from sight.types import Recording
 from tests.helpers.streams import CHANNELS, toy_source

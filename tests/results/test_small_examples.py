@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from sight.results.days import clock
-from sight.results.files.csv import from_cell, to_cell
-from sight.results.files.info import files
-from sight.results.headline import headline
 from sight.results.metrics import ece, time_use_error, transition_delays
+from sight.results.output_files.csv import from_cell, to_cell
+from sight.results.output_files.info import files
+from sight.results.output_tables.bouts import join_runs
+from sight.results.output_tables.daily import hour_columns
+from sight.results.output_tables.headline import time_use
+from sight.results.output_tables.rules import TableRules
 from sight.results.prediction_loop import split_at_gaps
-from sight.results.segments import Segments, run_starts
-from sight.results.smoothing import backward, rule_of
-from sight.results.statistics import (
+from sight.results.score_statistics import (
     Difference,
     average_ranks,
     bootstrap_interval,
@@ -26,9 +27,8 @@ from sight.results.statistics import (
     shared_interval,
     signed_rank,
 )
-from sight.results.tables.bouts import join_runs
-from sight.results.tables.daily import hour_columns
-from sight.results.tables.rules import TableRules
+from sight.results.segments import Segments, run_starts
+from sight.results.smoothing import backward, rule_of
 
 
 def test_clock_crosses_the_change_to_summer_time():
@@ -40,8 +40,8 @@ def test_headline_is_about_valid_days_or_all_worn_time():
     day = {"valid": True, "wear_h": 20.0, "sitting_h": 9.17, "walking_h": 0.87}
     used = "9 h 10 min sitting, 52 min walking"
     classes = ["sitting", "walking"]
-    assert headline([day, day | {"valid": False}], classes) == f"1 valid day of 2: on average {used} a day"
-    assert headline([day | {"valid": False}], classes) == f"In 20 h 00 min of worn time: {used}"
+    assert time_use([day, day | {"valid": False}], classes) == f"1 valid day of 2: on average {used} a day"
+    assert time_use([day | {"valid": False}], classes) == f"In 20 h 00 min of worn time: {used}"
 
 
 def test_metrics():
@@ -93,7 +93,7 @@ def test_names_of_files_and_columns():
 
 
 def test_cells_that_look_like_formulas_get_an_apostrophe():
-    cells = {"=1+1": "'=1+1", "walking": "walking", -1.5: -1.5, True: "true", math.nan: ""}
+    cells = {"=1+1": "'=1+1", "walking": "walking", -1.5: -1.5, True: "TRUE", math.nan: ""}
     assert [to_cell(value) for value in cells] == list(cells.values())
     assert from_cell("'=1+1") == "=1+1"
 

@@ -99,6 +99,23 @@ def test_smoothing_improves_keel_and_is_reported():
     np.testing.assert_allclose(later.q.sum(axis=1), 1, atol=1e-5)
 
 
+def test_a_whole_recording_is_processed_twice_before_it_is_smoothed():
+    source = ToySource()
+    windows = toy_stream(source, n=400, noise=3.0)
+    windows = replace(windows, gap_before_s=np.where(np.arange(400) == 150, 45.0, 0.0))
+    adapter = Keel().bind(source)
+    first = run(adapter, windows)
+    adapter.gap(1e9)  # no belief is left, all that was learned stays
+    second = run(adapter, windows)
+    seen = []
+    whole = run(Keel().bind(source), windows, lag=math.inf, on_predictions=lambda done, _, q: seen.append((done, q)))
+    np.testing.assert_array_equal(whole.q, smoothed(second).q)
+    np.testing.assert_array_equal(np.concatenate([q for _, q in seen]), first.q)
+    assert seen[-1][0] == 400
+    given = run(Keel().bind(source), windows, lag=math.inf, encoded=source.encode(windows.x))
+    np.testing.assert_array_equal(given.q, whole.q)
+
+
 def test_other_methods_are_refused():
     source = ToySource()
     with pytest.raises(ValueError, match=r"Expected keel .* for lag=2, got sticky"):

@@ -111,10 +111,10 @@ def test_links_point_to_files_and_headings():
 def test_the_glossary_explains_every_output_field_and_metric():
     from sight.registry import method
     from sight.results import metrics
+    from sight.results.output_tables import all_tables
+    from sight.results.output_tables.windows import window_columns
     from sight.results.prediction_loop import run
     from sight.results.summary import ResultSummary
-    from sight.results.tables import all_tables
-    from sight.results.tables.windows import window_columns
     from sight.testing import ToySource, toy_stream
 
     result = run(method("sight").bind(ToySource()), toy_stream(n=50))

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from sight._util.code_fingerprint import HOME, imported_files
+from sight._util.code_hash import HOME, imported_files
 from sight._util.confusion import confusion
 from sight._util.durations import duration_text, hours_text, parse_seconds
 from sight._util.growing_array import GrowingArray
 from sight._util.parallel import map_unordered
 from sight._util.tensorfile import pack, unpack
 from sight._util.text import choices
-from sight._util.units import factor, unit_name
+from sight._util.unit_conversion import factor, unit_name
 
 
 def test_durations_have_their_two_largest_units():
@@ -61,5 +61,5 @@ def test_packed_arrays_and_header_are_read_back():
 
 def test_imported_files_are_those_that_a_method_needs():
     names = [file.name for file in imported_files(HOME / "methods" / "ema.py")]
-    others = "arrays.py input_checks.py stateful.py text.py base.py ops.py params.py types.py"
+    others = "array_checks.py arrays.py object_state.py recording_facts.py text.py base.py ops.py params.py types.py"
     assert names == ["ema.py", *others.split()]

@@ -3,9 +3,11 @@
 import concurrent.futures
 import logging
 import math
+import os
 import signal
 import sys
 import threading
+import time
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -136,10 +138,8 @@ def _loky_pool(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]
     threads = {f"{name}_NUM_THREADS": "1" for name in libraries} | {"VECLIB_MAXIMUM_THREADS": "1"}
 
     def executor() -> Any:
-        # Workers ignore Ctrl-C; this process handles it and stops them.
-        ignored = (signal.SIGINT, signal.SIG_IGN)
         return get_reusable_executor(
-            max_workers=count, timeout=300, env=threads, initializer=signal.signal, initargs=ignored
+            max_workers=count, timeout=300, env=threads, initializer=_begin_worker, initargs=(os.getpid(),)
         )
 
     try:
@@ -151,6 +151,18 @@ def _loky_pool(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]
     except BaseException:
         executor().shutdown(wait=True, kill_workers=True)
         raise
+
+
+def _begin_worker(parent: int) -> None:
+    """Ignore Ctrl-C, which the parent process handles by stopping its workers, and exit if the parent was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+
+
+def _exit_after(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 @contextmanager

@@ -4,20 +4,33 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from html import escape
-from typing import Any
+from typing import Any, TypeAlias
 
-#: Takes a label and a total, and gives a function that takes the number of finished items.
-Bar = Callable[[str, int], AbstractContextManager[Callable[[int], Any]]]
+#: Takes a label, a total and what is counted, and gives a function that takes the number of finished items.
+Bar: TypeAlias = Callable[[str, int, str], AbstractContextManager[Callable[[int], Any]]]
+#: Takes the share that is done, from 0 to 1.
+OnShare: TypeAlias = Callable[[float], object]
 
 
 @contextmanager
-def progress_bar(label: str, total: int) -> Iterator[Callable[[int], Any]]:
+def begin(bar: Bar | None, label: str, total: int, unit: str) -> Iterator[Callable[[int], Any]]:
+    """Start a bar at zero; yield a function that takes the number of finished items, and does nothing without a bar."""
+    if bar is None:
+        yield lambda done: None  # noqa: ARG005
+        return
+    with bar(label, total, unit) as show:
+        show(0)
+        yield show
+
+
+@contextmanager
+def progress_bar(label: str, total: int, unit: str) -> Iterator[Callable[[int], Any]]:
     """Show a progress bar in a notebook or a terminal; yield a function that takes the number of finished items."""
     if in_notebook():
         from IPython.display import HTML, display
 
-        shown = display(HTML(_html(label, 0, total)), display_id=True)
-        yield lambda done: shown.update(HTML(_html(label, done, total)))
+        shown = display(HTML(_html(label, 0, total, unit)), display_id=True)
+        yield lambda done: shown.update(HTML(_html(label, done, total, unit)))
         shown.update(HTML(""))
         return
     from rich.console import Console
@@ -33,5 +46,6 @@ def in_notebook() -> bool:
     return "IPKernelApp" in getattr(shell, "config", {})
 
 
-def _html(label: str, done: int, total: int) -> str:
-    return f'{escape(label)} <progress value="{done}" max="{max(total, 1)}"></progress> {done:,} of {total:,} windows'
+def _html(label: str, done: int, total: int, unit: str) -> str:
+    shown = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
+    return f"{escape(label)} {shown} {done:,} of {total:,} {unit}"

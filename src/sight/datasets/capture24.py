@@ -8,9 +8,9 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
+from sight._util.folder_or_zip import first_words, read_columns
 from sight._util.growing_array import GrowingArray
-from sight.recordings.dataset import Dataset, Download
-from sight.recordings.file_store import first_words, read_columns
+from sight.recordings.recording_collection import Dataset, Download
 from sight.types import UNLABELLED, Array, Recording
 
 DICTIONARY = "annotation-label-dictionary.csv"

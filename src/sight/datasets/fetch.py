@@ -10,8 +10,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from sight.recordings.dataset import Dataset, Download
-from sight.recordings.file_store import data_folder
+from sight._util.folder_or_zip import data_folder
+from sight.recordings.recording_collection import Dataset, Download
 from sight.registry import get
 
 CHUNK_BYTES = 1 << 18
@@ -103,9 +103,9 @@ def _append_rest(url: str, part: Path, progress: bool) -> None:
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT_S)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code != 416:  # the part belongs to another file, or is complete
             raise
-        error.close()
         part.unlink()
         response, size = urllib.request.urlopen(url, timeout=TIMEOUT_S), 0
     with response:

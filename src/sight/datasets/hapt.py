@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sight.recordings.dataset import Dataset, Download
-from sight.recordings.file_store import read_columns
+from sight._util.folder_or_zip import read_columns
+from sight.recordings.recording_collection import Dataset, Download
 from sight.recordings.signal.windows import windows_at
 from sight.types import UNLABELLED, Array, Recording, Windows
 

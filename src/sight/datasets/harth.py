@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sight.recordings.dataset import Dataset, Download
-from sight.recordings.file_store import first_words, read_columns
+from sight._util.folder_or_zip import first_words, read_columns
+from sight.recordings.recording_collection import Dataset, Download
 from sight.types import Recording
 
 ACTIVITIES = {

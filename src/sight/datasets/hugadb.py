@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sight.recordings.dataset import Dataset, Download
-from sight.recordings.file_store import natural, read_columns
+from sight._util.folder_or_zip import natural, read_columns
+from sight.recordings.recording_collection import Dataset, Download
 from sight.types import Array, Recording
 
 SIX = {1: "walk", 2: "run", 3: "up", 4: "down", 5: "sit", 8: "stand"}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sight.datasets._thigh_motion import ACTIVITIES, draw_on, draw_wearer, simulate
-from sight.recordings.dataset import Dataset
+from sight.recordings.recording_collection import Dataset
 from sight.types import Recording, RecordingFacts
 
 START = datetime(2025, 1, 6, 8, tzinfo=UTC)

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from sight._util.folder_or_zip import read_columns
 from sight.datasets.hapt import ACTIVITIES, BASIC
-from sight.recordings.dataset import Dataset, Download
-from sight.recordings.file_store import read_columns
+from sight.recordings.recording_collection import Dataset, Download
 from sight.recordings.signal.windows import continuous_runs, unroll
 from sight.types import Array, Recording, RecordingFacts, Windows
 

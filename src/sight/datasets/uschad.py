@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sight.recordings.dataset import Dataset, Download
+from sight.recordings.recording_collection import Dataset, Download
 from sight.types import Recording
 
 ACTIVITIES = (

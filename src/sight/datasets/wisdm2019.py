@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from sight.recordings.dataset import Dataset, Download
-from sight.recordings.file_store import read_columns
+from sight._util.folder_or_zip import read_columns
+from sight.recordings.recording_collection import Dataset, Download
 from sight.types import Recording
 
 ACTIVITIES = {

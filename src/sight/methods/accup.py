@@ -45,9 +45,10 @@ class ACCUP(GradientAdapter):
     Differs from the authors' code in that outputs are always probabilities (theirs mixes scaled cosines with
     probabilities; the order of classes is the same); that warps are drawn during the stream, where theirs are computed
     in advance for a whole file, scaled by its statistics; that the spline of a warp is natural (no curvature at its
-    ends), where theirs is "not-a-knot", which matters in the first and last samples only; and that probabilities of
-    supports, which are never read, are not stored. For the authors' configuration the source should be trained with
-    label smoothing.
+    ends), where theirs is "not-a-knot"; and that probabilities of supports, which are never read, are not stored. With
+    the authors' 150 knots the two splines differ in the first and last samples only; with few knots they differ over
+    the whole window, with 4 by up to a tenth of `sigma` in its middle. For the authors' configuration the source should
+    be trained with label smoothing.
 
     Examples
     --------

@@ -41,11 +41,14 @@ class EATA(GradientAdapter):
     little adaptation where activities last. It predicts with batch statistics, which fail there as TENT's do.
 
     Fisher information comes with the source (``source.fisher``, computed by ``train(fisher=True)``). Without it there
-    is no pull back, and `notes` reports that.
+    is no pull back, and `notes` reports that. The authors compute it on windows that the network was not trained on;
+    ``train`` does so if it holds windows out (``validation`` above 0). Otherwise it uses training windows, of which the
+    network is so certain that the information, and with it the pull back, is orders of magnitude smaller; `notes`
+    reports that too. The benchmark trains on all windows of its source subjects.
 
     Defaults are the authors' for ImageNet except `similarity`: theirs is 0.05 for ImageNet's 1,000 classes and 0.4 for
     CIFAR-10, whose ten classes are nearer to the few classes here. Differs from the authors' code in the margin, a
-    share of ln K where theirs is fixed for 1,000 classes, and in that a batch without suitable windows is skipped.
+    share of ln K where theirs is fixed for 1,000 classes. A batch without suitable windows is skipped, as in theirs.
 
     Examples
     --------
@@ -75,8 +78,11 @@ class EATA(GradientAdapter):
     momentum: UnitInterval = 0.9
 
     def notes(self) -> tuple[str, ...]:
-        missing = f"eata: the source has no Fisher information of kind {self.fisher!r}; ran without its pull back"
-        return () if self._fisher else (missing,)
+        if not self._fisher:
+            return (f"eata: the source has no Fisher information of kind {self.fisher!r}; ran without its pull back",)
+        card = self.source.card
+        weak = card is not None and card.training.get("fisher") == "training windows"
+        return ("eata: the Fisher information is that of training windows, so its pull back is weak",) if weak else ()
 
     def _bind(self) -> None:
         super()._bind()

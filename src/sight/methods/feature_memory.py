@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sight._util.stateful import Stateful
+from sight._util.object_state import Stateful
 from sight.methods.ops import unit
 from sight.types import Array
 

@@ -46,6 +46,10 @@ class LAME(OutputAdapter):
     "knn" is not symmetric, so that its energy may increase. Features are unit vectors, as in the authors' code.
     "stream" uses the same formula on a sliding buffer and returns its newest row; a gap empties the buffer.
 
+    The width of "rbf" is 0 for a single window and for a chunk of equal features, where the authors' code divides 0 by
+    0 and returns NaN. Here equal windows have the similarity 1 at any width: a single window keeps its class and
+    becomes more certain. It keeps its probabilities with "knn", as in their code, because it has no neighbours.
+
     Examples
     --------
     >>> import numpy as np, sight

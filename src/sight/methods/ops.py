@@ -4,6 +4,9 @@ import numpy as np
 
 from sight.types import Array
 
+#: Sum of weights below which they cannot be normalised.
+LEAST_SUM = 1e-30
+
 
 def softmax(logits: Array, axis: int = -1) -> Array:
     """Return the softmax of logits, computed after subtracting their maximum."""
@@ -32,9 +35,9 @@ def entropy(p: Array) -> Array:
 
 
 def normalise(weights: Array, fallback: Array) -> Array:
-    """Divide by the sum; return a copy of `fallback` if the sum is below 1e-30."""
+    """Divide by the sum; return a copy of `fallback` if the sum is below `LEAST_SUM`."""
     total = weights.sum()
-    return fallback.copy() if total < 1e-30 else weights / total
+    return fallback.copy() if total < LEAST_SUM else weights / total
 
 
 def relax(belief: Array, seconds: float, half_life_s: float | None) -> Array:

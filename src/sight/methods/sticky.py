@@ -10,6 +10,9 @@ from sight.methods.ops import normalise, relax
 from sight.params import GapHalfLife, Range, UnitInterval
 from sight.types import Array
 
+#: Bounds of the learned probability, so that the filter can neither stop filtering nor freeze.
+LEAST_STAY, MOST_STAY = 0.5, 0.998
+
 
 @dataclass(kw_only=True)
 class Sticky(OutputAdapter):
@@ -83,7 +86,7 @@ class StickyLearned(Sticky):
 
     def _reset(self) -> None:
         super()._reset()
-        self.stay_ = float(np.clip(self.s, 0.5, 0.998))
+        self.stay_ = float(np.clip(self.s, LEAST_STAY, MOST_STAY))
 
     def _filter(self, p: Array, stay: float) -> Array:  # noqa: ARG002 - the learned value is used
         stayed = self.stay_ * float(p @ self.belief_)
@@ -91,7 +94,7 @@ class StickyLearned(Sticky):
         belief = super()._filter(p, self.stay_)
         if stayed + fresh > 0:
             target = stayed / (stayed + fresh)
-            self.stay_ = float(np.clip(self.stay_ + self.rate * (target - self.stay_), 0.5, 0.998))
+            self.stay_ = float(np.clip(self.stay_ + self.rate * (target - self.stay_), LEAST_STAY, MOST_STAY))
         return belief
 
     def _note(self) -> dict[str, float]:

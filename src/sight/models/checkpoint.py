@@ -14,7 +14,7 @@ from sight.types import Array, SourceStats
 
 #: Metadata key of the model card.
 KEY = "sight"
-_STATS, _NORMS, _FISHER, _NETWORK = "stats.", "norms.", "fisher.", "network."
+_STATS, _FISHER, _NETWORK = "stats.", "fisher.", "network."
 _SUBJECTS = "subjects"
 
 
@@ -60,9 +60,8 @@ def pack_stats(stats: SourceStats | None) -> dict[str, Array]:
     if stats is None:
         return {}
     values = {field.name: getattr(stats, field.name) for field in fields(stats)}
-    added = {_NORMS + name: array for name, array in (values.pop("norms") or {}).items()}
-    added[_SUBJECTS] = np.asarray(values.pop("subjects"))
-    return added | {_STATS + name: np.asarray(value) for name, value in values.items()}
+    subjects = {_SUBJECTS: np.asarray(values.pop("subjects"))}
+    return subjects | {_STATS + name: np.asarray(value) for name, value in values.items()}
 
 
 def unpack_stats(tensors: Mapping[str, Array]) -> SourceStats | None:
@@ -70,12 +69,12 @@ def unpack_stats(tensors: Mapping[str, Array]) -> SourceStats | None:
     values = _with_prefix(_STATS, tensors)
     if not values:
         return None
-    names = {field.name for field in fields(SourceStats)} - {"norms", "subjects"}
+    names = {field.name for field in fields(SourceStats)} - {"subjects"}
     subjects = tensors.get(_SUBJECTS, np.asarray(0))
     if set(values) != names or values["count"].size != 1 or subjects.size != 1:
         raise ValueError(f"Expected statistics {sorted(names)}, got {sorted(values)}; export the model again.")
     numbers = {"count": int(values["count"]), "subjects": int(subjects)}
-    return SourceStats(**values | numbers | {"norms": _with_prefix(_NORMS, tensors) or None})
+    return SourceStats(**values | numbers)
 
 
 def _with_prefix(prefix: str, tensors: Mapping[str, Array]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from sight._util.input_checks import check_probabilities
+from sight._util.array_checks import check_probabilities
 from sight.methods.ops import softmax
 from sight.models.card import ModelCard
 from sight.types import Array, NormLayers, SourceStats

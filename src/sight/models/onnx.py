@@ -2,11 +2,11 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from threading import Timer
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,6 +26,8 @@ CLASSES, CARD, TENSORS = "sight.classes", "sight.card", "sight.tensors"
 FUSED = "sight.fused"
 #: Metadata key of a file whose batch normalisations take statistics: names of the layers.
 NORMS = "sight.norms"
+#: Metadata key of a file with the range of each layer, as bundled models have it: scale and zero point of 8 bits.
+RANGES = "sight.ranges"
 
 OUTPUTS = ("features", "probabilities")
 #: Input and output of such a file: statistics (2, C) of all layers, and moments (B, 2, C) of their inputs.
@@ -34,6 +36,10 @@ STATISTICS, MOMENTS = "norm_statistics", "norm_moments"
 BATCH = 64
 #: Largest number of channels or samples of a window.
 MAX_SIZE = 1 << 20
+#: Bytes that all graphs of a process may hold at a time; one that needs more is refused.
+MAX_BYTES = 4 << 30
+#: Seconds that a graph may take for a test window; one that loops for ever is refused.
+TEST_S = 60.0
 
 
 class OnnxSource:
@@ -57,8 +63,9 @@ class OnnxSource:
             )
         if FUSED in metadata:
             raise ValueError(
-                f"{path} is a fused graph that includes the adaptation; run it with sight.models.fused.FusedSession "
-                f"(docs/onnx.md), or export the model without --fused to use it with a method."
+                f"{path} is a fused graph that includes the adaptation; run it with "
+                f"sight.models.fused_model.FusedSession (docs/onnx.md), or export the model without --fused "
+                f"to use it with a method."
             )
         head = read_head(metadata, path)
         self.classes, self.card, self.stats = head.classes, head.card, head.stats
@@ -94,6 +101,13 @@ class OnnxSource:
                 encode_part(first)
         return z, p
 
+    def graph(self) -> Any:
+        """Return the ONNX model; needs the package onnx."""
+        import onnx
+
+        content = self.content
+        return onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(str(content))
+
     def norm_encoder(self) -> NormEncoder:
         return _StatisticsEncoder(self._session, self.shape, self.weight.shape, self.norm_layers)
 
@@ -115,7 +129,7 @@ class OnnxSource:
             )
         try:
             x = random_windows(self.card, 1, self.shape)
-            z, p = self._session.run(OUTPUTS, {"x": x})
+            z, p = run_for(TEST_S, self._session, OUTPUTS, {"x": x})
             fits = np.allclose(softmax(z @ self.weight.T + self.bias), p, atol=1e-3)
             if self.norm_layers is not None:
                 fits = fits and np.allclose(self.norm_encoder()(x, self.norm_layers.trained)[1], p, atol=1e-3)
@@ -124,7 +138,8 @@ class OnnxSource:
         if not fits:
             raise ValueError(
                 f"{self.path}: the head in the metadata does not give the probabilities of the graph for a test "
-                f"window, or they are not finite; export the model again."
+                f"window, they are not finite, or the graph takes longer than {TEST_S:g} s or more than "
+                f"{MAX_BYTES >> 30} GiB of memory; export the model again."
             )
 
     def module(self) -> NoReturn:
@@ -184,17 +199,16 @@ def read_head(metadata: Mapping[str, str], path: object) -> FeatureSource:
             raise ValueError("the head holds NaN or infinity")
         head = FeatureSource(weight, bias, classes, unpack_stats(tensors))
         head.card = ModelCard.from_json(metadata[CARD]) if CARD in metadata else None
-        head.norm_layers = _read_norm_layers(metadata, tensors, head) if NORMS in metadata else None
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        head.norm_layers = _read_norm_layers(metadata, tensors) if NORMS in metadata else None
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{path}: the metadata of sight are damaged ({' '.join(str(error).split())[:200]}); export the model again."
         ) from None
     return head
 
 
-def _read_norm_layers(metadata: Mapping[str, str], tensors: Mapping[str, Array], head: FeatureSource) -> NormLayers:
-    moments = (head.stats.norms if head.stats else None) or {}
-    widths = {name: moments[name].shape[2] for name in json.loads(metadata[NORMS])}
+def _read_norm_layers(metadata: Mapping[str, str], tensors: Mapping[str, Array]) -> NormLayers:
+    widths = {str(name): int(width) for name, width in json.loads(metadata[NORMS]).items()}
     trained = tensors[STATISTICS]
     if trained.shape != (2, sum(widths.values())) or not np.isfinite(trained).all():
         raise ValueError(f"the statistics of layers are not (2, {sum(widths.values())}) finite numbers")
@@ -206,16 +220,13 @@ def serialise(
 ) -> bytes:
     """Return an ONNX model as bytes, with classes, head, statistics, card and `extra` texts in its metadata.
 
-    Moments of layers are left out unless they are those of `norms`, whose statistics the graph takes.
+    `norms` are the layers whose statistics the graph takes.
     """
-    stats, layers = source.stats, {}
-    tensors = {"head.weight": source.weight, "head.bias": source.bias}
-    if norms is not None and stats is not None and stats.norms is not None:
-        layers = {name: stats.norms[name] for name in norms.widths}
+    tensors = {"head.weight": source.weight, "head.bias": source.bias} | pack_stats(source.stats)
+    if norms is not None:
         tensors[STATISTICS] = norms.trained
-    tensors |= pack_stats(replace(stats, norms=layers or None) if stats else None)
     metadata = {
-        **({NORMS: json.dumps([*layers])} if layers else {}),
+        **({NORMS: json.dumps(dict(norms.widths))} if norms is not None else {}),
         CLASSES: json.dumps(source.classes),
         TENSORS: base64.b64encode(safetensors.numpy.save(tensors)).decode("ascii"),
     }
@@ -229,6 +240,31 @@ def serialise(
     return data
 
 
+def run_for(seconds: float, session: Any, outputs: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
+    """Run a graph; raise an error of onnxruntime if that takes longer than some seconds."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+    timer = Timer(seconds, setattr, (options, "terminate", True))
+    timer.daemon = True
+    timer.start()
+    try:
+        found: list[Array] = session.run(outputs, inputs, options)
+        return found
+    finally:
+        timer.cancel()
+
+
+@cache
+def _limit_memory(n_bytes: int) -> None:
+    """Limit the memory of all sessions of this process together: a small file can request any amount."""
+    import onnxruntime
+
+    kind, use = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR, onnxruntime.OrtMemType.DEFAULT
+    arena = onnxruntime.OrtArenaCfg({"max_mem": n_bytes})
+    onnxruntime.create_and_register_allocator(onnxruntime.OrtMemoryInfo("Cpu", kind, 0, use), arena)
+
+
 def open_session(model: Path | bytes, threads: int = 1) -> Any:
     """Open an onnxruntime session on the CPU; raise ValueError if the file is not an ONNX model."""
     import onnxruntime
@@ -240,6 +276,8 @@ def open_session(model: Path | bytes, threads: int = 1) -> Any:
     options.inter_op_num_threads = 1
     # 8-bit weights beyond -64 to 64, as other tools write them, saturate on processors without VNNI; this avoids it.
     options.add_session_config_entry("session.x64quantprecision", "1")
+    _limit_memory(MAX_BYTES)
+    options.add_session_config_entry("session.use_env_allocators", "1")
     options.log_severity_level = 3  # its warnings concern its own optimiser; users cannot act on them
     content = model if isinstance(model, bytes) else str(model)
     try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Self, cast
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sight import registry
-from sight.methods.gradient.norms import RecordingEncoder, recording_copy
+from sight.methods.gradient.norms import RecordingEncoder
 from sight.models import checkpoint
 from sight.models.card import ModelCard
 from sight.types import Array, NormLayers, SourceStats
@@ -95,38 +95,17 @@ class TorchSource:
 
     @property
     def norm_layers(self) -> NormLayers:
-        """The batch normalisations with moments in the statistics; without any, there is nothing to adapt."""
-        moments = (self.stats.norms if self.stats else None) or {}
+        """The batch normalisations with statistics; without any, there is nothing to adapt."""
         layers = {
             name: torch.stack((layer.running_mean, layer.running_var))
             for name, layer in self.network.named_modules()
-            if name in moments and isinstance(layer, _BatchNorm)
-            if layer.running_mean is not None and layer.running_var is not None
+            if isinstance(layer, _BatchNorm) and layer.running_mean is not None and layer.running_var is not None
         }
         trained = torch.cat([torch.zeros(2, 0, device=self.device), *layers.values()], dim=1)
         return NormLayers(widths={name: part.shape[1] for name, part in layers.items()}, trained=trained.cpu().numpy())
 
     def norm_encoder(self) -> RecordingEncoder:
         return RecordingEncoder(self.network, self.norm_layers.widths)
-
-    @torch.inference_mode()
-    def class_moments(self, x: Array, one_hot: Array) -> dict[str, Array]:
-        """Return sums of the moments of batch normalisations over the windows of each class, (2, K, C) by layer.
-
-        Moments are mean and mean square over time of a layer's input. `one_hot` (N, K) holds the classes of windows
-        (N, C, T). A layer that is not used, or whose first axis is not windows, is left out.
-        """
-        network, layers = recording_copy(self.network)
-        sums: dict[str, Array] = {}
-        for first in range(0, len(x) if layers else 0, BATCH):
-            rows = slice(first, first + BATCH)
-            batch = torch.from_numpy(np.array(x[rows], dtype=np.float32)).to(self.device)
-            cast(Any, network).features(batch)
-            for name, layer in layers.items():
-                if layer.moments.shape[1] == len(batch):
-                    moments = layer.moments.double().cpu().numpy()  # (2, B, C)
-                    sums[name] = sums.get(name, 0) + one_hot[rows].T @ moments
-        return sums
 
     def encode(self, x: Array) -> tuple[Array, Array]:
         self._check(x)

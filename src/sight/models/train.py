@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from sight import registry
 from sight._util import confusion
+from sight.methods.gradient.fisher_information import fisher_information
 from sight.models.card import ModelCard, filled
 from sight.models.encoders.base import Encoder
-from sight.models.fisher_information import fisher_information
-from sight.models.statistics import source_stats
+from sight.models.source_statistics import source_stats
 from sight.models.torch import TorchSource
 from sight.models.training_domain import describe
 from sight.types import UNLABELLED, Array, Windows
@@ -70,7 +70,9 @@ def train(
     device
         "cpu" or "cuda"; all data are copied there.
     stats, fisher
-        Whether to compute `SourceStats` and the Fisher information of the norm layers, for methods that use them.
+        Whether to compute `SourceStats` and the Fisher information of the norm layers, for methods that use them. The
+        latter is that of the windows held out for validation; without any, that of the training windows, and
+        `card.training` contains which.
     channels, units, rate_hz, stride_s, dataset
         Entries of the model card. `rate_hz` is required for arrays; `Windows` contain it.
     on_epoch
@@ -111,6 +113,9 @@ def train(
         scores = (_epoch(network, optimiser, x, y, rows, held_out, batch) for _ in range(epochs))
         history = _fit(network, scores, on_epoch, keep_on_interrupt)
     params = {"epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "validation": validation, "device": device}
+    unseen = validation_rows if len(validation_rows) else train_rows
+    if fisher:
+        params["fisher"] = "held-out windows" if len(validation_rows) else "training windows"
     units = (units,) * n_channels if isinstance(units, str) else tuple(units)
     card = ModelCard(
         encoder=encoder.lower(),
@@ -130,7 +135,7 @@ def train(
     )
     source = TorchSource(network, classes=card.classes, card=card)
     source.stats = source_stats(source, data.x, data.y, subjects=data.subjects) if stats else None
-    source.fisher = fisher_information(source, data.x, seed=seed) if fisher else None
+    source.fisher = fisher_information(network, data.x[unseen], seed=seed) if fisher else None
     return source
 
 

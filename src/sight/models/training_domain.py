@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sight._util.units import ACCELERATION, accelerometer_axes
+from sight._util.unit_conversion import ACCELERATION, accelerometer_axes
 from sight.models.card import ModelCard
 from sight.types import Array, Warning
 
@@ -37,6 +37,8 @@ FEWEST, LEAST_MOVING_S = 40, 1500
 WEIGHTS = np.array([2, 2, 2, 1, 1, 1, 1, 2], np.float32)
 #: Range of the median magnitude of the mean acceleration that is taken for gravity, in g.
 GRAVITY = (0.7, 1.4)
+#: A smaller magnitude at rest, in g, means that gravity was removed, if no other unit explains it.
+GRAVITY_FREE = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,20 +65,30 @@ class Domain:
         axes = accelerometer_axes(card.units)
         if axes is None or not card.domain:
             return None
-        names = ("mounts", "radius", "alarm_share", "steady")
-        return cls(
-            channels=tuple(card.channels[column] for column in axes[0]),
-            columns=axes[0],
-            unit_g=axes[1],
-            rate_hz=card.rate_hz,
-            stride_s=card.stride_s,
-            centres=np.array(card.domain["centres"], np.float32),
-            **{name: card.domain[name] for name in names},
-        )
+        numbers = ("radius", "alarm_share", "steady")
+        try:
+            return cls(
+                channels=tuple(card.channels[column] for column in axes[0]),
+                columns=axes[0],
+                unit_g=axes[1],
+                rate_hz=card.rate_hz,
+                stride_s=card.stride_s,
+                mounts=str(card.domain["mounts"]),
+                centres=np.array(card.domain["centres"], np.float32).reshape(-1, len(WEIGHTS)),
+                **{name: float(card.domain[name]) for name in numbers},
+            )
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"Model card: domain is damaged ({error!r}); export the model again.") from None
 
     def statistics(self, x: Array) -> Array:
         """Return the eight numbers of each window (N, C, T), as (N, 8) float32."""
         return window_statistics(x[:, self.columns] * np.float32(self.unit_g), self.rate_hz)
+
+    @property
+    def has_gravity(self) -> bool:
+        """Whether the acceleration of training contained gravity."""
+        means = np.linalg.norm(self.centres[:, :3] / WEIGHTS[:3], axis=1)
+        return bool(np.median(means) > GRAVITY_FREE)
 
     def unfamiliar(self, statistics: Array) -> float:
         return float((_distances(_points(statistics, self.mounts), self.centres) > self.radius).mean())
@@ -115,8 +127,7 @@ class Domain:
             kind="domain",
             severity="warning",
             text=f"{found}; is the sensor at another place of the body, or turned?",
-            remedy="If it is at another place, train a model for that place; without one, the method keel-norm helps a "
-            "little.",
+            remedy="If it is at another place, train a model for that place.",
         )
 
     def _turned(self, statistics: Array) -> Iterator[tuple[Array, str]]:
@@ -178,7 +189,15 @@ def gravity_guess(magnitude_g: float) -> tuple[str, str]:
         return "are the values in mg?", "Set it with unit (--unit mg)."
     if abs(magnitude_g / ACCELERATION["m/s^2"] - 1) < 0.15 or abs(magnitude_g / ACCELERATION["mg"] - 1) < 0.15:
         return "are the values already in g?", ""
-    return ("was gravity removed?", "") if magnitude_g < 0.3 else ("", "check the unit and the calibration.")
+    if is_gravity_free(magnitude_g):
+        return "was gravity removed?", ""
+    return "", "check the unit and the calibration."
+
+
+def is_gravity_free(magnitude_g: float) -> bool:
+    """Return whether acceleration at rest has no gravity, and is not in g already although another unit was stated."""
+    in_g = (magnitude_g / ACCELERATION[unit] for unit in ("m/s^2", "mg"))
+    return magnitude_g < GRAVITY_FREE and all(abs(magnitude - 1) >= 0.15 for magnitude in in_g)
 
 
 def _movement(statistics: Array) -> Array:

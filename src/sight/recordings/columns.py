@@ -2,12 +2,18 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
-from sight._util.units import unit_name
+from sight._util.unit_conversion import unit_name
 
 #: Usual names of a sensor in front of the axis, letters only.
 ACCELEROMETER = r"(?:acc|accel|acceleration|accelerometer|accelero|a)?"
 GYROSCOPE = r"(?:gyr|gyro|gyroscope|rotation|rot|g|w)"
+
+#: A date without a time, and a time without a date.
+DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
+CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}([.,:]\d+)?)?( ?[AP]M)?", re.IGNORECASE)
 
 
 def guess_columns(columns: Sequence[str]) -> dict[str, str]:
@@ -50,6 +56,32 @@ def find_columns(
     else:
         channels = usual
     return ({"time": time} if time else {}) | channels
+
+
+def time_columns(time: str | None, given: bool, first: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns that hold the time: one, or a date and a time of day; none if there are none.
+
+    `time` is the column that was detected or `given`, or two with a plus between them; `first` is the first row.
+
+    >>> time_columns("Day", False, {"Day": "2024-05-01", "Clock": "12:00:00.25", "x": "0"})
+    ('Day', 'Clock')
+    >>> time_columns("time", False, {"date": "2024-05-01", "time": "2024-05-01 12:00:00"})
+    ('time',)
+    >>> time_columns("a+b", True, {"a": "01.05.2024", "b": "12:00"})
+    ('a', 'b')
+    >>> time_columns(None, True, {"": "0", "x": "0"})
+    ()
+    """
+    if not time and given:  # the file has no usable times
+        return ()
+    if time and given:
+        two = tuple(time.split("+"))
+        return two if time not in first and set(two) <= set(first) else (time,)
+    date = next((name for name, value in first.items() if DATE.fullmatch(_text(value))), None)
+    clock = next((name for name, value in first.items() if CLOCK.fullmatch(_text(value))), None)
+    if date is not None and clock is not None and time in (None, date, clock):
+        return date, clock
+    return (time,) if time else ()
 
 
 def axis_name(channel: str) -> str:
@@ -141,6 +173,12 @@ def _completed(columns: Sequence[str], given: Mapping[str, str], wanted: Sequenc
         elif axis in detected:
             completed[name] = detected[axis]
     return completed
+
+
+def _text(value: Any) -> str:
+    """Return a cell as text; a moment at midnight is a date."""
+    text = str(value)
+    return text.removesuffix(" 00:00:00") if isinstance(value, datetime) else text
 
 
 def _letters(columns: Sequence[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ recording, or ISO 8601; times without a zone are local to the recording. An empt
 
 import csv
 import re
+import zipfile
 from collections import Counter
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -117,22 +118,30 @@ def _check_overlaps(
 
 
 def _read_rows(path: Path) -> tuple[tuple[str, ...], list[Row]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header = file.readline()
-        delimiter = next((mark for mark in ",;\t" if mark in header), ",")
-        file.seek(0)
-        reader = csv.reader(file, delimiter=delimiter)
-        try:
-            columns = [column.strip().lower() for column in next(reader, [])]
-            rows = [(reader.line_num, dict(zip(columns, row, strict=False))) for row in reader if any(row)]
-        except csv.Error as error:
-            raise ValueError(f"{path.name}: a line cannot be read ({error}); repair or remove it.") from None
+    try:
+        columns, rows = _read_cells(path)
+    except (UnicodeDecodeError, csv.Error) as error:
+        if zipfile.is_zipfile(path):
+            raise ValueError(f"{path} is an Excel workbook; save the diary as CSV in UTF-8.") from None
+        if isinstance(error, UnicodeDecodeError):
+            raise ValueError(f"{path} is not text in UTF-8; save the diary as CSV in UTF-8.") from None
+        raise ValueError(f"{path.name}: a line cannot be read ({error}); repair or remove it.") from None
     layout = next((layout for layout in LAYOUTS if set(layout) <= set(columns)), None)
     if layout is None:
         raise ValueError(
             f"{path.name}: expected columns start,end,label or time,label, got {', '.join(columns) or 'none'}."
         )
     return layout, rows
+
+
+def _read_cells(path: Path) -> tuple[list[str], list[Row]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header = file.readline()
+        delimiter = next((mark for mark in ",;\t" if mark in header), ",")
+        file.seek(0)
+        reader = csv.reader(file, delimiter=delimiter)
+        columns = [column.strip().lower() for column in next(reader, [])]
+        return columns, [(reader.line_num, dict(zip(columns, row, strict=False))) for row in reader if any(row)]
 
 
 def _seconds(path: Path, row: Row, column: str, start: datetime | None, clock_times_only: bool) -> float:

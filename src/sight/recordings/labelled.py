@@ -8,11 +8,12 @@ from pathlib import Path
 from sight import registry
 from sight.models.card import ModelCard
 from sight.recordings.diaries import diary_expression, find_diary
-from sight.recordings.folder import MAP
 from sight.recordings.labels import label_windows
 from sight.recordings.read import dataset_of
-from sight.recordings.read_options import ReadOptions
-from sight.recordings.references import RecordingRef, find_recordings, find_subject
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.recording_folder import MAP
+from sight.recordings.recording_references import RecordingRef, find_recordings, find_subject
+from sight.recordings.signal.quality import refuse_errors
 from sight.types import UNLABELLED, Warning, Windows
 
 
@@ -21,9 +22,9 @@ def find_labelled(
 ) -> tuple[list[RecordingRef], ReadOptions]:
     """List the recordings behind a target, and return the options to read them with.
 
-    A target is a file; a folder of files, or with a ``MAP.toml`` that says where the labels are; subjects of a dataset
-    such as "hapt:1,2,3"; or the name of a dataset for all its subjects. `labels` is the place of the diaries as in
-    `sight.recordings.diaries.find_diary`; diaries in the folder are no recordings.
+    A target is a file; a folder of files, or with a ``MAP.toml`` that states where the labels are; subjects of a
+    dataset such as "hapt:1,2,3"; or the name of a dataset for all its subjects. `labels` is the place of the diaries
+    as in `sight.recordings.diaries.find_diary`; diaries in the folder are no recordings.
     """
     path = Path(target)
     if path.is_dir() and (path / MAP).is_file() and labels is None and options.label_column is None:
@@ -58,8 +59,9 @@ def labelled(
 
     Without a `diary`, the windows already have their labels; `names` maps labels of the diary to classes of the model.
     If it is `shared` by several recordings, its column ``subject`` chooses the rows. Raises ValueError if no window
-    has a label.
+    has a label, or if a warning is an error: scores of wrong numbers are no scores of the model.
     """
+    refuse_errors(ref.name, windows.warnings)
     if diary is not None:
         subject = _subject(ref) if shared else None
         windows = replace(windows, label=label_windows(diary, windows, card.classes, names, subject=subject))
@@ -79,12 +81,18 @@ def labelled(
     return replace(windows, warnings=(*windows.warnings, warning))
 
 
-def is_in_training(ref: RecordingRef, card: ModelCard) -> bool:
-    trained_on = set(card.training.get("subjects", ()))
-    if ref.dataset or ref.path is None:
-        return ref.dataset == card.dataset and ref.subject in trained_on
+def is_in_training(ref: RecordingRef, card: ModelCard) -> bool | None:
+    """Return whether the subject was in the training of the model; None if that is unknown.
+
+    It is known if both are of the same dataset, or of the user's own files, and the card lists the subjects.
+    """
+    subjects = set(card.training.get("subjects", ()))
+    own = "folder" if ref.path is not None else ref.dataset
+    if not subjects or own != card.dataset:
+        return None
     # The subjects of a user's folder are its files and subfolders.
-    return card.dataset == "folder" and bool({ref.name, _subject(ref), ref.path.parent.name} & trained_on)
+    names = {ref.subject} if ref.path is None else {ref.name, _subject(ref), ref.path.parent.name}
+    return bool(names & subjects)
 
 
 def _subject(ref: RecordingRef) -> str:

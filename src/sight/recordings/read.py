@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sight import registry
+from sight._util.progress import Bar, OnShare, begin
 from sight.base import Source
 from sight.models.card import ModelCard, filled, require_card
 from sight.recordings.labels import with_classes_of_model
-from sight.recordings.read_options import Expected, ReadOptions
-from sight.recordings.references import RecordingRef, find_recording, find_subject, open_dataset
+from sight.recordings.reading_options import Expected, ReadOptions
+from sight.recordings.recording_references import RecordingRef, find_recording, find_subject, open_dataset
 from sight.recordings.signal.clock import MAX_GAP_S
+from sight.recordings.signal.epochs import window_means
 from sight.recordings.signal.intensity import intensity
 from sight.recordings.signal.windows import UNKNOWN_GAP_S
 from sight.types import Recording, Warning, Windows
@@ -63,10 +65,10 @@ def read(target: str | Path | Sequence[str | Path], model: Source | ModelCard | 
     return read_windows(find_recording(target), card, ReadOptions(**options))
 
 
-def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Windows:
-    """Read a recording as windows for the model with this card; see `read`."""
-    from sight.recordings.dataset import windows_of
-    from sight.recordings.signal.quality import window_warnings
+def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions, *, progress: Bar | None = None) -> Windows:
+    """Read a recording as windows for the model with this card; see `read`. Files are read with a progress bar."""
+    from sight.recordings.recording_collection import windows_of
+    from sight.recordings.signal.quality import check_domain, saturation_warnings
 
     if ref.dataset:
         dataset = dataset_of(ref, card, options)
@@ -74,16 +76,20 @@ def read_windows(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Wi
         windows = windows_of(dataset, find_subject(dataset, ref.subject), **windowing)
         windows = with_classes_of_model(windows, dataset.classes, card.classes, options.names)
     else:
-        parts = _in_time_order(ref, [_file_windows(path, card, options, ref.content) for path in ref.files])
+        parts = _in_time_order(ref, [_file_windows(path, card, options, ref.content, progress) for path in ref.files])
         windows = parts[0] if len(parts) == 1 else _joined(ref, parts)
     if windows.x.shape[1] != len(card.channels):
         raise ValueError(
             f"{ref.name}: expected the {len(card.channels)} channels of the model ({', '.join(card.channels)}), got "
             f"{windows.x.shape[1]}; choose them with columns (--columns) or dataset options (--option)."
         )
-    moved = intensity(windows.x, card.units)
-    windows = replace(windows, x=filled(windows.x, card.fill), intensity=moved)
-    return replace(windows, warnings=(*windows.warnings, *window_warnings(windows, card)))
+    epochs = windows.epochs
+    moved = window_means(epochs, windows.time_s, windows.window_s) if epochs else intensity(windows.x, card.units)
+    placement = options.placement or str(card.about.get("placement", "")).partition(",")[0]
+    facts = replace(windows.facts, placement=placement.strip().lower() or None)
+    warnings = (*windows.warnings, *saturation_warnings(facts.saturated_share))
+    windows = replace(windows, x=filled(windows.x, card.fill), intensity=moved, warnings=warnings, facts=facts)
+    return check_domain(windows, card)
 
 
 def read_samples(ref: RecordingRef, card: ModelCard, options: ReadOptions) -> Iterator[Recording]:
@@ -183,9 +189,11 @@ def _joined(ref: RecordingRef, parts: list[Windows]) -> Windows:
 
 
 def _npz_windows(path: Path, card: ModelCard) -> Windows:
-    from sight.recordings.npz import read_npz
+    from sight.recordings.npz_recordings import read_npz
 
     windows, _ = read_npz(path, card.classes)
+    if not len(windows):
+        raise ValueError(f"{path.name} has no windows; is the file complete?")
     if windows.x.shape[2] != card.length:
         raise ValueError(
             f"{path.name}: expected windows of {card.length} samples ({card.window_s:g} s at {card.rate_hz:g} Hz) "
@@ -194,25 +202,31 @@ def _npz_windows(path: Path, card: ModelCard) -> Windows:
     return windows
 
 
-def _file_windows(path: Path, card: ModelCard, options: ReadOptions, content: Any) -> Windows:
+def _file_windows(
+    path: Path, card: ModelCard, options: ReadOptions, content: Any, progress: Bar | None = None
+) -> Windows:
     if path.name.lower().endswith(".npz"):
         return _npz_windows(path, card)
-    from sight.recordings.signal import prepare
-    from sight.recordings.signal.quality import warnings_for
+    from sight.recordings.signal.preparation import STEPS, prepare
+    from sight.recordings.signal.quality import training_facts, warnings_for
     from sight.recordings.timestamps import ZONE_WARNINGS
 
-    recording = _file_samples(path, card, options, content)
-    training = {"rate_hz": card.rate_hz, "channels": card.channels, "unit": card.units, **card.training_scale}
-    warnings = [*recording.warnings, *warnings_for(recording, training)]
-    windows = prepare(
-        recording,
-        rate_hz=card.rate_hz,
-        window_s=card.window_s,
-        stride_s=card.stride_s,
-        max_gap_s=MAX_GAP_S if options.max_gap is None else options.max_gap,
-        calibration="auto" if options.calibrate else None,
-        overwrite=True,
-    )
+    megabytes = 1 + (content.nbytes if content is not None else path.stat().st_size) // 1_000_000
+    with begin(progress, f"{path.name}, reading", megabytes, "MB") as show:
+        recording = _file_samples(path, card, options, content, lambda share: show(round(share * megabytes)))
+    warnings = [*recording.warnings, *warnings_for(recording, training_facts(card))]
+    with begin(progress, f"{path.name}, preparing", STEPS, "steps") as show:
+        windows = prepare(
+            recording,
+            rate_hz=card.rate_hz,
+            window_s=card.window_s,
+            stride_s=card.stride_s,
+            max_gap_s=MAX_GAP_S if options.max_gap is None else options.max_gap,
+            calibration="auto" if options.calibrate else None,
+            epochs=True,
+            overwrite=True,
+            on_step=show,
+        )
     if not len(windows):
         raise ValueError(
             f"{path.name} has no stretch of {card.window_s:g} s, the window of the model, without a gap, so no window "
@@ -226,14 +240,18 @@ def _file_windows(path: Path, card: ModelCard, options: ReadOptions, content: An
     return replace(windows, warnings=tuple(warnings))
 
 
-def _file_samples(path: Path, card: ModelCard, options: ReadOptions, content: Any) -> Recording:
-    from sight.recordings.files import read, read_table
+def _file_samples(
+    path: Path, card: ModelCard, options: ReadOptions, content: Any, on_share: OnShare | None = None
+) -> Recording:
+    from sight.recordings.recording_files import read, read_table
     from sight.recordings.signal.channels import convert
     from sight.recordings.tables import Table
 
     expected = Expected.by(card)
-    in_memory = content is not None
-    recording = read_table(Table(path, content), options, expected) if in_memory else read(path, options, expected)
+    if content is None:
+        recording = read(path, options, expected, on_share=on_share)
+    else:
+        recording = read_table(Table(path, content), options, expected, on_share=on_share)
     if options.label_column and recording.labels is None:
         raise ValueError(f"{recording.facts.file}: a device file has no label column; give a diary (--labels).")
     recording = convert(_with_channels(recording, card.channels), card.units, overwrite=True)

@@ -12,10 +12,9 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from sight.recordings.file_store import first_words
 from sight.recordings.local_times import LocalTimes, time_zone
 from sight.recordings.signal.clock import blocks
-from sight.recordings.time_units import UNITS, detect_unit
+from sight.recordings.timestamp_units import UNITS, detect_unit
 from sight.types import Array, Warning
 
 
@@ -37,6 +36,9 @@ ZONE_WARNINGS = {
         "Timestamps are in UTC, so days begin at midnight UTC.", "set the wearer's time zone with tz (--tz)."
     ),
 }
+#: Place of the colon before the milliseconds in a time of GENEActiv.
+COLON = len("2024-05-01 12:00:00")
+COLON_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d:\d+")
 OFFSET = re.compile(r"(?:(Z)|([+-])(\d{2}):?(\d{2}))$")
 
 
@@ -44,7 +46,9 @@ OFFSET = re.compile(r"(?:(Z)|([+-])(\d{2}):?(\d{2}))$")
 class TimeFormat:
     """How the values of a time column are read."""
 
-    kind: str  # "number", "iso", "format" (text in the layout of strptime) or "timestamp" (typed column of Parquet)
+    #: "number", "iso", "colon" (ISO with a colon before the milliseconds), "format" (text in the layout of strptime) or
+    #: "timestamp" (typed column of Parquet)
+    kind: str
     unit_ns: int = 1  # nanoseconds of one unit of a number
     dated: bool = True  # whether values are dates; otherwise they are seconds from an unknown origin
     zone: tzinfo | None = None  # time zone of the values; None for local times of an unknown zone
@@ -70,7 +74,8 @@ def text_format(sample: Any, layout: str | None = None) -> TimeFormat | None:
     try:
         float(sample)
     except (TypeError, ValueError):
-        return TimeFormat(kind="iso", zone=text_offset(str(sample)))
+        kind = "colon" if COLON_TIME.fullmatch(str(sample)) else "iso"
+        return TimeFormat(kind=kind, zone=text_offset(str(sample)))
     return None
 
 
@@ -104,53 +109,113 @@ def text_offset(text: str) -> tzinfo | None:
     return timezone(timedelta(minutes=-minutes if found[2] == "-" else minutes))
 
 
-def to_nanoseconds(values: Any, form: TimeFormat, where: str) -> Array:
+class UnreadableTimeError(ValueError):
+    """A time that cannot be read, and its row among the values."""
+
+    def __init__(self, row: int, text: Any) -> None:
+        super().__init__(
+            f"expected a number or a time such as 2024-05-01 12:00:00.25, got {text!r}; repair or remove it, or set "
+            f"the unit of numbers with time_unit (--time-unit), or the layout of text with time_format (--time-format, "
+            f"such as '%d/%m/%Y %H:%M:%S.%f')."
+        )
+        self.row = row
+
+
+def to_nanoseconds(values: Any, form: TimeFormat) -> Array:
     """Convert a pyarrow array of timestamps to nanoseconds; local times as if they were UTC."""
+    import pyarrow as pa
+
+    try:
+        return _converted(values, form)
+    except (pa.ArrowInvalid, ValueError):
+        row, stop = 0, len(values)
+        while stop - row > 1:  # the first that cannot be read is in this range
+            middle = (row + stop) // 2
+            try:
+                _converted(values[row:middle], form)
+                row = middle
+            except (pa.ArrowInvalid, ValueError):
+                stop = middle
+        raise UnreadableTimeError(row, values[row].as_py()) from None
+
+
+def _converted(values: Any, form: TimeFormat) -> Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    try:
-        if form.kind == "number":
-            return _scaled(values.to_numpy(zero_copy_only=False), form.unit_ns)
-        if form.kind == "format":
-            import pandas as pd
+    if form.kind == "number":
+        return _scaled(values.to_numpy(zero_copy_only=False), form.unit_ns)
+    if form.kind == "format":
+        import pandas as pd
 
-            parsed = pd.to_datetime(values.to_pandas(), format=form.layout, utc=form.zone is not None)
-            return np.asarray(parsed.to_numpy("M8[ns]")).view(np.int64)
-        if form.kind == "iso" and pc.any(pc.match_substring(values, ",")).as_py():
-            values = pc.replace_substring(values, ",", ".")  # decimal commas, which ISO 8601 allows
-        moments = values.cast(pa.timestamp("ns", tz="UTC" if form.zone else None))
-    except (pa.ArrowInvalid, ValueError) as error:
-        raise ValueError(
-            f"{where}: a timestamp cannot be read ({first_words(error)}); expected numbers or "
-            f"times such as 2024-05-01 12:00:00.25; set the unit of numbers with time_unit (--time-unit), or the "
-            f"layout of text with time_format (--time-format, such as '%d/%m/%Y %H:%M:%S.%f')."
-        ) from None
+        parsed = pd.to_datetime(values.to_pandas(), format=form.layout, utc=form.zone is not None)
+        return np.asarray(parsed.to_numpy("M8[ns]")).view(np.int64)
+    if form.kind == "colon":
+        values = pc.binary_replace_slice(values, start=COLON, stop=COLON + 1, replacement=".")
+    if form.kind == "iso" and pc.any(pc.match_substring(values, ",")).as_py():
+        values = pc.replace_substring(values, ",", ".")  # decimal commas, which ISO 8601 allows
+    moments = values.cast(pa.timestamp("ns", tz="UTC" if form.zone else None))
     return np.asarray(moments.to_numpy(zero_copy_only=False)).astype("M8[ns]", copy=False).view(np.int64)
 
 
+def date_and_time(date: Any, time: Any) -> Any:
+    """Join two pyarrow arrays, of dates and of times of day, as text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_timestamp(date.type):
+        date = pc.strftime(date, format="%Y-%m-%d")
+    return pc.binary_join_element_wise(date.cast(pa.string()), time.cast(pa.string()), " ")
+
+
+def cell_text(value: Any) -> str:
+    """Return a cell of a date or a time of day as `date_and_time` joins it."""
+    return f"{value:%Y-%m-%d}" if isinstance(value, datetime) else str(value)
+
+
+def start_time(start: str | datetime | None, tz: str | None, zone: tzinfo | None) -> tuple[datetime | None, str | None]:
+    """Return the start of a recording whose times are no dates, and the fact `time_zone`.
+
+    A start without a zone is in `tz`, else in the `zone` of the file, else in UTC.
+    """
+    if start is None:
+        return None, None
+    try:
+        moment = datetime.fromisoformat(start) if isinstance(start, str) else start
+    except ValueError:
+        raise ValueError(f"Expected start (--start) such as 2024-05-01 09:00:00, got {start!r}.") from None
+    wanted = time_zone(tz) if tz is not None else None
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(wanted) if wanted else moment
+        return moment, tz or _zone_fact(moment)
+    moment = moment.replace(tzinfo=wanted or zone or UTC)
+    return moment, tz or (_zone_fact(moment) if zone else UNKNOWN_ZONE)
+
+
 def to_seconds(
-    moments: Array, form: TimeFormat, tz: str | None
+    moments: Array, form: TimeFormat, tz: str | None, zone: tzinfo | None = None
 ) -> tuple[Array, datetime | None, str | None, list[Warning]]:
     """Convert nanoseconds, in place, to seconds since the first timestamp.
 
-    Returns these seconds, the first timestamp, the fact `time_zone` and warnings.
+    `zone` is that of local times as the file states it elsewhere. Returns these seconds, the first timestamp, the fact
+    `time_zone` and warnings.
     """
     some = len(moments) > 0 and moments.min() == MISSING  # MISSING is the smallest number
     missing = moments == MISSING if some else np.zeros(1, bool)
     if not form.dated:
-        return _seconds_since(moments, 0, missing), None, None, []
-    zone = time_zone(tz) if tz is not None else form.zone or UTC
+        return seconds_since(moments, 0, missing), None, None, []
+    stated = form.zone or zone
+    own = time_zone(tz) if tz is not None else stated or UTC
     warnings: list[Warning] = []
     if form.zone is None:
-        moments, warnings = _from_local(moments, None if tz is None else zone)
+        moments, warnings = _from_local(moments, None if tz is None and zone is None else own)
     if missing.all():
         return np.full(len(moments), np.nan), None, None, []
     first = int(moments[np.argmin(missing)])
     start = datetime.fromtimestamp(first // 10**9, UTC) + timedelta(microseconds=first % 10**9 // 1000)
-    start = start.astimezone(zone)
-    fact = tz if tz is not None else UNKNOWN_ZONE if form.zone is None else _zone_fact(start)
-    return _seconds_since(moments, first - first % 1000, missing), start, fact, warnings
+    start = start.astimezone(own)
+    fact = tz if tz is not None else UNKNOWN_ZONE if stated is None else _zone_fact(start)
+    return seconds_since(moments, first - first % 1000, missing), start, fact, warnings
 
 
 def offset_warnings(form: TimeFormat, last: Any) -> list[Warning]:
@@ -202,11 +267,12 @@ def _scaled(numbers: Array, unit_ns: int) -> Array:
     return np.asarray(scaled)
 
 
-def _seconds_since(moments: Array, origin: int, missing: Array) -> Array:
-    # In place where possible, because a week of times is half a gigabyte.
+def seconds_since(moments: Array, origin: int, missing: Array | None = None) -> Array:
+    """Return nanoseconds as seconds since `origin`, NaN where `missing`; in place where possible."""
+    # A week of times is half a gigabyte.
     seconds = moments.view(np.float64) if moments.flags.writeable else np.empty(len(moments))
     for block in blocks(0, len(moments)):
         seconds[block] = (moments[block] - origin) / 1e9
-    if missing.any():
+    if missing is not None and missing.any():
         seconds[missing] = np.nan
     return seconds

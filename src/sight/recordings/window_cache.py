@@ -22,7 +22,7 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from sight._util.atomic import write_atomic
-from sight._util.code_fingerprint import hash_files
+from sight._util.code_hash import hash_files
 from sight._util.hashing import arrays_sha256, file_sha256
 from sight.types import Array, RecordingFacts, Warning, Windows
 

@@ -1,7 +1,10 @@
 """The evaluation loop: windows of a stream through an adapter, in time order; labels are never passed to it."""
 
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +15,8 @@ from sight.types import Array, Result, Windows
 
 #: Windows that are encoded at once if the method has no chunk of its own.
 ENCODE_AT_ONCE = 512
+#: A gap after which no belief is left; what was learned stays.
+FORGOTTEN_S = 1e9
 
 
 def run(
@@ -38,38 +43,66 @@ def run(
     at_once
         Windows that are encoded at once if the method has no chunk of its own.
     lag
-        Number of later windows that each prediction may use, infinity for all; see `sight.results.smoothing.smoothed`.
-        `on_predictions` gets the predictions without lag.
+        Number of later windows that each prediction may use; see `sight.results.smoothing.smoothed`. Infinity is the
+        whole recording: the adapter processes it twice, the second time with what it learned, before predictions are
+        smoothed and settled (`Adapter.settle`). `on_predictions` gets those of the first time, without lag.
     """
     require_smoothable(adapter.name, lag)
-    done: list[tuple[Array, Array, dict[str, Array]]] = []
-    for piece in split_at_gaps(windows.gap_before_s, adapter.chunk or at_once):
-        report_gap(adapter, windows.gap_before_s, piece)
-        x = windows.x[piece]
-        z, p = (part[piece] for part in encoded) if encoded else adapter.source.encode(x)
-        q = adapter.predict(x, z, p)
-        _require_finite(adapter.name, p, q, piece.start)
-        done.append((p, q, dict(adapter.trace())))
-        if on_predictions:
-            on_predictions(piece.stop, p, q)
+    size, twice = adapter.chunk or at_once, math.isinf(lag)
+    pieces = list(_predictions(adapter, windows, encoded, size, on_predictions, keep_features=twice))
+    if twice and pieces:
+        features = [piece.z for piece in pieces if piece.z is not None]
+        encoded = encoded or (np.concatenate(features), np.concatenate([piece.p for piece in pieces]))
+        adapter.gap(FORGOTTEN_S)
+        pieces = list(_predictions(adapter, windows, encoded, size))
     classes = tuple(adapter.source.classes)
     empty = np.empty((0, len(classes)), adapter.source.weight.dtype)
-    keys = done[0][2] if done else ()
+    keys = pieces[0].trace if pieces else ()
     result = Result(
         method=adapter.name,
         params=adapter.params(),
         classes=classes,
-        p=np.concatenate([p for p, _, _ in done] or [empty]),
-        q=np.concatenate([q for _, q, _ in done] or [empty]),
+        p=np.concatenate([piece.p for piece in pieces] or [empty]),
+        q=np.concatenate([piece.q for piece in pieces] or [empty]),
         windows=windows,
-        trace={key: np.concatenate([trace[key] for _, _, trace in done]) for key in keys},
+        trace={key: np.concatenate([piece.trace[key] for piece in pieces]) for key in keys},
         rule=adapter.rule,
         notes=list(adapter.notes()),
         state_bytes=adapter.state_bytes(),
         parts_are_ours=adapter.needs.completed,
         sight_version=__version__,
     )
-    return smoothed(result, lag) if lag else result
+    if not lag:
+        return result
+    result = smoothed(result, lag)
+    return replace(result, q=adapter.settle(result.p, result.q)) if twice else result
+
+
+class _Piece(NamedTuple):
+    z: Array | None  # None unless features are kept
+    p: Array
+    q: Array
+    trace: dict[str, Array]
+
+
+def _predictions(
+    adapter: Adapter,
+    windows: Windows,
+    encoded: tuple[Array, Array] | None,
+    size: int,
+    on_predictions: Callable[[int, Array, Array], None] | None = None,
+    *,
+    keep_features: bool = False,
+) -> Iterator[_Piece]:
+    for piece in split_at_gaps(windows.gap_before_s, size):
+        report_gap(adapter, windows.gap_before_s, piece)
+        x = windows.x[piece]
+        z, p = (part[piece] for part in encoded) if encoded else adapter.source.encode(x)
+        q = adapter.predict(x, z, p)
+        _require_finite(adapter.name, p, q, piece.start)
+        if on_predictions:
+            on_predictions(piece.stop, p, q)
+        yield _Piece(z if keep_features else None, p, q, dict(adapter.trace()))
 
 
 def _require_finite(method: str, p: Array, q: Array, first: int) -> None:

@@ -1,9 +1,9 @@
-"""Fixed-lag and whole-recording smoothing of the predictions of a hidden Markov filter.
+"""Predictions that use later windows: with a fixed lag, or of a whole recording.
 
 A filter such as Keel predicts each window from the windows up to it. If `lag` later windows, or the whole recording,
-are available, the same pass gives better predictions: the belief is carried backwards with the probabilities of a
-change that the filter computed, so only methods that return these can be smoothed. Such predictions use future windows,
-which the streaming rule of the result states.
+are available, predictions become better: the belief is carried backwards with the probabilities of a change that the
+filter computed, so only methods that return these can be smoothed. Such predictions use future windows, which the
+streaming rule of the result states.
 """
 
 import math
@@ -53,6 +53,11 @@ def _back(belief: Array, following: Array, change: Array) -> Array:
     return smoothed / total
 
 
+def stored_lag(method: str) -> float:
+    """Return the lag for stored recordings: all windows if predictions of the method can be smoothed, else none."""
+    return 0.0 if get("methods", method).change_trace is None else math.inf
+
+
 def rule_of(lag: float) -> str:
     return "whole recording" if math.isinf(lag) else f"lag {int(lag)}"
 
@@ -77,7 +82,8 @@ def smoothed(result: Result, lag: float = math.inf) -> Result:
 
     Notes
     -----
-    Everything the filter learned (such as hazard and bias) stays as it was at each window; only the belief is smoothed.
+    What the filter learned (such as hazard and bias) stays as it was at each window; only the belief is smoothed.
+    `prediction_loop.run` with an infinite lag lets the filter process the recording twice before.
     A gap counts as a change as far as it relaxed the belief. The class of the method must declare `change_trace`.
     """
     require_smoothable(result.method, lag)

@@ -1,17 +1,21 @@
 """A result with everything that tables, files, report and notebook derive from it, each computed once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sight.results.days import Day, clock, find_days
+from sight.recordings.signal.intensity import cut_points
+from sight.recordings.signal.nights import Night, in_bed
+from sight.results.days import SECONDS_PER_DAY, Day, clock, find_days
+from sight.results.movement import Movement
+from sight.results.nights import nights_of, wakes_of, why_no_nights
+from sight.results.output_tables import Row, table
+from sight.results.output_tables.rules import TableRules
 from sight.results.segments import Segments, find_segments
-from sight.results.tables import Row, table
-from sight.results.tables.rules import TableRules
-from sight.types import UNLABELLED, Array, Result, Warning
+from sight.types import SEVERITIES, UNLABELLED, Array, Result, Severity, Warning
 
 #: Windows have low confidence if the probability of their class is below this value: no class has a majority.
 LOW_CONFIDENCE = 0.5
@@ -36,6 +40,9 @@ class ResultSummary:
         Labels (N,), -1 for unlabelled windows; None if no window has a label.
     worn
         Whether the sensor was worn, (N,) bool.
+    in_bed, awake
+        Whether the window lies in the sleep period of a night, and whether it was worn and does not, (N,) bool. Without
+        nights, all worn time is `awake`.
     start_s, end_s, seconds
         Time that each window represents and its length, (N,). It ends at the next window, or with the window before a
         gap, so that times neither overlap nor cover gaps.
@@ -69,6 +76,8 @@ class ResultSummary:
         next_s[next_s <= windows.time_s] = np.inf  # the clock was set back
         self.end_s: Array = np.minimum(own_end_s, next_s)
         self.seconds: Array = self.end_s - self.start_s
+        self.in_bed: Array = in_bed(self.nights, (self.start_s + self.end_s) / 2)
+        self.awake: Array = self.worn & ~self.in_bed
         after_gap = np.flatnonzero(windows.gap_before_s[1:] > 0) + 1
         gap_end_s = windows.time_s[after_gap]
         self.gaps: Array = np.stack([gap_end_s - windows.gap_before_s[after_gap], gap_end_s], axis=1)
@@ -94,7 +103,33 @@ class ResultSummary:
 
     @cached_property
     def days(self) -> list[Day]:
-        return find_days(self.start_s, self.end_s, self.result.windows.start)
+        begins_s = wakes_of(self.nights) if self.days_from == "waking" else ()
+        midnight, start = self.days_from == "midnight", self.result.windows.start
+        return find_days(self.start_s, self.end_s, start, midnight=midnight, begins_s=begins_s)
+
+    @property
+    def days_from(self) -> str:
+        """Where days begin, see `TableRules`: at midnight also if no night was found to wake from."""
+        asleep = any(night.is_found for night in self.nights)
+        return "midnight" if self.rules.days_from == "waking" and not asleep else self.rules.days_from
+
+    @cached_property
+    def nights(self) -> list[Night]:
+        """Nights with enough data, found or not; empty if nights cannot be computed."""
+        return [] if self.no_nights else nights_of(self.result.windows)
+
+    @property
+    def no_nights(self) -> str:
+        """Why nights cannot be computed; empty if they can."""
+        return why_no_nights(self.result.windows)
+
+    @cached_property
+    def movement(self) -> Movement | None:
+        """Levels of intensity in epochs of five seconds; None if there are no epochs."""
+        windows = self.result.windows
+        if windows.epochs is None:
+            return None
+        return Movement.of(windows.epochs, self.nights, cut_points(self.rules.cut_points, windows.facts.placement))
 
     def rows(self, name: str) -> Sequence[Row]:
         """Return the rows of a registered table."""
@@ -103,20 +138,44 @@ class ResultSummary:
         return self._rows[name]
 
     @property
+    def severities(self) -> dict[Severity, int]:
+        """Number of warnings of each severity."""
+        found = [warning.severity for warning in self.warnings]
+        return {severity: found.count(severity) for severity in SEVERITIES}
+
+    @property
+    def usable(self) -> bool:
+        """Whether the numbers can be shown as results: no warning is an error."""
+        return not self.severities["error"]
+
+    @property
     def warnings(self) -> tuple[Warning, ...]:
-        """Warnings of reading, and one if the recording is long but has no valid day."""
+        """Warnings of reading, and those about days and nights of a long recording."""
+        return (*self.result.windows.warnings, *self._night_warnings(), *self._day_warnings())
+
+    @property
+    def span_h(self) -> float:
+        """Hours from the start to the end of the recording."""
+        return float(self.end_s[-1] - self.start_s[0]) / 3600 if len(self) else 0.0
+
+    def _night_warnings(self) -> Iterator[Warning]:
+        if self.span_h < SECONDS_PER_DAY / 3600:
+            return
+        if self.no_nights:
+            text = f"Nights are not computed: {self.no_nights}. Sleep counts as time of the classes."
+            yield Warning(kind="nights", severity="note", text=text)
+        if self.days_from != self.rules.days_from:
+            text = "Days begin at midnight, not with waking: no night was found."
+            yield Warning(kind="days", severity="warning", text=text)
+
+    def _day_warnings(self) -> Iterator[Warning]:
         needed, daily = self.rules.valid_day_h, self.rows("daily")
-        span_h = float(self.end_s[-1] - self.start_s[0]) / 3600 if len(self) else 0.0
-        if span_h < needed or any(row["valid"] for row in daily):
-            return self.result.windows.warnings
-        most = max((row["wear_h"] for row in daily), default=0.0)
-        return (
-            *self.result.windows.warnings,
-            Warning(
+        if self.span_h >= needed and not any(row["valid"] for row in daily):
+            most = max((row["wear_h"] for row in daily), default=0.0)
+            yield Warning(
                 kind="valid-days",
                 severity="warning",
                 text=f"No day is valid: the sensor was worn for at most {most:.1f} h a day, and a valid day needs "
                 f"{needed:g} h. Means over days are empty.",
                 remedy="a shorter valid day can be chosen with --valid-day.",
-            ),
-        )
+            )

@@ -7,7 +7,7 @@ import pytest
 
 import sight
 from sight.results import metrics
-from sight.results.statistics import bootstrap_interval
+from sight.results.score_statistics import bootstrap_interval
 from sight.testing import ToySource, toy_stream
 
 

@@ -11,7 +11,7 @@ from sight.apps.bench.experiment_report.summary import grids
 from sight.apps.bench.experiment_report.table_format import DASH, MINUS, number, points
 from sight.apps.bench.experiments import load_experiment, method_label, narrow, split_names
 from sight.apps.bench.settings import describe, load_setting
-from sight.results.statistics import Difference
+from sight.results.score_statistics import Difference
 
 
 def test_numbers_have_a_true_minus_sign_and_a_dash_if_missing():

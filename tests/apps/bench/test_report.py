@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sight.apps.bench.experiment_report import across_settings, figures, setting_tables
-from sight.apps.bench.experiment_report.settings_summary import summarise_settings
+from sight.apps.bench.experiment_report import figures, multi_setting_tables, setting_tables
+from sight.apps.bench.experiment_report.multi_setting_summary import summarise_settings
 from sight.apps.bench.experiment_report.summary import by_pair, summarise
 from sight.apps.bench.experiment_report.table_format import DASH
 from sight.apps.bench.experiment_report.write import compose, write_report
 from sight.apps.bench.result_rows import frame, read, write
 from sight.apps.cli import app
-from sight.results.statistics import Difference
+from sight.results.score_statistics import Difference
 from tests.helpers.bench_rows import BASE, POINTS, gained, rows
 
 PAIR = {"hapt-body-single": "HAPT body S", "wisdm-pooled": "WISDM P"}
@@ -164,7 +164,7 @@ def test_gains_over_settings_by_hand():
     assert found.harmed("Keel") == 0.5  # all runs of one setting lose four points
     assert found.harmed("SIGHT") == 0
     assert found.best_in.to_dict() == {"Source-only": 0, "SIGHT": 1, "Keel": 1, "mine": 0}
-    cells = {row[0].text: [cell.text for cell in row] for row in across_settings.gains(found, "nine", "T").rows}
+    cells = {row[0].text: [cell.text for cell in row] for row in multi_setting_tables.gains(found, "nine", "T").rows}
     assert cells["mine"][1:4] == [DASH, "+1.0", DASH]
     assert cells["Keel"][1:5] == ["+3.0", "\N{MINUS SIGN}4.0", "\N{MINUS SIGN}0.5", "50.0"]
 
@@ -172,10 +172,10 @@ def test_gains_over_settings_by_hand():
 def test_leaderboard_counts_runs_where_they_differ():
     made = gained("hapt-body-single", {"Keel": 3.0, "TENT": 4.0}) + gained("wisdm-pooled", {"Keel": 3.0, "TENT": 4.0})
     made = [row for row in made if row["label"] != "TENT" or row["seed"] == 0]
-    board = across_settings.gains(summarise_settings(frame(made), PAIR), "nine", "T")
+    board = multi_setting_tables.gains(summarise_settings(frame(made), PAIR), "nine", "T")
     assert board.heads[-1] == "Runs"
     assert {row[0].text: row[-1].text for row in board.rows} == {"TENT": "12", "Keel": "24"}
-    means = across_settings.mean_scores(summarise_settings(frame(made), PAIR), "m", "T")
+    means = multi_setting_tables.mean_scores(summarise_settings(frame(made), PAIR), "m", "T")
     assert not any(cell.best for row in means.rows for cell in row if row[0].text == "TENT")
 
 
@@ -187,7 +187,7 @@ def test_leaderboard_over_all_settings(tmp_path):
     write(tmp_path / "c.parquet", rows(experiment="ablation"))  # not ranked
     table = read([tmp_path])
     assert len(table) == 36 + 48 + 36
-    (board,) = (section.tables[0] for section in across_settings.sections(table) if section.name == "leaderboard")
+    (board,) = (section.tables[0] for section in multi_setting_tables.sections(table) if section.name == "leaderboard")
     lines = board.markdown_body().splitlines()
     assert lines[0] == "| Method | hapt | hapt-total | Mean | Harmed (%) | Best in | Rank | Settings |"
     assert [line.split(" | ")[0].strip("| ") for line in lines[2:]] == ["Sticky", "SIGHT", "mine"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from sight.results.statistics import average_ranks, bootstrap_interval, holm, record, shared_interval, signed_rank
+from sight.results.score_statistics import average_ranks, bootstrap_interval, holm, record, shared_interval, signed_rank
 
 RNG = np.random.default_rng(3)
 

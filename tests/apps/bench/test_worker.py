@@ -35,7 +35,7 @@ def data(tmp_path, monkeypatch):
         "models/train.py",
         "results/metrics.py",
         "apps/bench/stream_orders.py",
-        "apps/bench/day_streams.py",
+        "apps/bench/simulated_days.py",
     ],
 )
 def test_the_name_of_a_row_depends_on_all_code_behind_it(data, edit, file):

@@ -20,6 +20,7 @@ from sight.types import Warning
 from tests.conftest import ROOT
 from tests.helpers.commands import COLUMNS, TINY, output_of, run_sight
 from tests.helpers.requirements import data_folder, require
+from tests.helpers.services import write_onnx
 
 
 def test_a_trained_model_describes_itself(model):
@@ -38,7 +39,8 @@ def test_adapt_writes_all_files(onnx, table, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         "info.json",
         "windows.parquet",
-        *("segments.csv", "daily.csv", "bouts.csv", "nonwear.csv", "summary.csv"),
+        *("segments.csv", "daily.csv", "hourly.csv", "day_statistics.csv", "nights.csv", "bouts.csv", "nonwear.csv"),
+        *("summary.csv", "quality.csv"),
         "report.html",
     }
     info = json.loads((tmp_path / "info.json").read_text())
@@ -163,21 +165,29 @@ def test_a_closed_pipe_ends_a_command_without_an_error():
     assert ended.stderr == b""
 
 
-def test_an_exported_model_cannot_be_exported_again(onnx):
-    shown = output_of("export", onnx, "--fused", code=2)
-    assert "already exported" in shown
-    assert 'sight.export(source, path, method="keel")' in shown
+def test_an_exported_model_is_fused_as_its_checkpoint_is(model, onnx, tmp_path):
+    from sight.models.fused_model import FusedSession
+
+    for name, path in (("checkpoint", model), ("file", onnx)):
+        run_sight("export", path, "--fused", "-o", tmp_path / f"{name}.onnx")
+    first, second = (FusedSession(tmp_path / f"{name}.onnx") for name in ("checkpoint", "file"))
+    for window in np.random.default_rng(0).normal(size=(5, *first.shape)).astype(np.float32):
+        np.testing.assert_allclose(first.step(window)[0], second.step(window)[0], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("option", [("--fused",), ("--int8", "synthetic:W03")])
-def test_a_bundled_model_can_only_be_copied(option, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    shown = output_of("export", "wrist", *option, code=2)
-    assert f"{option[0]} needs a torch checkpoint (.safetensors)" in shown
-    assert "train a model with sight train" in shown
-    assert list(tmp_path.iterdir()) == []
-    run_sight("export", "wrist", "-o", "copy.onnx")
+def test_a_file_whose_network_cannot_be_built_again_is_not_fused(tmp_path):
+    path = write_onnx(tmp_path / "foreign.onnx", channels=("x", "y", "z"), units=("g",) * 3, rate_hz=50.0)
+    shown = output_of("export", path, "--fused", "-o", tmp_path / "no.onnx", code=2)
+    assert "Expected the tensors of a network 'cnn' in foreign.onnx" in shown
+    assert not (tmp_path / "no.onnx").exists()
+
+
+def test_a_bundled_model_is_copied(tmp_path):
+    run_sight("export", "wrist", "-o", tmp_path / "copy.onnx")
     assert (tmp_path / "copy.onnx").is_file()
+    shown = output_of("export", "wrist", "--int8", "synthetic:W03", "-o", tmp_path / "no.onnx", code=2)
+    assert "expected the 3 channels of the model (x, y, z), got 6" in shown
+    assert not (tmp_path / "no.onnx").exists()
 
 
 def test_training_on_a_folder_with_leave_one_subject_out_scores(table, tmp_path):
@@ -240,8 +250,8 @@ def test_python_m_sight_works():
 
 def test_the_demo_writes_a_report(tmp_path):
     printed = output_of("demo", "--minutes", 3, "--out", tmp_path)
-    for method in ("source-only", "ema", "sticky", "sticky-learned", "sight"):
-        assert method in printed
+    for method in ("raw", "ema", "sticky", "sticky-learned", "sight"):
+        assert f"│ {method} │" in printed
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
 
 

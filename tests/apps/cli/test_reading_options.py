@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from sight.apps.cli import app
-from sight.recordings.read_options import ReadOptions
+from sight.recordings.reading_options import ReadOptions
 from tests.conftest import ROOT
 from tests.helpers.commands import output_of, run_sight
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import socket
 import ssl
-import subprocess
+import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from errno import ENOSPC
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
 import numpy as np
 import pytest
 import websockets
 
-from sight.apps.cli import serve
+from sight._util import atomic
+from sight.apps.cli import serve, serve_check
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.message_format import pack
 from sight.apps.serve.tokens import TokenFile
@@ -26,7 +29,14 @@ from sight.datasets.synthetic import Synthetic
 from sight.models.load import load
 from sight.registry import method
 from tests.conftest import ROOT
-from tests.helpers.services import ChildService, equal_events, serve_command, unread_socket, write_onnx
+from tests.helpers.services import (
+    ChildService,
+    equal_events,
+    serve_command,
+    unread_socket,
+    write_certificate,
+    write_onnx,
+)
 from tests.helpers.sessions import make_stream
 
 
@@ -73,6 +83,13 @@ def test_a_client_that_does_not_read_delays_the_stop_by_seconds_only(model, tmp_
         assert time.monotonic() - start < 20
 
 
+#: Request that opens a WebSocket.
+UPGRADE = (
+    b"GET /v1/ingest HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+
+
 def test_responses_are_sent_at_once():
     with serve._listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         accepted, _ = listener.accept()
@@ -80,12 +97,42 @@ def test_responses_are_sent_at_once():
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-@pytest.mark.parametrize(("writable", "expected"), [(True, None), (False, "kernels")])
-def test_compiled_steps_are_kept_with_the_data_if_the_package_is_read_only(tmp_path, monkeypatch, writable, expected):
-    monkeypatch.setattr(os, "access", lambda path, _: writable or path != ROOT / "src" / "sight" / "methods")
-    monkeypatch.setattr(os, "environ", {})
-    serve._set_kernel_cache(tmp_path)
-    assert os.environ.get("NUMBA_CACHE_DIR") == (None if expected is None else str(tmp_path / expected))
+def test_a_connection_that_is_kept_open_is_as_fast_as_a_new_one_and_few_open_files_shut_nobody_out(model, tmp_path):
+    """Without TCP_NODELAY a kept connection waits 40 ms for each response; the two are measured in turn."""
+    child = ChildService(tmp_path, "-m", str(model), open_files=300)
+    try:
+        child.ready()
+        kept = HTTPConnection("127.0.0.1", child.port, timeout=60)
+        seconds = {"kept": [], "new": []}
+        for _ in range(25):
+            for kind, connection in (("kept", kept), ("new", HTTPConnection("127.0.0.1", child.port, timeout=60))):
+                start = time.perf_counter()
+                connection.request("GET", "/healthz")
+                assert connection.getresponse().read() == b'{"status":"ok"}'
+                seconds[kind].append(time.perf_counter() - start)
+                connection.close() if kind == "new" else None
+        kept.close()
+        assert np.median(seconds["kept"][5:]) < 3 * np.median(seconds["new"][5:]) + 0.005
+
+        with ExitStack() as stack:  # more half-sent headers than the service has files
+            for _ in range(400):
+                raw = stack.enter_context(socket.create_connection(("127.0.0.1", child.port)))
+                with suppress(OSError):
+                    raw.sendall(b"GET /healthz HTTP/1.1\r\nhost: x")
+            for _ in range(3):
+                assert httpx.get(f"{child.url}/healthz", timeout=30).status_code == 200
+        with ExitStack() as stack:  # as many WebSockets as connections, half of them refused
+            for _ in range(172):
+                raw = stack.enter_context(socket.create_connection(("127.0.0.1", child.port)))
+                raw.sendall(UPGRADE)
+                assert raw.recv(4096)
+            for _ in range(3):
+                assert httpx.get(f"{child.url}/healthz", timeout=30).status_code == 200
+        (limited,) = [line for line in child.lines() if line["event"] == "fewer connections"]
+        assert (limited["open_connections"], limited["open_files"]) == (172, 300)
+    finally:
+        assert child.stop() == 0
+    assert not [line for line in child.lines() if line["level"] == "error"]
 
 
 def test_a_stopped_service_acknowledges_what_it_accepted_and_continues_later(model, tmp_path):
@@ -119,10 +166,7 @@ def test_a_stopped_service_acknowledges_what_it_accepted_and_continues_later(mod
 
 
 def test_tls_and_tokens(model, tmp_path):
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    curve = "ec -pkeyopt ec_paramgen_curve:prime256v1"  # quicker than RSA
-    words = f"openssl req -x509 -newkey {curve} -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run([*words.split(), "-keyout", key, "-out", cert], check=True, capture_output=True)
+    cert, key = write_certificate(tmp_path)
     secret, _ = TokenFile(tmp_path / "data" / "tokens.json").add(["read"], ["*"])
     options = ["-m", str(model), "--host", "0.0.0.0", "--tls-cert", str(cert), "--tls-key", str(key)]
     child = ChildService(tmp_path / "data", *options)
@@ -131,12 +175,72 @@ def test_tls_and_tokens(model, tmp_path):
     assert client.get("/v1/wearers").status_code == 401
     assert client.get("/v1/wearers", headers={"authorization": f"Bearer {secret}"}).json() == {"wearers": []}
     client.close()
+    assert serve_command("check", "--data", tmp_path / "data").output == "ready\n"  # for health checks, over TLS too
     assert child.stop() == 0
+    stopped = serve_command("check", "--data", tmp_path / "data")
+    assert (stopped.exit_code, "No service uses" in stopped.output) == (1, True)
+
+
+@pytest.mark.parametrize(("status", "expected"), [(200, (0, "ready")), (503, (1, "status 503")), (0, (1, "respond"))])
+def test_a_check_reports_whether_the_service_is_ready(tmp_path, status, expected):
+    class Ready(BaseHTTPRequestHandler):
+        def do_GET(self):
+            assert self.path == "/readyz"
+            if status:
+                self.send_response(status)
+                self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Ready) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        (tmp_path / "service.json").write_text(json.dumps({"url": f"http://127.0.0.1:{server.server_port}/"}))
+        result = serve_command("check", "--data", tmp_path)
+        thread.join()
+    assert (result.exit_code, expected[1] in result.output) == (expected[0], True), result.output
+
+
+def test_a_check_waits_for_a_service_that_starts(tmp_path, monkeypatch):
+    problems = ["not yet", "not yet", ""]
+    monkeypatch.setattr(serve_check, "_problem", lambda _: problems.pop(0))
+    monkeypatch.setattr(serve_check, "PAUSE_S", 0.01)
+    assert serve_command("check", "--data", tmp_path, "--wait", 30).exit_code == 0
+    assert not problems
+    (tmp_path / "service.json").write_text("[]")
+    monkeypatch.undo()
+    assert "no readable service.json" in serve_command("check", "--data", tmp_path).output
+
+
+@pytest.mark.parametrize(
+    ("address", "reached"),
+    [
+        ("http://0.0.0.0:80/", "http://127.0.0.1:80/"),
+        ("https://[::]:443/", "https://[::1]:443/"),
+        ("http://10.0.0.5:8000/", "http://10.0.0.5:8000/"),
+    ],
+)
+def test_the_address_for_checks_is_one_that_this_machine_reaches(tmp_path, address, reached):
+    with serve._address_file(tmp_path / "service.json", address):
+        assert json.loads((tmp_path / "service.json").read_text()) == {"url": reached}
+    assert not (tmp_path / "service.json").exists()
+
+
+def test_a_service_starts_although_its_address_cannot_be_written(tmp_path, monkeypatch, capsys):
+    def fail(*_):
+        raise OSError(ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(atomic, "write_json", fail)
+    with serve._address_file(tmp_path / "service.json", "http://127.0.0.1:80/"):
+        assert "service.json cannot be written (No space left on device)" in capsys.readouterr().err
+    assert not (tmp_path / "service.json").exists()
 
 
 def test_unsafe_and_impossible_options_are_refused(tmp_path):
     for options, text in (
         (["--host", "0.0.0.0"], "Expected a token before listening on 0.0.0.0"),
+        (["--demo", "--trusted-proxy", "example.org"], "Expected addresses or networks of --trusted-proxy"),
         (["--tls-cert", tmp_path / "cert.pem"], "Expected both --tls-cert and --tls-key"),
         (["--limit", "wearer=3"], "'wearer'"),
         (["--limit", "wearers=0"], "limit wearers above 0"),

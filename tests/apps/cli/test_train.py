@@ -52,7 +52,7 @@ def test_progress_shows_validation_scores(tmp_path):
 def folder_with(tmp_path, *diaries):
     """A folder with a recording of two minutes and a diary for each of the given texts."""
     for number, diary in enumerate(diaries):
-        rows = "".join(f"{i / 20:.2f},{(i // 40) % 2},0,1\n" for i in range(2400))
+        rows = "".join(f"{i / 20:.2f},{(i // 40) % 2 / 10},0,1\n" for i in range(2400))
         (tmp_path / f"s{number}.csv").write_text("time,x,y,z\n" + rows)
         (tmp_path / f"s{number}-diary.csv").write_text(f"start,end,label\n{diary}")
     (tmp_path / "MAP.toml").write_text(

@@ -52,6 +52,13 @@ def test_every_text_of_a_console_is_plain(capsys):
     check_printed(capsys.readouterr().out)
 
 
+def test_names_between_colons_are_no_emoji(capsys):
+    from sight.apps.cli._shared import PlainConsole
+
+    PlainConsole().print("wearer :x: of :warning:")
+    assert capsys.readouterr().out == "wearer :x: of :warning:\n"
+
+
 def test_names_are_not_formulas_in_written_tables(hostile, tmp_path):
     model, folder = hostile
     run_sight("adapt", folder / "+cmd[bold].csv", "-m", model, "-o", tmp_path / "one", "--method", "none")

@@ -106,6 +106,19 @@ def test_a_killed_run_resumes_to_the_same_results(folder, model, expected, tmp_p
     assert contents(out) == expected
 
 
+def test_workers_of_a_killed_run_end(folder, model, tmp_path):
+    import psutil
+
+    out = tmp_path / "out"
+    process = subprocess.Popen([*RUN, folder, "-m", model, "-o", out, "--jobs", "2"])
+    until(lambda: len(finished(out)) >= 1, process)
+    workers = [psutil.Process(pid) for pid in workers_of(process.pid) if pid != process.pid]
+    assert workers
+    process.kill()
+    process.wait()
+    assert not psutil.wait_procs(workers, timeout=30)[1]
+
+
 @pytest.fixture
 def sigint():
     """Let children receive SIGINT even if this process was started in the background and ignores it."""

@@ -13,9 +13,9 @@ from sight.apps.cohort.overview_page import write_overview, write_recording_page
 from sight.apps.cohort.results_folder import ResultsFolder
 from sight.apps.cohort.thumbnail import thumbnail
 from sight.registry import method
+from sight.results.output_tables import table
 from sight.results.prediction_loop import run
 from sight.results.summary import ResultSummary
-from sight.results.tables import table
 from sight.testing import ToySource, toy_stream
 from tests.helpers.cohorts import READABLE
 

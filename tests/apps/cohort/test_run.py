@@ -1,4 +1,4 @@
-"""Cohort runs: files, tables compared with pandas, resumed runs, unreadable recordings, pages and queries."""
+"""Cohort runs: stored files, resumed runs, unreadable recordings, pages and queries."""
 
 from __future__ import annotations
 
@@ -7,52 +7,42 @@ import os
 import platform
 import shutil
 import time
-from dataclasses import replace
-from datetime import UTC, datetime
-from itertools import pairwise
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from sight.apps.cohort.results_folder import ResultsFolder
 from sight.apps.cohort.run import _changes
-from sight.apps.cohort.stored_windows import read_result
-from sight.apps.cohort.summary_tables import table_names
-from sight.datasets import windows_of
-from sight.recordings.npz import write_npz
 from sight.recordings.read import read
-from tests.helpers.cohorts import (
-    DATASET,
-    READABLE,
-    contents,
-    write_recording,
-)
+from tests.helpers.cohorts import READABLE, contents, write_recording
 from tests.helpers.commands import output_of, run_sight
-
-
-def test_changes_between_two_runs_are_described():
-    now = {"method": "sight", "params": {}, "model": {"content": "a"}, "reading": {}, "sight_version": "2"}
-    before = now | {"method": "keel", "reading": {"tz": "UTC"}}
-    assert _changes(before, now) == "method changed from keel to sight, reading options changed"
-    assert _changes({}, now) == ""
-
-
-@pytest.fixture
-def copied(cohort, folder, tmp_path):
-    """Copies of the recordings and of the results."""
-    shutil.copytree(folder, tmp_path / "recordings")
-    shutil.copytree(cohort, tmp_path / "out")
-    return tmp_path / "recordings", tmp_path / "out"
-
-
-@pytest.fixture(scope="module")
-def windows(cohort):
-    return pd.concat([pd.read_parquet(cohort / "windows" / f"{name}.parquet") for name in READABLE])
 
 
 def run_cohort(target, model, out, *options, code=0):
     return output_of("cohort", "run", target, "-m", model, "-o", out, "--engine", "serial", *options, code=code)
+
+
+def finished(out):
+    files = [*out.glob("windows/*"), *out.glob("facts/*")]
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in files}
+
+
+def log(out):
+    return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+
+
+def test_changes_between_two_runs_are_described():
+    now = {
+        "method": "sight",
+        "params": {},
+        "model": {"content": "a"},
+        "reading": {},
+        "rule": "window",
+        "sight_version": "2",
+    }
+    before = now | {"method": "keel", "reading": {"tz": "UTC"}}
+    assert _changes(before, now) == "method changed from keel to sight, reading options changed"
+    assert _changes({}, now) == ""
 
 
 def test_a_run_stores_every_recording_and_lists_unreadable_ones(cohort):
@@ -63,6 +53,19 @@ def test_a_run_stores_every_recording_and_lists_unreadable_ones(cohort):
     assert failures["file"].tolist() == ["empty.csv", "torn.npz"]
     assert "complete" in failures["error"][1]
     assert not (cohort / ".drafts").exists()
+
+
+def test_a_name_that_is_not_utf8_stops_no_other_recording(cohort, tmp_path):
+    write_recording(tmp_path / "in" / "P1.csv", "W03", slice(400))
+    for name in (b"\xff.csv", b"\xfe/P2.csv"):
+        path = tmp_path / "in" / os.fsdecode(name)
+        path.parent.mkdir(exist_ok=True)
+        shutil.copyfile(tmp_path / "in" / "P1.csv", path)
+    run_cohort(tmp_path / "in", cohort / "model.onnx", tmp_path / "out", code=1)
+    failures = pd.read_csv(tmp_path / "out" / "failures.csv")
+    assert sorted(failures["file"]) == ["P2.csv", r"\udcff.csv"]
+    assert failures["error"].str.contains("not UTF-8").all()
+    assert [path.stem for path in (tmp_path / "out" / "windows").iterdir()] == ["P1"]
 
 
 def test_predictions_are_those_of_adapt(cohort, folder, tmp_path):
@@ -94,159 +97,6 @@ def test_only_the_log_depends_on_place_or_time(cohort, folder):
     entry = json.loads((cohort / "log.jsonl").read_text().splitlines()[0])
     assert entry["seconds"] > 0
     assert entry["peak_bytes"] > 10 << 20
-
-
-def test_days_are_split_at_midnight(cohort, windows):
-    daily = pd.read_parquet(cohort / "summary" / "daily.parquet")
-    for name, own in windows.groupby("recording"):
-        found = daily[daily["recording"] == name]
-        worn, end = own[own["wear"]], own["time"] + pd.to_timedelta(own["duration_s"], unit="s")
-        assert found["date"].tolist() == sorted({*own["time"].dt.date, *(end - pd.Timedelta("1us")).dt.date})
-        assert found["wear_h"].sum() == pytest.approx(worn["duration_s"].sum() / 3600, abs=2e-4)
-        assert found["non_wear_h"].sum() == pytest.approx(own[~own["wear"]]["duration_s"].sum() / 3600, abs=2e-4)
-        assert found["gap_h"].sum() == pytest.approx(own["gap_before_s"].sum() / 3600, abs=2e-4)
-        for label in DATASET.classes:
-            hours = worn[worn["class"] == label]["duration_s"].sum() / 3600
-            assert found[f"{label}_h"].sum() == pytest.approx(hours, abs=2e-4)
-    assert daily["non_wear_h"].max() > 1 / 60
-    assert daily["gap_h"].max() > 0.4 / 60
-    assert (daily.groupby("recording").size() == 2).sum() == 4  # four cross midnight
-
-
-def test_wear_time_is_not_rounded_before_a_day_is_valid(cohort, tmp_path):
-    """A day of 15.99996 h, which a table prints as 16.0, is not valid for `sight adapt` and for a cohort."""
-    windows, classes = recorded_day(15.99996), DATASET.classes
-    (tmp_path / "in").mkdir()
-    write_npz(windows, tmp_path / "in" / "P1.npz", classes)
-    run_sight("adapt", tmp_path / "in" / "P1.npz", "-m", cohort / "model.onnx", "-o", tmp_path / "alone")
-    run_cohort(tmp_path / "in", cohort / "model.onnx", tmp_path / "out", "--valid-day", "1h")
-    for options, valid in (((), False), (("--valid-day", "15.9h"), True), ((), False)):
-        run_cohort(tmp_path / "in", cohort / "model.onnx", tmp_path / "out", *options)
-        (day,) = pd.read_csv(tmp_path / "out" / "summary" / "daily.csv").itertuples()
-        assert (day.wear_h, day.valid) == (16.0, valid)
-    (day,) = pd.read_csv(tmp_path / "alone" / "daily.csv").itertuples()
-    assert (day.wear_h, day.valid) == (16.0, False)
-
-
-def recorded_day(hours):
-    """Return a day of windows of 2 s every 16 minutes, the last one shorter, that are worn for some hours."""
-    few = replace(windows_of(DATASET, "W07", stride_s=2.0, cache=False), start=datetime(2025, 3, 3, tzinfo=UTC))
-    step_s, own = 960.0, slice(60)
-    time_s = step_s * np.arange(60)
-    time_s[-1] = 3600 * hours - step_s
-    return replace(
-        few,
-        x=few.x[own],
-        time_s=time_s,
-        label=few.label[own],
-        gap_before_s=np.zeros(60),
-        wear=np.ones(60, bool),
-        stride_s=step_s,
-        intensity={},
-    )
-
-
-def test_transitions_are_counted_within_worn_time_without_gaps(cohort, windows):
-    expected: dict[tuple[str, str, str], int] = {}
-    for name, own in windows.groupby("recording"):
-        rows = list(zip(own["class"], own["wear"], own["gap_before_s"], strict=True))
-        for (first, first_worn, _), (second, second_worn, gap) in pairwise(rows):
-            if gap == 0 and first_worn and second_worn:
-                expected[name, first, second] = expected.get((name, first, second), 0) + 1
-    found = pd.read_parquet(cohort / "summary" / "transitions.parquet")
-    assert {tuple(row[:3]): row[3] for row in found.itertuples(index=False)} == expected
-
-
-def test_recordings_and_time_use(cohort, windows):
-    found = pd.read_parquet(cohort / "summary" / "recordings.parquet").set_index("recording")
-    own = windows.groupby("recording")
-    assert found.index.tolist() == READABLE
-    assert found["windows"].tolist() == own.size().tolist()
-    assert found["recorded_hours"].to_numpy() == pytest.approx(own["duration_s"].sum().to_numpy() / 3600, abs=1e-4)
-    changed = own[["class", "raw_class"]].apply(lambda w: (w["class"] != w["raw_class"]).mean())
-    assert found["changed_share"].to_numpy() == pytest.approx(changed.to_numpy(), abs=1e-4)
-    short = found["recorded_hours"] < found["recorded_hours"].median() / 2
-    assert ["short" in flags.split() for flags in found["flags"]] == short.tolist()
-    assert "gaps" in found.loc["P1", "flags"].split()
-    assert "warnings" in found.loc["P1", "flags"].split()  # no time zone in the file
-    assert found.loc["P1", "start"] == "2025-03-03T23:57:00+00:00"
-    worn = windows[windows["wear"]]
-    use = pd.read_csv(cohort / "summary" / "time_use.csv").set_index("class")
-    hours = worn.groupby("class")["duration_s"].sum() / 3600
-    assert use.index.tolist() == list(DATASET.classes)
-    assert use["hours"].to_numpy() == pytest.approx(hours.reindex(use.index).fillna(0).to_numpy(), abs=2e-3)
-    share = worn.groupby(["recording", "class"])["duration_s"].sum().unstack(fill_value=0)
-    share = share.div(share.sum(axis=1), axis=0).reindex(columns=use.index, fill_value=0)
-    assert use["share_median"].to_numpy() == pytest.approx(share.median().to_numpy(), abs=1e-3)
-
-
-@pytest.mark.parametrize("table", table_names())
-def test_csv_and_parquet_agree(cohort, table):
-    text, binary = pd.read_csv(cohort / f"summary/{table}.csv"), pd.read_parquet(cohort / f"summary/{table}.parquet")
-    assert text.columns.tolist() == binary.columns.tolist()
-    for column in text.select_dtypes("number"):
-        assert text[column].to_numpy(float) == pytest.approx(binary[column].to_numpy(float), nan_ok=True)
-
-
-def test_tables_are_those_of_adapt(cohort, folder, tmp_path):
-    options = ("--valid-day", "0.02h", "--min-bout", "12s", "--min-bout", "walking=20s")
-    run_sight("adapt", folder / "P1.csv", "-m", cohort / "model.onnx", "-o", tmp_path / "P1", *options)
-    shutil.copytree(cohort, tmp_path / "out")
-    inodes = finished(tmp_path / "out")
-    run_cohort(folder, cohort / "model.onnx", tmp_path / "out", *options, code=1)
-    assert finished(tmp_path / "out").keys() == inodes.keys()
-    for name in ("daily", "bouts", "nonwear", "summary"):
-        alone = pd.read_csv(tmp_path / "P1" / f"{name}.csv")
-        together = pd.read_csv(tmp_path / "out" / "summary" / f"{name}.csv")
-        own = together[together["recording"] == "P1"].drop(columns="recording").reset_index(drop=True)
-        assert len(alone) > 0 or name == "nonwear"
-        pd.testing.assert_frame_equal(alone, own[alone.columns], check_dtype=False)
-        assert set(own.columns) - set(alone.columns) <= {"enmo_mg", "mad_mg"}
-    assert pd.read_csv(tmp_path / "P1" / "daily.csv")["valid"].any()
-
-
-def test_other_rules_run_no_recording_again(copied, model):
-    folder, out = copied
-    before = finished(out)
-    run_cohort(folder, model, out, "--valid-day", "0.01h", code=1)
-    assert finished(out) == before
-    daily = pd.read_csv(out / "summary" / "daily.csv")
-    assert (daily["valid"] == (daily["wear_h"] >= 0.01)).all()
-    assert pd.read_csv(out / "summary" / "summary.csv")["valid_days"].sum() == daily["valid"].sum() > 0
-
-
-def test_participants_are_joined_and_unmatched_ones_are_printed(copied, model, tmp_path):
-    folder, out = copied
-    people = "code;age;model;sex\nP1;61;A;f\nP2;58;B;m\nP9;40;A;f\nsite-P3;;B;m\nP5;33;A;f\n"
-    (tmp_path / "people.csv").write_text(people)
-    printed = run_cohort(folder, model, out, "--participants", tmp_path / "people.csv", code=1)
-    assert "'code'" in printed
-    assert "1 recordings without a participant: site-P4" in printed
-    assert "1 participants without a recording: P9" in printed
-    summary = pd.read_csv(out / "summary" / "summary.csv").set_index("recording")
-    assert summary["age"].dropna().to_dict() == {"P1": 61, "P2": 58, "P5": 33}
-    assert summary.loc["P2", ["participant_model", "sex"]].tolist() == ["B", "m"]
-    assert pd.read_csv(out / "summary" / "daily.csv").groupby("recording")["sex"].first()["P1"] == "f"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [("code,age\nX1,61\n", "No column"), ("code,age\nP1,61\nP1,62\n", "twice"), ("", "not a table")],
-)
-def test_wrong_participants_are_refused_before_anything_runs(folder, model, tmp_path, text, message):
-    (tmp_path / "people.csv").write_text(text)
-    printed = run_cohort(folder, model, tmp_path / "out", "--participants", tmp_path / "people.csv", code=2)
-    assert message in " ".join(printed.split())
-    assert not (tmp_path / "out").exists()
-
-
-def finished(out):
-    files = [*out.glob("windows/*"), *out.glob("facts/*")]
-    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in files}
-
-
-def log(out):
-    return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
 
 
 def test_finished_recordings_are_not_run_again(copied, model, monkeypatch):
@@ -284,8 +134,11 @@ def test_other_hyper_parameters_run_everything_again(copied, model):
     folder, out = copied
     before = finished(out)
     printed = run_cohort(folder, model, out, "--method", "sticky", "--set", "s=0.5", code=1)
-    assert "5 of them replaced (method changed from keel to sticky)" in printed
-    assert "4 recordings with warnings, first: P1: Timestamps have no time zone" in printed
+    assert (
+        "5 of them replaced (method changed from keel to sticky, streaming rule changed from whole recording to window)"
+        in printed
+    )
+    assert "4 recordings with warnings, first: P1: warning: Timestamps have no time zone" in printed
     assert all(state != before[name] for name, state in finished(out).items())
     assert pd.read_parquet(out / "windows" / "P1.parquet").shape[0] > 100
 
@@ -346,22 +199,6 @@ def test_a_dataset_is_a_cohort_of_its_subjects(cohort, tmp_path):
     assert finished(tmp_path / "out") == before
 
 
-def test_a_stored_result_is_read_back_unchanged(cohort, folder):
-    from sight.models.load import load
-    from sight.registry import RECOMMENDED, method
-    from sight.results.prediction_loop import run
-
-    source = load(cohort / "model.onnx")
-    fresh = run(method(RECOMMENDED).bind(source), read(folder / "P5.npz", source))
-    stored = read_result(cohort / "windows/P5.parquet", json.loads((cohort / "facts/P5.json").read_text()))
-    for name in ("p", "q"):
-        assert (getattr(stored, name) == getattr(fresh, name)).all()
-    for name in ("time_s", "label", "wear"):
-        assert (getattr(stored.windows, name) == getattr(fresh.windows, name)).all()
-    assert stored.windows.start == fresh.windows.start
-    assert stored.trace.keys() == fresh.trace.keys()
-
-
 def test_the_page_of_a_recording_is_written_on_demand(copied):
     _, out = copied
     assert "P5.html" in output_of("cohort", "page", out, "P5")
@@ -388,4 +225,34 @@ def test_queries_in_sql(copied, windows):
     assert "no summary" in output_of("cohort", "query", out / "nowhere", "SELECT 1", code=2)
 
 
-# --- memory ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT * FROM read_text('{tmp}/secret.txt')", "disabled by configuration"),
+        ("SELECT * FROM glob('{tmp}/*')", "disabled by configuration"),
+        ("SELECT * FROM '{tmp}/secret.csv'", "disabled by configuration"),
+        ("COPY (SELECT 1) TO '{tmp}/new.csv'", "one query that returns rows"),
+        ("COPY (SELECT 1) TO '{out}/summary/daily.parquet'", "one query that returns rows"),
+        ("ATTACH '{tmp}/new.db'", "one query that returns rows"),
+        ("INSTALL httpfs", "one query that returns rows"),
+        ("SET enable_external_access = true", "one query that returns rows"),
+        ("DROP VIEW daily; SELECT 1", "one query that returns rows"),
+        ("SELECT 1; COPY (SELECT 1) TO '{tmp}/new.csv'", "one query that returns rows"),
+        ("", "one query that returns rows"),
+    ],
+)
+def test_a_query_reads_results_only_and_writes_nothing(cohort, tmp_path, sql, words):
+    for name in ("secret.txt", "secret.csv"):
+        (tmp_path / name).write_text("secret\n1\n")
+    before = contents(cohort)
+    printed = output_of("cohort", "query", cohort, sql.format(tmp=tmp_path, out=cohort), code=2)
+    assert words in " ".join(printed.split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["secret.csv", "secret.txt"]
+    assert contents(cohort) == before
+
+
+def test_a_query_reads_a_folder_of_any_name(cohort, tmp_path, monkeypatch):
+    shutil.copytree(cohort, tmp_path / "it's [new]")
+    monkeypatch.chdir(tmp_path)
+    output_of("cohort", "query", "it's [new]", "SELECT count(*) FROM windows, daily", "--csv", "it's.csv")
+    assert len(pd.read_csv("it's.csv")) == 1

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from sight.apps.serve.backup import DATABASE, MANIFEST, backup, restore
+from sight._util.hashing import file_sha256
+from sight.apps.serve.backup import DATABASE, MANIFEST, backup, backup_dated, restore
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.tokens import TokenFile
@@ -85,6 +88,118 @@ def test_a_damaged_backup_is_refused(data, tmp_path, name, missing):
     result = serve_command("restore", tmp_path / "copy", tmp_path / "restored")
     assert result.exit_code == 2
     assert not (tmp_path / "restored").exists()
+
+
+@pytest.mark.parametrize("name", ["format", "files", "wearers", "created"])
+def test_a_list_of_another_form_is_refused(data, tmp_path, name):
+    backup(data[0], tmp_path / "copy")
+    manifest = json.loads((tmp_path / "copy" / MANIFEST).read_text())
+    value = manifest.pop(name)
+    changed = {"format": {"format": float("inf")}, "files": {"files": list(value.items()) if name == "files" else []}}
+    (tmp_path / "copy" / MANIFEST).write_text(json.dumps(manifest | changed.get(name, {})))
+    with pytest.raises(ValueError, match=r"not a backup .* no readable backup\.json"):
+        restore(tmp_path / "copy", tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
+def relist(folder, **files):
+    """Change the list of a backup; a digest of None is that of the file."""
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["files"] |= {name: digest or file_sha256(folder / name) for name, digest in files.items()}
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "/etc/hostname", "models/../../outside", "models", "other", "./tokens.json"]
+)
+def test_only_files_of_a_backup_are_restored(data, tmp_path, name):
+    backup(data[0], tmp_path / "copy")
+    (tmp_path / "outside").write_bytes(b"secret")
+    (tmp_path / "copy" / "other").write_bytes(b"other")
+    relist(tmp_path / "copy", **{name: "0" * 64})
+    with pytest.raises(ValueError, match=r"expected sight\.sqlite, tokens\.json and models in backup\.json"):
+        restore(tmp_path / "copy", tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
+def test_what_a_backup_does_not_list_is_not_restored(data, tmp_path):
+    backup(data[0], tmp_path / "copy")
+    (tmp_path / "copy" / "models" / "b.onnx").write_bytes(b"added")
+    restore(tmp_path / "copy", tmp_path / "restored")
+    assert [path.name for path in (tmp_path / "restored" / "models").iterdir()] == ["a.onnx"]
+    manifest = json.loads((tmp_path / "copy" / MANIFEST).read_text())
+    del manifest["files"][DATABASE]
+    (tmp_path / "copy" / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match="use another backup"):
+        restore(tmp_path / "copy", tmp_path / "again")
+
+
+@pytest.mark.parametrize("link", ["tokens.json", "models/a.onnx", "models"])
+def test_links_are_not_restored(data, tmp_path, link):
+    """Whoever restores as root would otherwise copy any file into the data folder."""
+    backup(data[0], tmp_path / "copy")
+    path, outside = tmp_path / "copy" / link, tmp_path / "outside"
+    path.rename(outside)
+    path.symlink_to(outside)
+    with pytest.raises(ValueError, match="is missing or a link"):
+        restore(tmp_path / "copy", tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER more AFTER INSERT ON inputs_1 BEGIN DELETE FROM wearers; END",
+        "CREATE VIEW wearer AS SELECT * FROM wearers",
+        "CREATE TABLE other (x)",
+        "CREATE TABLE state_7 (id INTEGER PRIMARY KEY, seq INTEGER NOT NULL CHECK (abs(seq) > 0), state BLOB NOT NULL)",
+        "CREATE INDEX events_1_by_window ON events_1 (window)",
+    ],
+)
+def test_a_database_with_anything_foreign_is_neither_restored_nor_opened(data, tmp_path, statement):
+    backup(data[0], tmp_path / "copy")
+    database = sqlite3.connect(tmp_path / "copy" / DATABASE)
+    database.execute(statement)
+    database.commit()
+    database.close()
+    relist(tmp_path / "copy", **{DATABASE: None})
+    with pytest.raises(ValueError, match="not created by sight"):
+        restore(tmp_path / "copy", tmp_path / "restored")
+    with pytest.raises(ValueError, match="not created by sight"):
+        SqliteStore(tmp_path / "copy" / DATABASE)
+
+
+def test_dated_backups_replace_the_oldest(data, tmp_path, monkeypatch):
+    folder, out = data[0], tmp_path / "backups"
+    days = iter(range(1, 10))
+    now = SimpleNamespace(now=lambda _: datetime(2030, 5, next(days) // 2 + 1, tzinfo=UTC), strptime=datetime.strptime)
+    monkeypatch.setattr("sight.apps.serve.backup.datetime", now)
+    names = []
+    for _ in range(4):
+        made, manifest, removed = backup_dated(folder, out, keep=2)
+        names.append(made.name)
+        assert manifest["wearers"] == 1
+        if len(names) == 1:
+            (out / "2020-01-01T000000Z").mkdir()  # no backup
+            (out / "notes").mkdir()
+            (out / "2020-01-02T000000Z").symlink_to(made)
+            (out / ".2020-01-03T000000Z.removed").mkdir()  # of a run that was killed
+    assert names == [f"2030-05-0{day}T000000Z" for day in (1, 2, 3, 4)]
+    assert removed == names[1:2]
+    kept = [path.name for path in sorted(out.iterdir())]
+    assert kept == ["2020-01-01T000000Z", "2020-01-02T000000Z", *names[2:], "notes"]
+    restore(out / names[-1], tmp_path / "restored")
+
+
+def test_a_dated_backup_that_fails_removes_nothing(data, tmp_path):
+    folder, manager = data
+    made, _, _ = backup_dated(folder, tmp_path / "backups", keep=1)
+    made.rename(tmp_path / "backups" / "2020-01-01T000000Z")
+    manager.close()
+    (folder / DATABASE).write_bytes(b"damaged" * 1000)
+    with pytest.raises(ValueError, match="cannot be copied"):
+        backup_dated(folder, tmp_path / "backups", keep=1)
+    assert len(list((tmp_path / "backups").iterdir())) == 1
 
 
 def test_nothing_is_overwritten(data, tmp_path):

@@ -10,18 +10,19 @@ import time
 from contextlib import ExitStack
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from starlette.datastructures import Headers, QueryParams, State
 from websockets.sync.client import connect
 
-from sight.apps.serve import connection_limits, ingest_socket, sockets
+from sight.apps.serve import connection_limits, ingest_socket, sockets, web_server
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.ingest_socket import IngestConnection
 from sight.apps.serve.limits import Limits
 from sight.apps.serve.message_format import pack
 from sight.apps.serve.metrics_and_logs import JsonLines, RepetitionFilter, log_config
 from sight.apps.serve.tokens import SCOPES, TokenFile
-from tests.helpers.services import listening, make_service, put_wearers, unread_socket
+from tests.helpers.services import listening, make_service, put_wearers, unread_socket, write_certificate
 from tests.helpers.sessions import make_stream
 
 # --- clients that do not read -----------------------------------------------------------------------------------------
@@ -81,7 +82,8 @@ def test_pending_samples_are_limited(tmp_path, monkeypatch):
     connection = IngestConnection(service, unread)
 
     async def run() -> None:
-        service.ready = True  # but nothing is processed
+        service.ready = True
+        service.queue._start_batch = lambda: None  # nothing is processed
         task = asyncio.create_task(connection.run())
         for _ in range(200):
             await asyncio.sleep(0)
@@ -221,6 +223,16 @@ def test_headers_have_a_deadline(tmp_path, monkeypatch):
         assert client.get("/healthz").status_code == 200
 
 
+def test_a_handshake_has_a_deadline(tmp_path, monkeypatch):
+    monkeypatch.setattr(web_server, "HEADER_S", 0.3)
+    cert, key = write_certificate(tmp_path)
+    with (
+        listening(tmp_path, Limits(), ssl_certfile=cert, ssl_keyfile=key) as client,
+        socket.create_connection(("127.0.0.1", client.base_url.port)) as raw,
+    ):
+        assert is_disconnected(raw)
+
+
 def test_an_unread_body_does_not_extend_the_connection(tmp_path, owner, monkeypatch):
     monkeypatch.setattr(connection_limits, "HEADER_S", 0.3)
     with listening(tmp_path, Limits()) as client:
@@ -241,6 +253,33 @@ def test_connections_without_a_request_make_room_for_new_ones(tmp_path):
                 other.settimeout(30)
                 assert b"200" in other.recv(100)
         assert all(is_disconnected(raw) for raw in idle[:20])
+
+
+def half_body(port: int) -> socket.socket:
+    raw = socket.create_connection(("127.0.0.1", port))
+    raw.sendall(b"PUT /v1/wearers/anna HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 1000\r\n\r\n{")
+    return raw
+
+
+def test_connections_with_half_a_body_make_room_for_new_ones(tmp_path, caplog):
+    with listening(tmp_path, Limits(open_connections=10)) as client, ExitStack() as stack:
+        idle = [stack.enter_context(half_body(client.base_url.port)) for _ in range(30)]
+        for _ in range(3):
+            with httpx.Client(base_url=client.base_url, timeout=60) as other:
+                for _ in range(2):  # also after a complete request on the same connection
+                    assert other.get("/healthz").status_code == 200
+        assert all(is_disconnected(raw) for raw in idle[:20])
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_few_permitted_connections_are_not_all_sockets(tmp_path):
+    service = make_service(tmp_path, Limits(open_connections=100, connections=80))
+    server = web_server.Server(service, None)
+    server.permit_connections(100)
+    assert service.limits.connections == 80
+    server.permit_connections(20)
+    assert (service.limits.connections, server.config.http.max_connections) == (10, 20)
+    service.manager.close()
 
 
 def test_the_state_of_the_protocol_is_that_of_the_socket():

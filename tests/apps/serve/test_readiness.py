@@ -28,6 +28,7 @@ def test_a_full_disk_is_not_ready_and_recovers(client, monkeypatch):
     response = client.get("/readyz")
     assert response.status_code == 503
     assert "/" not in response.json()["error"]
+    assert "sight_ready 0.0" in client.get("/metrics").text
     assert client.get("/healthz").status_code == 200
     monkeypatch.undo()
     monkeypatch.setattr(service, "CHECK_VALID_S", 0.0)
@@ -40,6 +41,15 @@ def test_a_removed_database_is_not_ready_and_acknowledges_nothing(client, tmp_pa
     assert client.get("/readyz").status_code == 503
     chunk = {"seq": 1, "values": make_stream(0, 5).tolist()}
     assert client.post("/v1/wearers/anna/samples", json=chunk).status_code == 503
+
+
+def test_a_removed_folder_is_not_ready_and_metrics_report_it(client, monkeypatch):
+    def fail(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(shutil, "disk_usage", fail)
+    assert client.get("/readyz").status_code == 503
+    assert "sight_ready 0.0" in client.get("/metrics").text
 
 
 def test_the_store_is_checked_without_requests(tmp_path, monkeypatch):

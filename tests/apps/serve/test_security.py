@@ -10,9 +10,10 @@ from starlette.websockets import WebSocketDisconnect
 
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.errors import DENIED
+from sight.apps.serve.limits import Limits
 from sight.apps.serve.message_format import pack
 from sight.apps.serve.tokens import SCOPES, TokenFile
-from tests.helpers.services import read_until, read_until_closed, running, serve_command
+from tests.helpers.services import listening, read_until, read_until_closed, running, serve_command
 from tests.helpers.sessions import make_stream
 
 #: Routes without a token; they report only that the service runs.
@@ -223,6 +224,19 @@ def test_a_subscriber_whose_token_is_removed_is_disconnected(client, book):
         assert socket.receive()["code"] == 1008
 
 
+@pytest.mark.parametrize("path", ["/v1/watch", "/v1/ingest"])
+def test_an_idle_socket_whose_token_is_removed_is_disconnected(client, book, path):
+    token, entry = book.add(["read", "ingest"])
+    with (
+        client.websocket_connect(path, headers=bearer(token)) as socket,
+        client.websocket_connect("/v1/ingest", headers=bearer(client.owner)) as other,
+    ):
+        book.remove(entry.id)
+        assert close_reason(socket) == (1008, DENIED)
+        other.send_json({"type": "samples", "wearer": "anna", **chunk(2)})
+        assert other.receive_json()["type"] == "ack"
+
+
 def test_removing_the_last_token_permits_nothing(client, book):
     for token in book.tokens():
         book.remove(token.id)
@@ -251,6 +265,25 @@ def test_a_broken_host_or_origin_is_a_bad_request(tmp_path, broken):
             assert (response.status_code, list(response.json())) == (400, ["error"]), headers
             with pytest.raises(WebSocketDisconnect), client.websocket_connect("/v1/watch", headers=headers):
                 pass
+
+
+@pytest.mark.parametrize(
+    ("trusted", "claimed", "logged"),
+    [
+        (None, "203.0.113.7", "127.0.0.1"),
+        ("127.0.0.0/8", "203.0.113.7", "203.0.113.7"),
+        ("127.0.0.0/8", "198.51.100.1, 203.0.113.7", "203.0.113.7"),  # what a client adds itself comes first
+        ("10.0.0.0/8", "203.0.113.7", "127.0.0.1"),
+    ],
+)
+def test_a_forwarded_address_counts_behind_a_trusted_proxy_only(tmp_path, book, caplog, trusted, claimed, logged):
+    book.add(SCOPES)
+    options = {"proxy_headers": True, "forwarded_allow_ips": [trusted]} if trusted else {}
+    with listening(tmp_path, Limits(), **options) as client:
+        assert client.get("/v1/wearers", headers={"x-forwarded-for": claimed}).status_code == 401
+        assert [record.client for record in caplog.records if record.message == "refused"] == [logged]
+        client.get("/v1/wearers", headers={"x-forwarded-for": "x" * 5000})
+        assert max(len(record.client) for record in caplog.records if record.message == "refused") <= 100
 
 
 def test_what_needs_no_token_is_the_same_for_every_service(client):

@@ -125,6 +125,23 @@ def test_rows_are_divided_by_their_bytes():
     assert list(sqlite_store._ranges(rows, 10)) == [(1, 2), (3, 3), (7, 7)]
 
 
+def test_a_log_that_others_could_read_becomes_private(tmp_path):
+    SqliteStore(tmp_path / "store.db").close()
+    log = tmp_path / "store.db-wal"
+    log.write_bytes(b"left by a kill")
+    log.chmod(0o644)
+    store = SqliteStore(tmp_path / "store.db")
+    assert log.stat().st_mode & 0o777 == 0o600
+    store.close()
+
+
+def test_the_reserve_is_written_where_space_cannot_be_allocated(tmp_path, monkeypatch):
+    monkeypatch.delattr(os, "posix_fallocate")
+    monkeypatch.setattr(sqlite_file, "RESERVE_BYTES", 1 << 20)
+    SqliteStore(tmp_path / "store.db").close()
+    assert (tmp_path / "store.db.reserve").stat().st_size == 1 << 20
+
+
 def test_a_deletion_that_finds_the_disk_full_uses_the_reserve(tmp_path, monkeypatch):
     """Without a small file system: the first deletion fails as SQLite does on a full disk."""
     other = bytes(reversed(SAMPLES))
@@ -205,7 +222,7 @@ FULL_DISK = """
 """
 
 
-#: Others fill the disk while the store is closed, and again after it was opened.
+#: Others fill the disk while the store is closed, and again after it was opened, several times.
 RESTART_ON_A_FULL_DISK = """
     import sys
     from pathlib import Path
@@ -225,10 +242,12 @@ RESTART_ON_A_FULL_DISK = """
     store.put(b"config", Snapshot("anna", 0, b"state"))
     for seq in range(1, 100):
         store.commit([StoredChunk("anna", seq, b"samples" * 20_000)])
-    store.close()
-    fill_disk()
-    store = SqliteStore(folder / "store.db")
-    fill_disk()
+    for _ in range(15):
+        store.close()
+        fill_disk()
+        store = SqliteStore(folder / "store.db")
+        fill_disk()
+    assert (folder / "store.db.reserve").stat().st_size > 16 << 20
     store.delete("anna")
     assert store.load("anna") is None
     print("done")

@@ -15,19 +15,10 @@ import redis
 from sight import registry
 from sight.apps.serve import web_server
 from sight.apps.serve.errors import StoreFailed
-from sight.apps.serve.redis_store import RedisStore
 from sight.apps.serve.sqlite_store import SqliteStore
 from sight.apps.serve.store import Snapshot, StoredChunk, open_store
 from tests.conftest import ROOT
 from tests.helpers.services import serve_command
-from tests.helpers.sessions import RedisServer
-
-
-@pytest.fixture(scope="module")
-def server():
-    server = RedisServer()
-    yield server
-    server.close()
 
 
 @pytest.fixture(params=sorted({registry.get("stores", name).name for name in registry.names("stores")}))
@@ -55,6 +46,13 @@ def fill(store, wearer: str, chunks: int) -> None:
     for seq in range(1, chunks + 1):
         events = (seq - 1, b"events %d" % seq) if seq % 2 == 0 else (-1, None)
         store.commit([StoredChunk(wearer, seq, b"inputs %d" % seq, *events)])
+
+
+def test_the_space_of_a_store_is_known(store):
+    before = store.space()["used"]
+    store.put(b"config", Snapshot("anna", 0, bytes(300_000)))
+    assert store.space()["used"] > before + 200_000 > 200_000
+    assert all(size >= 0 for size in store.space().values())
 
 
 def test_a_new_store_is_empty(store):
@@ -298,63 +296,3 @@ def test_foreign_files_are_refused(tmp_path):
     other.close()
     with pytest.raises(ValueError, match="version 2, this sight uses 3; use another file"):
         SqliteStore(tmp_path / "newer.db")
-
-
-# --- Redis -----------------------------------------------------------------------------------------------------------
-
-
-def test_redis_is_owned_by_the_service_that_opened_it_last(server):
-    first = RedisStore(server.url, prefix="owner:")
-    fill(first, "anna", 1)
-    second = RedisStore(server.url, prefix="owner:")
-    with pytest.raises(StoreFailed, match="Another service"):
-        first.commit([StoredChunk("anna", 2, b"inputs 2")])
-    second.commit([StoredChunk("anna", 2, b"inputs 2")])
-    assert len(second.load("anna").inputs) == 2
-
-
-def test_redis_keys_of_other_versions_are_refused(server):
-    client = redis.Redis.from_url(server.url)
-    fill(RedisStore(server.url, prefix="other:"), "anna", 1)
-    RedisStore(server.url, prefix="other:").close()
-    client.set("other:schema", 4)
-    with pytest.raises(ValueError, match="upgrade sight"):
-        RedisStore(server.url, prefix="other:")
-    client.set("other:schema", 2)
-    with pytest.raises(ValueError, match="version 2, this sight uses 3; use another database"):
-        RedisStore(server.url, prefix="other:")
-
-
-def test_redis_must_keep_an_append_only_file(server):
-    client = redis.Redis.from_url(server.url)
-    with pytest.raises(ValueError, match=r"appendfsync always .* got everysec"):
-        RedisStore(server.url, fsync=True)
-    client.config_set("appendfsync", "always")
-    assert RedisStore(server.url, fsync=True).info["durable_against"] == "power loss"
-    client.config_set("appendfsync", "everysec")
-    client.config_set("appendonly", "no")
-    try:
-        with pytest.raises(ValueError, match="set appendonly yes"):
-            RedisStore(server.url)
-    finally:
-        client.config_set("appendonly", "yes")
-
-
-def test_a_missing_redis_is_reported_without_its_password():
-    with pytest.raises(ValueError, match=r"Redis at 127\.0\.0\.1:1/0"):
-        RedisStore("redis://user:secret@127.0.0.1:1/0", timeout_s=0.2)
-
-
-def test_redis_data_survive_a_kill():
-    server = RedisServer(appendfsync="always")
-    try:
-        store = RedisStore(server.url, fsync=True)
-        fill(store, "anna", 3)
-        server.kill()
-        with pytest.raises(StoreFailed):
-            store.commit([StoredChunk("anna", 4, b"inputs 4")])
-        server.start()
-        store.commit([StoredChunk("anna", 4, b"inputs 4")])
-        assert [seq for seq, _ in store.load("anna").inputs] == [1, 2, 3, 4]
-    finally:
-        server.close()

@@ -71,7 +71,17 @@ def test_concurrent_edits_lose_and_revive_no_token(book):
     assert sorted(token.wearers[0] for token in tokens) == sorted(names * 10)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 2, "tokens": [{"id": 1}]}', b'{"format": 99}'])
+DAMAGED = [b"", b"{", b"[]", b'{"format": 2, "tokens": [{"id": 1}]}', b'{"format": 99}', b"[" * 100_000]
+DAMAGED += [b'{"format": 1e999, "tokens": []}']
+WRONG_TYPES = {"id": [1], "digest": 5, "scopes": [["read"]], "wearers": [5], "created": 1, "max_wearers": "x"}
+VALID = {"id": "1", "digest": "0" * 64, "scopes": ["read"], "wearers": ["*"]}
+DAMAGED += [
+    json.dumps({"format": 2, "tokens": [VALID | {name: value}]}).encode()
+    for name, value in [*WRONG_TYPES.items(), ("digest", "\u00e9"), ("expires", "2020-01-01")]
+]
+
+
+@pytest.mark.parametrize("content", DAMAGED, ids=range(len(DAMAGED)))
 def test_a_damaged_file_permits_nothing_and_does_not_reveal_its_path(client, book, content):
     intact = book.path.read_bytes()
     book.path.write_bytes(content)

@@ -14,7 +14,7 @@ import pytest
 from sight.apps.stream.event_json import as_json
 from sight.apps.stream.line_parser import LONGEST_LINE, LineParser, split_lines
 from sight.apps.stream.sensor_inputs import from_file
-from sight.recordings.read_options import ReadOptions
+from sight.recordings.reading_options import ReadOptions
 from sight.testing import toy_card
 from sight.types import Event
 from tests.helpers.streams import CHANNELS
@@ -47,9 +47,18 @@ def test_samples_with_and_without_times_are_separate_chunks():
     assert [part.time_s is None for part in parts] == [True, False, True]
 
 
+def test_lines_before_the_header_are_skipped_and_a_start_is_refused():
+    parser = parser_of(("x", "y"), skip=2)
+    [samples] = parser.parse(["Logger 7", "notes, more", "0,1,2", "1,3,4"])
+    assert (samples.values.tolist(), parser.malformed) == ([[1, 2], [3, 4]], 0)
+    with pytest.raises(ValueError, match="applies to files"):
+        parser_of(("x", "y"), start="2024-05-01").parse(["0,1,2"])
+
+
 def test_malformed_lines_are_counted_and_the_first_is_logged(caplog):
     parser = parser_of(CHANNELS)
     bad = ["x", "1,2", "1,2,3,4,5", "{}", '{"values": "abc"}', '{"values": [[1, 2], [3]]}', "[" * 100_000, "1,2,z"]
+    bad += ['x"\ry', f'1,"{"2" * 200_000}",3']  # no CSV
     bad += ['{"values": [1, 2, 3], "time_s": "noon"}', '{"values": {"x": 1}}', f'{{"values": [1, 2, 1{"0" * 400}]}}']
     with caplog.at_level(logging.WARNING, "sight.apps.stream"):
         assert parser.parse(["1,2,3", *bad])[0].values.tolist() == [[1, 2, 3]]
@@ -89,6 +98,14 @@ def test_local_times_are_regular_when_summer_time_changes(night, changed):
 def test_numbers_beyond_single_precision_become_infinity():
     [samples] = parser_of(("x",)).parse(["0,1e300", '{"time_s": 1, "values": [1e300]}'])
     assert np.isinf(samples.values).all()
+
+
+def test_times_beyond_those_of_the_service_are_malformed():
+    """After 1e17 s a step of 0.02 s is rounded away: every further sample without a time would count as repeated."""
+    parser = parser_of(("x",))
+    lines = ['{"time_s": 1e17, "values": [1]}', "-1e11,1", '{"time_s": [1, 1e300], "values": [[1], [2]]}', "5,1"]
+    [samples] = parser.parse(lines)
+    assert (samples.time_s.tolist(), parser.malformed) == ([5.0], 3)
 
 
 def test_blocks_are_split_at_line_ends_wherever_they_break():

@@ -108,7 +108,7 @@ def test_a_replayed_subject_gives_the_predictions_of_adapt(tmp_path):
 
     path = export_untrained(Synthetic, tmp_path)
     options = ["-m", path, "--option", "hours=0.1", "--option", "gaps_per_hour=60"]
-    run_sight("adapt", "synthetic:W12", "-o", tmp_path / "out", *options)
+    run_sight("adapt", "synthetic:W12", "-o", tmp_path / "out", "--lag", "0", *options)
     table = pq.read_table(tmp_path / "out" / "windows.parquet").to_pydict()
     streamed = run_sight("stream", "--replay", "synthetic:W12", "--speed", "0", *options)
     events = [json.loads(line) for line in streamed.stdout.splitlines()]

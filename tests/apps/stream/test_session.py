@@ -137,7 +137,7 @@ def test_windows_of_many_sessions_may_be_encoded_together(onnx):
         edges = np.cumsum([0, *(len(windows) for windows in cuts)])
         for i, windows in enumerate(cuts):
             own = slice(edges[i], edges[i + 1])
-            events[i] += sessions[i].predict(windows, z[own], p[own])
+            events[i] += sessions[i].predict(windows, (z[own], p[own]))
     for session, whole, own in zip(sessions, wearers, events, strict=True):
         assert_same_predictions(own + session.flush(), run(method("keel").bind(onnx), offline_windows(whole, onnx)))
 
@@ -260,7 +260,7 @@ def test_a_thousand_sessions_in_one_process_run_in_real_time(name):
         cut_s = time.process_time() - began
         began = time.process_time()
         for session, windows in zip(sessions, cuts, strict=True):
-            session.predict(windows, *encoded)
+            session.predict(windows, encoded)
         spent_s.append(cut_s + time.process_time() - began)
     print(f"{name}: {1e3 * np.median(spent_s[2:]):.0f} ms for 1,000 pushes of one second, without encoding")
     assert np.median(spent_s[2:]) < 0.6

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -58,3 +61,24 @@ def test_a_newer_format_is_refused(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match="upgrade sight"):
         state_file.unpack(newer, session)
+
+
+def test_what_is_no_file_or_huge_is_not_read(tmp_path):
+    session = Session(toy_source(), method("keel"))
+    pipe, huge = tmp_path / "pipe", tmp_path / "huge"
+    os.mkfifo(pipe)
+    with huge.open("wb") as file:
+        file.truncate(1 << 40)
+    for path, reason in ((pipe, "a pipe"), (tmp_path, "a folder"), (Path("/dev/zero"), "a device"), (huge, "bytes")):
+        with pytest.raises(ValueError, match=reason):
+            state_file.load(path, session)
+        assert state_file.sensor_rate(path) is None
+    with pytest.raises(FileNotFoundError):
+        state_file.load(tmp_path / "absent", session)
+
+
+def test_the_clock_of_another_shape_is_refused():
+    session = Session(toy_source(), method("sight"))
+    state = session.state()
+    with pytest.raises(ValueError, match=r"expected state 'earlier' of shape \(3,\)"):
+        session.restore(state | {"windower.clock.earlier": np.zeros(0)})

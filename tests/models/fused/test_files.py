@@ -15,7 +15,7 @@ from sight.methods.sight import SIGHT  # noqa: E402
 from sight.models.export.fused import export_fused  # noqa: E402
 from sight.models.export.onnx import export_onnx  # noqa: E402
 from sight.models.export.torch_graph import prepare_network, to_graph  # noqa: E402
-from sight.models.fused import FUSED  # noqa: E402
+from sight.models.fused_model import FUSED  # noqa: E402
 from sight.models.onnx import OnnxSource  # noqa: E402
 from sight.models.torch import TorchSource  # noqa: E402
 from tests.models.fused.fused_helpers import SHAPE  # noqa: E402
@@ -76,7 +76,7 @@ def test_the_examples_of_the_docs_run(tmp_path, toy, capsys, monkeypatch):
 def test_the_file_of_keel_has_what_hosts_need(fused_keel):
     model = onnx.load(fused_keel)
     facts = json.loads({entry.key: entry.value for entry in model.metadata_props}[FUSED])
-    assert (facts["method"], facts["state_version"], facts["params"]["debias"]) == ("keel", 2, 4.0)
+    assert (facts["method"], facts["state_version"], facts["params"]["debias"]) == ("keel", 3, 4.0)
     assert [tensor.name for tensor in model.graph.input] == ["x", *facts["state"]]
     assert (facts["gap_clears"], facts["class_frequencies"]) == (["linked"], "frequencies")
     types = {tensor.name: tensor.type.tensor_type.elem_type for tensor in model.graph.input}

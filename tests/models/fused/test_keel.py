@@ -10,7 +10,7 @@ pytest.importorskip("onnx")
 
 from sight.methods.keel import Keel
 from sight.models.export.fused import export_fused
-from sight.models.fused import FusedSession
+from sight.models.fused_model import FusedSession
 from tests.models.fused.fused_helpers import SHAPE, assert_agreement_through_gaps, assert_states_move, run
 
 
@@ -18,8 +18,8 @@ from tests.models.fused.fused_helpers import SHAPE, assert_agreement_through_gap
     "fields",
     [
         {},
-        {"surprise": 0.0, "rate": 0.0, "guard": False, "prototypes": 0.0, "penalty": 0.2},
-        {"doubt": 0.0, "temper": 1.0, "align": 0.0, "debias": 0.0, "patience": 3.0, "gap_half_life_s": None},
+        {"surprise": 0.0, "rate": 0.0, "prototypes": 0.0, "penalty": 0.2},
+        {"temper": 1.0, "align": 0.0, "debias": 0.0, "patience": 3.0, "gap_half_life_s": None},
     ],
     ids=str,
 )

@@ -12,7 +12,7 @@ onnx = pytest.importorskip("onnx")
 
 from sight.methods.keel_norm import KeelNorm  # noqa: E402
 from sight.models.export.fused import export_fused  # noqa: E402
-from sight.models.fused import FUSED, FusedSession  # noqa: E402
+from sight.models.fused_model import FUSED, FusedSession  # noqa: E402
 from sight.models.onnx import OnnxSource  # noqa: E402
 from sight.testing import toy_network, toy_stream  # noqa: E402
 from tests.models.fused.fused_helpers import assert_agreement_through_gaps, assert_states_move, run  # noqa: E402
@@ -22,9 +22,8 @@ from tests.models.fused.fused_helpers import assert_agreement_through_gaps, asse
     ("encoder", "fields"),
     [
         ("cnn", {}),
-        ("cnn", {"tolerance": 0.1, "scaled": True}),
-        pytest.param("resnet", {"tolerance": 0.0, "anchor": 20.0, "gap_half_life_s": None}, marks=pytest.mark.long),
-        pytest.param("resnet", {"tolerance": 0.0, "layers": 2, "confident": 0.6}, marks=pytest.mark.long),
+        ("cnn", {"bound": 0.1}),
+        pytest.param("resnet", {"anchor": 20.0, "gap_half_life_s": None}, marks=pytest.mark.long),
     ],
     ids=str,
 )
@@ -39,15 +38,15 @@ def test_fused_keel_norm_agrees_with_the_adapter_through_gaps(tmp_path, encoder,
 
 @pytest.fixture(scope="module")
 def fused_keel_norm(tmp_path_factory):
-    return export_fused(toy_network(), tmp_path_factory.mktemp("norm") / "fused.onnx", KeelNorm(tolerance=0.0))
+    return export_fused(toy_network(), tmp_path_factory.mktemp("norm") / "fused.onnx", KeelNorm())
 
 
 def test_keel_norm_moves_between_graph_and_adapter(fused_keel_norm):
-    x, adapter = toy_stream(n=60).x + np.float32(1), KeelNorm(tolerance=0.0).bind(toy_network())
+    x, adapter = toy_stream(n=60).x + np.float32(1), KeelNorm().bind(toy_network())
     session = FusedSession(fused_keel_norm)
     assert_states_move(session, adapter, x)
     with pytest.raises(ValueError, match="moments"):
-        session.restore({**adapter.state(), "moments": np.ones((2, 5, 3))})
+        session.restore({**adapter.state(), "moments": np.ones((2, 3))})
 
 
 def test_zeros_start_a_new_wearer_of_keel_norm(fused_keel_norm):
@@ -56,7 +55,7 @@ def test_zeros_start_a_new_wearer_of_keel_norm(fused_keel_norm):
     session.restore({name: np.zeros_like(value) for name, value in session.state().items()})
     np.testing.assert_array_equal(run(session, x)[0], expected)
     facts = json.loads({entry.key: entry.value for entry in onnx.load(fused_keel_norm).metadata_props}[FUSED])
-    assert (facts["method"], facts["state_version"], facts["state"][-2:]) == ("keel-norm", 1, ["weights", "moments"])
+    assert (facts["method"], facts["state_version"], facts["state"][-1]) == ("keel-norm", 2, "moments")
     with pytest.raises(ValueError, match="fused graph that includes the adaptation"):
         OnnxSource(fused_keel_norm)
 

@@ -14,7 +14,7 @@ from sight.methods.sight import SIGHT  # noqa: E402
 from sight.models.export.fused import export_fused  # noqa: E402
 from sight.models.export.int8 import quantise  # noqa: E402
 from sight.models.export.onnx import export_onnx  # noqa: E402
-from sight.models.fused import FusedSession  # noqa: E402
+from sight.models.fused_model import FusedSession  # noqa: E402
 from sight.models.onnx import OnnxSource  # noqa: E402
 from sight.models.train import train  # noqa: E402
 from sight.registry import resolve  # noqa: E402

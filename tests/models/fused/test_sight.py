@@ -11,7 +11,7 @@ pytest.importorskip("onnx")
 from sight.methods.sight import SIGHT
 from sight.models.export.fused import export_fused
 from sight.models.export.onnx import export_onnx
-from sight.models.fused import FusedSession
+from sight.models.fused_model import FusedSession
 from tests.models.fused.fused_helpers import SHAPE, run
 
 

@@ -66,7 +66,9 @@ def test_a_fit_that_leaves_a_large_error_is_not_applied():
     calibration, facts = estimate_calibration(replace(seen, values=(truth.T * stretched).T))
     assert calibration is None
     assert (facts["calibrated"], facts["calibration_epochs"]) == (False, 60)
-    assert facts["calibration_error_after_mg"] > 10
+    before, after = (facts[f"calibration_error_{when}_mg"] for when in ("before", "after"))
+    assert after > 10
+    assert facts["calibration_note"] == f"the fit leaves an error of {after:.1f} mg; it was {before:.1f} mg before"
 
 
 def test_calibration_needs_an_accelerometer():

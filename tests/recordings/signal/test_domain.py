@@ -10,7 +10,7 @@ import pytest
 from sight.apps.stream.session import EXAMINED, Session
 from sight.models.card import ModelCard
 from sight.models.training_domain import Domain, describe, window_statistics
-from sight.recordings.signal.quality import window_warnings
+from sight.recordings.signal.quality import check_domain
 from sight.testing import toy_card
 from sight.types import Warning, Windows
 
@@ -44,6 +44,11 @@ def windows_of(x, **fields):
     return Windows(x=x, time_s=zeros, label=zeros.astype(int), gap_before_s=zeros, window_s=5.0, stride_s=2.5, **fields)
 
 
+def window_warnings(windows, card):
+    """Return the warnings that the check adds."""
+    return list(check_domain(windows, card).warnings[len(windows.warnings) :])
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -72,6 +77,20 @@ def test_a_unit_warning_of_the_recording_is_not_repeated(card):
     assert window_warnings(windows_of(x, warnings=(wrong,)), card) == []
     contradiction = Warning(kind="unit", severity="warning", text="Columns state m/s^2.")
     assert window_warnings(windows_of(x, warnings=(contradiction,)), card)
+
+
+def test_the_share_of_unfamiliar_windows_is_a_fact(card):
+    assert check_domain(windows_of(subject(99)), card).facts.unfamiliar_share < 0.1
+    assert check_domain(windows_of(9.81 * subject(99)), card).facts.unfamiliar_share > 0.9
+    wrong = Warning(kind="unit", severity="error", text="At rest acceleration is 9.81 g instead of 1 g.")
+    assert check_domain(windows_of(9.81 * subject(99), warnings=(wrong,)), card).facts.unfamiliar_share is None
+    assert check_domain(windows_of(subject(99)), toy_card()).facts.unfamiliar_share is None
+
+
+def test_whether_training_had_gravity_is_known(card):
+    assert Domain.of(card).has_gravity
+    free = [x - x.mean(axis=2, keepdims=True) for x in map(subject, range(6))]
+    assert not Domain.of(card_of(free)).has_gravity
 
 
 def test_few_windows_need_a_larger_share(card):

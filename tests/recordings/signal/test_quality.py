@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sight._util.units import factor
+from sight._util.unit_conversion import factor
 from sight.recordings.signal.channels import convert, select
 from sight.recordings.signal.quality import _magnitude_warnings, rest_g, saturation, warnings_for
 from tests.helpers.signals import recording
@@ -47,6 +47,16 @@ def test_gravity_reveals_a_wrong_unit(scale, word):
     card = {"channels": ("x", "y", "z"), "unit": "g", "mean": [0.6, 0, 0.8], "std": [0.1, 0.1, 0.1]}
     (warning,) = map(str, warnings_for(recording(values, np.arange(1000) / 50, 50), card))
     assert word in warning
+
+
+@pytest.mark.parametrize(("gravity", "severities"), [(True, ["error"]), (None, ["warning"]), (False, [])])
+def test_gravity_that_was_removed_is_an_error_if_training_had_it(gravity, severities):
+    rng = np.random.default_rng(0)
+    free = recording(0.02 + rng.normal(0, 0.004, (1000, 3)), np.arange(1000) / 50, 50)
+    found = warnings_for(free, {} if gravity is None else {"gravity": gravity})
+    assert [warning.severity for warning in found] == severities
+    in_other_unit = recording(np.tile([0, 0, 9.81], (1000, 1)), np.arange(1000) / 50, 50)
+    assert [warning.severity for warning in warnings_for(in_other_unit, {"gravity": gravity})] == ["error"]
 
 
 def test_a_wrong_unit_of_acceleration_does_not_hide_one_of_rotation():

@@ -11,7 +11,7 @@ from sight.results.report.day_rows import _rectangles
 from sight.results.report.fact_tables import fact_label
 from sight.results.report.figures import _signed
 from sight.results.report.glossary import term
-from sight.results.report.html import figure, percent, size, tag
+from sight.results.report.html import figure, percent, tag
 from sight.results.report.lanes import MAX_POINTS, envelope, limited_runs, runs, strokes
 from sight.results.report.palette import class_colours, slots, stack_order, stylesheet
 
@@ -34,7 +34,6 @@ def test_a_term_has_its_definition_as_a_tooltip():
     ("text", "expected"),
     [
         ([percent(v) for v in (0.1234, 1, 0, 0.0004)], ["12.3\xa0%", "100\xa0%", "0\xa0%", "<\xa00.1\xa0%"]),
-        ([size(v) for v in (512, 3300, 5_000_000)], ["512 B", "3.2 KiB", "4.8 MiB"]),
         ([figure(v) for v in (12345, 0.98765, True, "chunk32")], ["12,345", "0.988", "yes", "chunk32"]),
         ([figure(v) for v in (None, float("nan"))], ["\N{EN DASH}"] * 2),
         ([_signed(v) for v in (1.24, -0.04, -3)], ["+1.2", "0.0", "\N{MINUS SIGN}3.0"]),
@@ -84,5 +83,6 @@ def test_colours_depend_on_words_and_not_on_spelling():
 
 
 def test_the_style_sheet_has_colours_on_light_and_on_dark():
-    dark = "@media screen and (prefers-color-scheme:dark){:root{--k0:#2b8fd6}}"
-    assert stylesheet(class_colours(["sitting"])) == f":root{{--k0:#0072b2}}{dark}.k0{{--k:var(--k0)}}"
+    dark = "@media screen and (prefers-color-scheme:dark){:root{--k0:#2b8fd6;--bed:#5a5f90}}"
+    rules = ".k0{--k:var(--k0)}.bed{--k:var(--bed)}"
+    assert stylesheet(class_colours(["sitting"])) == f":root{{--k0:#0072b2;--bed:#8d93bd}}{dark}{rules}"

@@ -12,6 +12,7 @@ import pytest
 from sight.registry import method
 from sight.results.prediction_loop import run
 from sight.results.report import write_report
+from sight.results.report.document import render
 from sight.results.report.lanes import MAX_POINTS, MAX_RUNS
 from sight.results.summary import ResultSummary
 from sight.testing import ToySource, toy_stream
@@ -159,12 +160,17 @@ def test_time_use_adds_up_to_worn_time(opened, report, result):
 def test_best_of_each_column_is_bold(opened, report):
     table = opened(report).locator(".methods")
     assert table.locator("thead th").first.inner_text() == "Method"
-    assert table.locator("tbody th").all_inner_texts() == ["source-only", "ema", "sight"]
-    for column, best in ((4, max), (6, min)):  # accuracy, calibration error
+    assert table.locator("tbody th").all_inner_texts() == ["raw", "ema", "sight"]
+    for column, best in ((2, max), (4, min)):  # accuracy, calibration error
         cells = table.locator(f"tbody td:nth-child({column + 1})")
         bold = cells.locator("strong").all_inner_texts()
         assert bold
         assert set(map(float, bold)) == {best(map(float, cells.all_inner_texts()))}
+
+
+def test_the_title_names_the_wearer(result):
+    assert "<h1>Activities of P01</h1>" in render(ResultSummary(result, info={"subject": "P01"}), [])
+    assert "<h1>Activities of one wearer</h1>" in render(ResultSummary(result), [])
 
 
 def test_unlabelled_stream_without_start_time(opened, tmp_path):

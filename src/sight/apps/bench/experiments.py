@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sight import registry
-from sight.apps.bench import day_streams, experiment_files
+from sight.apps.bench import experiment_files, simulated_days
 from sight.apps.bench.experiment_files import check_keys, check_name
 from sight.apps.bench.trials import KINDS, NATURAL, ORDERS, Experiment, Variant
 
@@ -73,7 +73,7 @@ def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
         if key in table
     }
     for order in lists.get("orders", ()):
-        check_name(order, (*ORDERS, *day_streams.ORDERS, NATURAL), "order")
+        check_name(order, (*ORDERS, *simulated_days.ORDERS, NATURAL), "order")
     variants = tuple(_variants(table, where))
     labels = [variant.label for variant in variants]
     if len(set(labels)) != len(labels):

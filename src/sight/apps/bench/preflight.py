@@ -5,7 +5,7 @@ from typing import Any
 
 from sight import registry
 from sight._util.atomic import write_atomic
-from sight.apps.bench import day_streams, experiment_files
+from sight.apps.bench import experiment_files, simulated_days
 from sight.apps.bench.experiment_files import check_name
 from sight.apps.bench.settings import make_dataset, subjects_of
 from sight.apps.bench.trials import Experiment, Setting, Variant
@@ -25,7 +25,7 @@ def check(experiment: Experiment, setting: Setting) -> None:
             raise ValueError(f"{where}: expected seeds such as 0, 1, 2, got {seed!r}; write whole numbers from 0 on.")
     for encoder in (*experiment.encoders, setting.encoder):
         check_name(encoder, registry.names("encoders"), "encoder")
-    if set(experiment.orders) & set(day_streams.SEDENTARY) and not setting.sedentary:
+    if set(experiment.orders) & set(simulated_days.SEDENTARY) and not setting.sedentary:
         raise ValueError(
             f"{where} needs the sedentary classes of setting {setting.name}, sitting first; "
             f'add to its file: sedentary = ["sitting", "standing"].'

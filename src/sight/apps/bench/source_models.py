@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sight import registry
-from sight._util.code_fingerprint import class_fingerprint, module_fingerprint
+from sight._util.code_hash import class_fingerprint, module_fingerprint
 from sight.apps.bench.trial_rows import hash_key
 from sight.models.card import require_card
 from sight.models.load import load

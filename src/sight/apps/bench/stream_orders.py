@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sight.apps.bench.day_streams import ORDERS as DAY_ORDERS, day_stream
+from sight.apps.bench.simulated_days import ORDERS as DAY_ORDERS, day_stream
 from sight.apps.bench.trials import Setting, Trial
 from sight.types import Array, Windows
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sight._util.code_fingerprint import class_fingerprint, module_fingerprint
+from sight._util.code_hash import class_fingerprint, module_fingerprint
 from sight._util.hashing import file_sha256
 from sight.apps.bench.source_models import Recipe, batch_size, data_hash, own_model, source_model
 from sight.apps.bench.stream_orders import reorder, stream_index

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 from sight import registry
-from sight.apps.bench import day_streams
+from sight.apps.bench import simulated_days
 from sight.base import Adapter
 
 #: Kinds of experiments: functions of `sight.apps.bench.analyses`.
@@ -112,7 +112,7 @@ def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
 
 def expand_order(order: str, setting: Setting) -> tuple[str, ...]:
     """Return the stream orders that an order of an experiment stands for on a setting; empty if it has none."""
-    if order in day_streams.DOMINATED:
+    if order in simulated_days.DOMINATED:
         return tuple(f"{order} {name}" for name in setting.sedentary)
     if order == NATURAL:
         return ("chronological",) if setting.free_living else ()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sight import __version__
-from sight._util.code_fingerprint import class_fingerprint
+from sight._util.code_hash import class_fingerprint
 from sight.apps.bench.analyses import ANALYSES
 from sight.apps.bench.trial_data import Job, TrialData, load_trial
 from sight.apps.bench.trial_rows import Row, read_row, write_row

@@ -4,6 +4,7 @@ import typer
 
 from sight import __version__
 from sight.apps.cli import bench, cohort, data, list_commands, models, serve
+from sight.apps.cli._kernel_cache import set_kernel_cache
 from sight.apps.cli._shared import ErrorReportingGroup
 from sight.apps.cli.adapt import adapt
 from sight.apps.cli.demo import demo
@@ -35,6 +36,8 @@ def _options(
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
         raise typer.Exit
+    if ctx.invoked_subcommand != "serve":  # which keeps them in its data folder
+        set_kernel_cache()
 
 
 app.command()(demo)

@@ -11,7 +11,9 @@ import typer
 
 from sight.apps.cli._shared import parse_pairs
 from sight.models.bundled import resolve
-from sight.recordings.read_options import ReadOptions
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.signal.intensity import CUT_POINTS
+from sight.results.output_tables.rules import MIN_BOUT
 
 Target = Annotated[
     str, typer.Argument(help="Recording, folder of recordings, or dataset:subject such as synthetic:W12.")
@@ -30,13 +32,41 @@ Model = Annotated[
 Method = Annotated[str, typer.Option(help="Adaptation method; see: sight methods.")]
 Params = Annotated[list[str] | None, typer.Option("--set", help="Hyper-parameter KEY=VALUE of the method; repeatable.")]
 Preset = Annotated[str | None, typer.Option(help="Hyper-parameters by name, authors or sight-paper; --set overrides.")]
-Lag = Annotated[float, typer.Option(min=0, help="Windows a prediction may wait for; inf: the whole recording (keel).")]
+Lag = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="Later windows that a prediction may use: 0 for none, as in a live stream, inf for the whole recording. "
+        "By default the whole recording if the method allows it, else none.",
+        show_default=False,
+    ),
+]
 Engine = Annotated[str, typer.Option(help="loky, serial, dask:local:N or dask:ADDRESS.")]
 Jobs = Annotated[int | None, typer.Option(help="Number of loky processes; all cores by default.", min=1)]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Exit with code 3 if the numbers of a recording cannot be used.")
+]
 ValidDay = Annotated[str, typer.Option("--valid-day", help="Wear that makes a day valid, such as 16h.")]
+DaysFrom = Annotated[
+    str,
+    typer.Option(
+        help="Where days begin: midnight, start (every 24 hours from the start of the recording) or waking (from one "
+        "waking to the next)."
+    ),
+]
+CutPoints = Annotated[
+    str,
+    typer.Option(
+        help=f"Limits of intensity: {', '.join(CUT_POINTS)}, or those of light and moderate activity in mg, such as "
+        "45,100. By default those of adults for the placement.",
+        show_default=False,
+    ),
+]
 MinBout = Annotated[
     list[str] | None,
-    typer.Option("--min-bout", help="Shortest bout, 60s by default, or of one class: walking=120s; repeatable."),
+    typer.Option(
+        "--min-bout", help=f"Shortest bout, {MIN_BOUT} by default, or of one class: walking=120s; repeatable."
+    ),
 ]
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
 
-from sight.types import Warning
+from sight.types import Warning, worst_first
 
 # The networks are small: a second thread costs more than it gains, far more if other processes run.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -25,8 +25,18 @@ CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if 
 CONTROL |= {code: f"\\u{code:04x}" for code in (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
 
+#: Exit code under --strict if a warning is an error.
+STRICT = 3
+
+
 class PlainConsole(Console):
-    """Console that prints control characters visibly: text from files cannot send commands to the terminal."""
+    """Console that prints control characters visibly: text from files cannot send commands to the terminal.
+
+    Names such as ``:x:`` are printed as they are, not as emoji.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return text without control characters; every text that is printed passes here."""
@@ -46,6 +56,11 @@ EXTRAS = {
     "distributed": "dask",
     **dict.fromkeys(("paho", "serial"), "live"),
     **dict.fromkeys(("fastapi", "uvicorn", "websockets", "redis", "prometheus_client", "pydantic"), "serve"),
+}
+#: Text that is added to the error for a missing package.
+HINTS = {
+    "torch": " (Linux: several GB of CUDA; without a GPU, install torch first: "
+    "pip install torch --index-url https://download.pytorch.org/whl/cpu)"
 }
 
 
@@ -68,13 +83,15 @@ class ErrorReportingGroup(TyperGroup):
 
 
 def error_message(error: Exception) -> str:
-    """Return one line that says what was wrong and what to do."""
+    """Return one line with what was wrong and what to do."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         wanted = f"sight-har[{EXTRAS[package]}]" if package in EXTRAS else package
-        return f'This needs the package {package}; install it with: pip install "{wanted}"'
+        return f'This needs the package {package}; install it with: pip install "{wanted}"{HINTS.get(package, "")}'
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"There is no file {error.filename!s}; check the path."
+    if isinstance(error, UnicodeEncodeError):
+        return "A name contains bytes that are not UTF-8, so it cannot be written; rename the file."
     message = " ".join(str(error).split()) or type(error).__name__
     # Messages of Python itself contain no remedy.
     return f"{message}; SIGHT_DEBUG=1 shows where." if isinstance(error, ArithmeticError) else message
@@ -86,17 +103,18 @@ def close_stdout() -> None:
 
 
 @contextmanager
-def progress(label: str, total: int) -> Iterator[Any]:
-    """Show a progress bar, or a line at every quarter without a terminal.
+def progress(label: str, total: int, unit: str) -> Iterator[Any]:
+    """Show a progress bar, or without a terminal a line at the first and at every quarter; `unit` is what is counted.
 
     Yields a function that takes the number of finished items and an optional note.
     """
     label = escape(label.translate(CONTROL))
     if not console.is_terminal:
-        yield _quarterly_lines(label, total)
+        yield _quarterly_lines(label, total, unit)
         return
     times = (TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *times, console=console) as bar:
+    counts = (BarColumn(), MofNCompleteColumn(), TextColumn(unit))
+    with Progress(TextColumn("{task.description}"), *counts, *times, console=console) as bar:
         task = bar.add_task(label, total=total)
 
         def show(done: int, note: str = "") -> None:
@@ -105,23 +123,39 @@ def progress(label: str, total: int) -> Iterator[Any]:
         yield show
 
 
-def _quarterly_lines(label: str, total: int) -> Any:
-    printed = 0
+def _quarterly_lines(label: str, total: int, unit: str) -> Any:
+    printed = -1
 
     def show(done: int, note: str = "") -> None:
         nonlocal printed
         if total and 4 * done // total > printed:
             printed = 4 * done // total
-            console.print(f"{label}: {done} of {total} {escape(note)}".rstrip(), highlight=False)
+            console.print(f"{label}: {done:,} of {total:,} {unit} {escape(note)}".rstrip(), highlight=False)
 
     return show
 
 
 def print_warnings(name: str, warnings: Iterable[Warning]) -> None:
-    colours = {"error": "red", "warning": "yellow", "note": "cyan"}
-    for warning in warnings:
+    """Print warnings with their severity, the worst first."""
+    colours = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+    for warning in worst_first(warnings):
         colour = colours[warning.severity]
-        errors.print(f"[{colour}]{escape(name)}:[/] {escape(str(warning))}", highlight=False, soft_wrap=True)
+        text = f"{escape(name)}: [{colour}]{warning.severity}:[/] {escape(str(warning))}"
+        errors.print(text, highlight=False, soft_wrap=True)
+
+
+def first_names(names: Sequence[str]) -> str:
+    """Return at most ten names in one line."""
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+
+
+def exit_if_strict(strict: bool, names: Sequence[str]) -> None:
+    """Exit with code 3 if `strict` and there are recordings whose numbers cannot be used."""
+    if strict and names:
+        found = f"{plural(len(names), 'recording')} with an error: {first_names(names)}"
+        text = f"{found}; their numbers cannot be used (--strict)."
+        errors.print(text, markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(STRICT)
 
 
 def print_facts(title: str, facts: Mapping[str, Any], *, as_json: bool = False) -> None:

@@ -65,7 +65,9 @@ def run(
         preflight.check_output(out, device, engine)
     absent: list[Any] = []
     try:
-        with progress(f"{plan.name} on {setting.name}", count_steps(plan, setting, only_finished=gather)) as show:
+        with progress(
+            f"{plan.name} on {setting.name}", count_steps(plan, setting, only_finished=gather), "steps"
+        ) as show:
             rows, failures = run_experiment(
                 plan,
                 setting,

@@ -8,10 +8,11 @@ from rich.table import Table
 
 from sight import registry
 from sight.apps.cli import _options as opt
-from sight.apps.cli._shared import console, errors, plural, progress
-from sight.recordings.read_options import ReadOptions
-from sight.recordings.references import dataset_recordings, find_recordings
-from sight.types import Warning
+from sight.apps.cli._shared import console, errors, exit_if_strict, first_names, plural, progress
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.recording_references import dataset_recordings, find_recordings
+from sight.results.output_tables.rules import DAYS_FROM, VALID_DAY, TableRules
+from sight.types import SEVERITIES, Severity, Warning
 
 app = typer.Typer(no_args_is_help=True, help="Run a folder of recordings and query the results.")
 
@@ -32,6 +33,7 @@ def run(
     method: opt.Method = registry.RECOMMENDED,
     params: opt.Params = None,
     preset: opt.Preset = None,
+    lag: opt.Lag = None,
     engine: opt.Engine = "loky",
     jobs: opt.Jobs = None,
     memory: Annotated[
@@ -41,14 +43,17 @@ def run(
         ),
     ] = None,
     separate: opt.Separate = False,
-    valid_day: opt.ValidDay = "16h",
+    valid_day: opt.ValidDay = VALID_DAY,
     min_bout: opt.MinBout = None,
+    days_from: opt.DaysFrom = DAYS_FROM,
+    cut_points: opt.CutPoints = "",
     participants: Annotated[
         Path | None, typer.Option(help="CSV with one row per participant, joined with the tables.")
     ] = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column of --participants with names of recordings; found by default.")
     ] = None,
+    strict: opt.Strict = False,
     *,
     reading: ReadOptions,
 ) -> None:
@@ -69,11 +74,10 @@ def run(
     """
     from sight.apps.cohort.memory_budget import parse_bytes
     from sight.apps.cohort.run import run as run_cohort
-    from sight.results.tables.rules import TableRules
 
     if participants is not None and not participants.is_file():
         raise ValueError(f"There is no file {participants}; check the path of --participants.")
-    rules = TableRules.parse(valid_day, min_bout)
+    rules = TableRules.parse(valid_day, min_bout, days_from, cut_points)
     is_dataset = not Path(target).exists() and target.lower() in registry.names("datasets")
     if is_dataset:
         recordings = dataset_recordings(target, reading.dataset_options)
@@ -81,13 +85,15 @@ def run(
         recordings = find_recordings(target, separate=separate)
     adapter = registry.method(method, preset, params or ())
     try:
-        with progress("recordings", len(recordings)) as show:
+        with progress("processing", len(recordings), "recordings") as show:
+            show(0)
             outcome = run_cohort(
                 recordings,
                 model,
                 adapter,
                 out,
                 options=reading,
+                lag=lag,
                 engine=engine,
                 jobs=jobs,
                 budget=None if memory is None else parse_bytes(memory),
@@ -99,13 +105,15 @@ def run(
     except KeyboardInterrupt:
         errors.print("Interrupted; finished recordings are kept, and the same command runs the remaining ones.")
         raise typer.Exit(130) from None
-    if outcome.finished:
-        _report_results(outcome, out)
+    unusable = _report_results(outcome, out) if outcome.finished else []
+    _report_participants(outcome.participants, out)
     if outcome.failures:
         _report_failures(outcome, out)
+    exit_if_strict(strict, unusable)
 
 
-def _report_results(outcome: Any, out: Path) -> None:
+def _report_results(outcome: Any, out: Path) -> list[str]:
+    """Print what was written, and recordings with warnings; return the names of those whose numbers cannot be used."""
     from sight.apps.cohort.results_folder import ResultsFolder
     from sight.apps.cohort.summary_tables import run_query
 
@@ -115,26 +123,36 @@ def _report_results(outcome: Any, out: Path) -> None:
         notes.append(f"{outcome.replaced} of them replaced ({reason})")
     found = ", ".join([f"{plural(len(outcome.finished), 'recording')} in {out}", *notes])
     console.print(f"{found}; open {out / 'overview.html'}", soft_wrap=True)
-    _report_participants(outcome.participants)
     folder = ResultsFolder(out)
-    _, rows = run_query(folder, "SELECT recording FROM recordings WHERE warnings > 0 ORDER BY recording")
-    if rows:
-        first = rows[0][0]
-        warning = Warning(**(folder.read_facts(first) or {})["warnings"][0])
-        text = f"{plural(len(rows), 'recording')} with warnings, first: {first}: {warning}"
-        errors.print(text, markup=False, highlight=False, soft_wrap=True)
+    names: dict[Severity, list[str]] = {}
+    for severity in SEVERITIES[:2]:
+        _, rows = run_query(folder, f"SELECT recording FROM recordings WHERE {severity}s > 0 ORDER BY recording")
+        names[severity] = [row[0] for row in rows]
+        if rows:
+            first = names[severity][0]
+            given = [Warning(**each) for each in (folder.read_facts(first) or {})["warnings"]]
+            warning = next(each for each in given if each.severity == severity)
+            text = f"{plural(len(rows), 'recording')} with {severity}s, first: {first}: {severity}: {warning}"
+            errors.print(text, markup=False, highlight=False, soft_wrap=True)
+    return names["error"]
 
 
-def _report_participants(participants: Any) -> None:
+def _report_participants(participants: Any, out: Path) -> None:
+    from sight.apps.cohort.participants import NO_PARTICIPANT, NO_RECORDING, UNREADABLE
+
     if participants is None:
         return
-    console.print(f"Participants are matched by their column {participants.id_column!r}.", markup=False)
-    missing = {"recordings without a participant": participants.without_row}
-    missing["participants without a recording"] = participants.without_recording
-    for what, names in missing.items():
-        if names:
-            some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-            errors.print(f"{len(names)} {what}: {some}", markup=False, highlight=False, soft_wrap=True)
+    text = f"Participants are matched by their column {participants.id_column!r}; see {out / 'participants.csv'}."
+    console.print(text, markup=False, soft_wrap=True)
+    listed = {
+        UNREADABLE: ("participant", "whose recording could not be read"),
+        NO_RECORDING: ("participant", "without a recording"),
+        NO_PARTICIPANT: ("recording", "without a participant"),
+    }
+    for status, (noun, what) in listed.items():
+        if names := participants.names(status):
+            text = f"{plural(len(names), noun)} {what}: {first_names(names)}"
+            errors.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _report_failures(outcome: Any, out: Path) -> None:

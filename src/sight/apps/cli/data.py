@@ -10,9 +10,10 @@ from rich.table import Column, Table
 
 from sight import registry
 from sight.apps.cli import _options as opt
-from sight.apps.cli._shared import console, progress
-from sight.recordings.read_options import ReadOptions
-from sight.recordings.references import open_dataset
+from sight.apps.cli._shared import console, print_warnings, progress
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.recording_references import open_dataset
+from sight.types import Warning
 
 app = typer.Typer(no_args_is_help=True, help="List, download and describe datasets.")
 
@@ -73,7 +74,7 @@ def info(
     """Count windows, labels, gaps and recorded hours of each subject.
 
     A gap is a pause longer than max_gap_s within a recording, or the pause between two recordings.
-    For a folder, reading options override those of its map.
+    For a folder, reading options override those of its map; a file whose unit is wrong is refused.
 
     [bold]Examples[/]
 
@@ -85,8 +86,10 @@ def info(
 
     options: dict[str, Any] = {**reading.dataset_options, **({"root": root} if root else {})}
     dataset, began = open_dataset(name, options, reading=reading.given()), time.perf_counter()
-    with progress(name, len(dataset.subjects())) as show:
-        rows = list(describe(dataset, on_subject=lambda done, subject: show(done, f"subject {subject}")))
+    with progress(name, len(dataset.subjects()), "subjects") as show:
+        rows = list(describe(dataset, on_subject=lambda done, subject: show(done, f"({subject})")))
+    for row in rows:
+        print_warnings(row["subject"], [Warning(**warning) for warning in row["warnings"]])
     _print_table(dataset, rows)
     console.print(f"Read in {time.perf_counter() - began:.1f} s; windows are cached, the next run is faster.")
     if out:

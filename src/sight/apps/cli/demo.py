@@ -37,7 +37,7 @@ def demo(
     from sight.datasets import windows_of
     from sight.datasets.synthetic import Synthetic
     from sight.models.load import load
-    from sight.results.pipeline import run_with_progress
+    from sight.results.summarise_recording import run_with_progress
     from sight.results.summary import ResultSummary
 
     dataset = Synthetic(**(DATASET | {"hours": minutes / 60}))
@@ -66,8 +66,8 @@ def demo(
 
 
 def _run_live(adapter: Any, source: Any, windows: Windows) -> Result:
-    from sight.results.pipeline import run_with_progress
     from sight.results.prediction_loop import run
+    from sight.results.summarise_recording import run_with_progress
 
     if not console.is_terminal:
         return run_with_progress(adapter, source, windows, progress=progress, label=adapter.name)

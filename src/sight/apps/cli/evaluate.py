@@ -16,12 +16,13 @@ from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, error_message, errors, print_warnings, progress
 from sight.models.card import ModelCard, require_card
 from sight.recordings.read import read_windows
-from sight.recordings.read_options import ReadOptions
-from sight.recordings.references import RecordingRef
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.recording_references import RecordingRef
+from sight.results.method_name import method_label, method_name
 from sight.types import Result, Windows
 
 if TYPE_CHECKING:
-    from sight.results.files.scores import RecordingScores
+    from sight.results.output_files.scores import RecordingScores
     from sight.results.summary import ResultSummary
 
 #: Metrics in the printed table: key, heading, scale. Higher is better for the first three, lower for the others.
@@ -34,9 +35,8 @@ METRICS = (
     ("delay_median_s", "delay (s)", 1),
 )
 CAPTION = (
-    "source-only: raw predictions, without adaptation. Higher is better up to balanced accuracy, lower after. min/day: "
-    "error of the time per class, scaled to 24 hours. delay -: no detected change between two neighbouring labelled "
-    "windows."
+    "raw: predictions of the model alone. Higher is better up to balanced accuracy, lower after. min/day: error of the "
+    "time per class, scaled to 24 hours. delay -: no detected change between two neighbouring labelled windows."
 )
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; earlier ones are replaced.")]
@@ -60,7 +60,7 @@ def evaluate(
     method: opt.Method = registry.RECOMMENDED,
     params: opt.Params = None,
     preset: opt.Preset = None,
-    lag: opt.Lag = 0.0,
+    lag: opt.Lag = None,
     compare: Annotated[str, typer.Option(help="Other methods in the table, comma-separated.")] = "ema,sticky",
     *,
     reading: ReadOptions,
@@ -80,12 +80,13 @@ def evaluate(
     """
     from sight.models.load import load
     from sight.recordings.labelled import diaries_of, find_labelled, is_in_training
-    from sight.results.pipeline import run_with_progress, summarise_recording
-    from sight.results.smoothing import require_smoothable
+    from sight.results.smoothing import require_smoothable, stored_lag
+    from sight.results.summarise_recording import run_with_progress, summarise_recording
 
     source: Any = load(model)
     card = require_card(source, model)
     # Check all arguments before anything runs.
+    lag = stored_lag(method) if lag is None else lag
     require_smoothable(method, lag)
     adapter = registry.method(method, preset, params or ()).bind(source)
     compared = [name for name in map(str.strip, compare.split(",")) if name and (name != method or lag)]
@@ -105,9 +106,9 @@ def evaluate(
         result = summary.result
         folder = out / ref.name if len(refs) > 1 else out
         rows.append(_write_recording(summary, results, folder, in_training=is_in_training(ref, card)))
-        labels_of = {each.name: each.label for each in (*results, result)}
+        labels_of = {method_name(each): method_label(each) for each in (*results, result)}
     if len(refs) > 1 and rows:
-        _print_recordings(rows, result.name, result.label)
+        _print_recordings(rows, method_name(result), method_label(result))
     if rows:
         title = f"{rows[0].recording}: raw against refined" if len(refs) == 1 else f"Mean of {len(rows)} recordings"
         _print_and_write(rows, out, title, labels_of, result.lag)
@@ -118,7 +119,7 @@ def evaluate(
 def write_scores(summary: ResultSummary, others: list[Result], out: Path) -> None:
     """Print the table of scores of one recording, and write the result files, scores.csv and scores.json."""
     row = _write_recording(summary, others, out)
-    labels = {each.name: each.label for each in (*others, summary.result)}
+    labels = {method_name(each): method_label(each) for each in (*others, summary.result)}
     _print_and_write([row], out, summary.info["title"], labels, summary.result.lag)
 
 
@@ -142,26 +143,27 @@ def _labelled_windows(
 
 
 def _write_recording(
-    summary: ResultSummary, others: list[Result], folder: Path, *, in_training: bool = False
+    summary: ResultSummary, others: list[Result], folder: Path, *, in_training: bool | None = None
 ) -> RecordingScores:
-    from sight.results.files.outputs import write_outputs
-    from sight.results.files.scores import RecordingScores
     from sight.results.metrics import score_result
+    from sight.results.output_files.outputs import write_outputs
+    from sight.results.output_files.scores import RecordingScores
 
     result, info = summary.result, summary.info
-    scored = {each.name: score_result(each) for each in (*others, result)}
+    scored = {method_name(each): score_result(each) for each in (*others, result)}
     write_outputs(summary, folder, others=others)
     return RecordingScores(
         recording=info.get("input", {}).get("name") or info["subject"],
         subject=info["subject"],
         in_training=in_training,
         warnings=result.windows.warnings,
-        scores={"none": scored[result.name]["raw"]} | {name: scores["refined"] for name, scores in scored.items()},
+        scores={"none": scored[method_name(result)]["raw"]}
+        | {name: scores["refined"] for name, scores in scored.items()},
     )
 
 
 def _print_and_write(rows: list[RecordingScores], out: Path, title: str, labels: dict[str, str], lag: float) -> None:
-    from sight.results.files.scores import mean_scores, write_score_files
+    from sight.results.output_files.scores import mean_scores, write_score_files
     from sight.results.report.score_table import LAG_NOTE
 
     _print_scores(mean_scores(rows), title, labels)
@@ -175,12 +177,12 @@ def _print_and_write(rows: list[RecordingScores], out: Path, title: str, labels:
 def _print_recordings(rows: list[RecordingScores], method: str, label: str) -> None:
     headings = ("windows", "raw macro-F1", f"{label} macro-F1", "raw accuracy", f"{label} accuracy")
     table = Table("recording", *(Column(text, justify="right") for text in headings), title="Scores of each recording")
-    table.caption = "raw: the model alone. *: the subject was in training."
+    marks = {True: " *", None: " ?", False: ""}
+    table.caption = "raw: the model alone. *: the subject was in training; ?: unknown whether it was."
     for row in rows:
         pair = (row.scores["none"], row.scores[method])
         cells = [f"{100 * scores[key]:.1f}" for key in ("macro_f1_union", "accuracy") for scores in pair]
-        mark = " *" if row.in_training else ""
-        table.add_row(escape(row.recording) + mark, str(pair[0]["windows"]), *cells)
+        table.add_row(escape(row.recording) + marks[row.in_training], str(pair[0]["windows"]), *cells)
     console.print(table)
 
 
@@ -193,9 +195,8 @@ def _print_scores(rows: dict[str, dict[str, Any]], title: str, labels: dict[str,
         for index, (key, _, _) in enumerate(METRICS)
     }
     for name, row in rows.items():
-        label = "source-only" if name == "none" else labels[name]
         cells = [_cell(scale * row[key], row[key] == best[key]) for key, _, scale in METRICS]
-        table.add_row(label, *cells)
+        table.add_row("raw" if name == "none" else escape(labels[name]), *cells)
     console.print(table)
 
 

@@ -9,17 +9,17 @@ import typer
 
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import console, errors, plural, print_warnings, progress
-from sight.recordings.read_options import ReadOptions
+from sight.recordings.reading_options import ReadOptions
 
 if TYPE_CHECKING:
-    from sight.apps.serve.transfer import Transfer
+    from sight.apps.serve.send_recording import Transfer
 
 To = Annotated[str, typer.Option("--to", help="Address of the service, such as http://127.0.0.1:8000.")]
 Wearer = Annotated[str, typer.Option(help="Name of the wearer; created if it does not exist.")]
 Token = Annotated[str, typer.Option(envvar="SIGHT_TOKEN", help="Token with the scope ingest, if needed.")]
 ServiceModel = Annotated[str | None, typer.Option(help="Model of a new wearer, by its name in the service.")]
 Speed = Annotated[float, typer.Option(min=0, help="Speed relative to real time; 0: as fast as accepted.")]
-RetryFor = Annotated[float, typer.Option(min=0, help="Seconds to wait for a service that is busy or restarts.")]
+RetryFor = Annotated[float, typer.Option(min=0, help="Seconds to wait for a service that starts, restarts or is busy.")]
 Recording = Annotated[str, typer.Argument(help="Recording, or dataset:subject such as synthetic:W12.")]
 
 
@@ -47,10 +47,10 @@ def send(
       SIGHT_TOKEN=... sight send walk.csv --to https://sight.example.org --wearer lab-07 --unit m/s^2 --speed 1
     """
     from sight.apps.serve.client import Client
-    from sight.apps.serve.transfer import Transfer
+    from sight.apps.serve.send_recording import Transfer
     from sight.apps.stream.interrupts import StopOnSignal
     from sight.recordings.read import read_samples
-    from sight.recordings.references import find_recording
+    from sight.recordings.recording_references import find_recording
 
     ref, began = find_recording(target), time.monotonic()
     with Client(to, token, retry_s=retry_for, on_wait=_print_reason) as client:
@@ -59,7 +59,7 @@ def send(
         transfer = Transfer(client, wearer, recordings, model=model, speed=speed)
         if transfer.resumed_s is not None:
             console.print(f"{wearer}: continues after the latest sample that the service has.", highlight=False)
-        with progress(f"{ref.name} to {wearer}", transfer.total) as show, StopOnSignal() as stop:
+        with progress(f"{ref.name} to {wearer}", transfer.total, "samples") as show, StopOnSignal() as stop:
             for done in stop.iterate(transfer.run()):
                 show(done)
     _print_summary(transfer, time.monotonic() - began)

@@ -1,9 +1,9 @@
-"""``sight serve``: the live service and its demo; its subcommands are in `serve_backup` and `serve_token`."""
+"""``sight serve``: the live service and its demo; its subcommands are in the modules `serve_*`."""
 
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -13,8 +13,10 @@ from rich.markup import escape
 
 from sight import registry
 from sight.apps.cli import serve_token
+from sight.apps.cli._kernel_cache import set_kernel_cache
 from sight.apps.cli._shared import console, errors
 from sight.apps.cli.serve_backup import backup_data, restore_data
+from sight.apps.cli.serve_check import FILE, check_service
 
 SCHEMES = ", ".join(f"{scheme}://" for scheme in registry.TABLES["stores"])
 
@@ -22,6 +24,7 @@ app = typer.Typer(no_args_is_help=False, help="Serve models to many wearers live
 app.add_typer(serve_token.app, name="token")
 app.command("backup")(backup_data)
 app.command("restore")(restore_data)
+app.command("check")(check_service)
 
 
 @app.callback(invoke_without_command=True)
@@ -47,6 +50,10 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 selects a free port.")] = 8000,
     tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain (PEM), for HTTPS.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Private key of the certificate (PEM).")] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(help="Address or network of a proxy whose X-Forwarded-For is used in the log; repeatable."),
+    ] = None,
     snapshot_every: Annotated[int, typer.Option(min=1, help="Windows of a wearer between two snapshots.")] = 20,
     keep: Annotated[int, typer.Option(min=1, help="Windows of a wearer whose predictions are stored.")] = 86_400,
     resident: Annotated[int, typer.Option(min=1, help="Most wearers in memory at a time.")] = 2_000,
@@ -68,7 +75,7 @@ def serve(
     """
     if ctx.invoked_subcommand is not None:
         return
-    _set_kernel_cache(data)
+    set_kernel_cache(data / "kernels")
     from sight import params
     from sight.apps.demo import MODEL, recordings
     from sight.apps.serve.backup import DATABASE
@@ -91,6 +98,7 @@ def serve(
         raise ValueError("Expected both --tls-cert and --tls-key, got one; give the other, or neither.")
     if not model and not demo:
         raise ValueError("Expected a model, got none; give a file or folder of models with -m, or use --demo.")
+    proxies = {"proxy_headers": True, "forwarded_allow_ips": _networks(trusted_proxy)} if trusted_proxy else {}
     listener = _listen(host, port)
     with _private_files(data):
         paths = list(model or []) + ([MODEL] if demo else [])
@@ -106,7 +114,8 @@ def serve(
         console.print(f"[bold]sight[/] serves at [bold]{address}[/]", highlight=False, soft_wrap=True)
         tls = {"ssl_certfile": tls_cert, "ssl_keyfile": tls_key} if tls_cert else {}
         service = Service(manager, tokens, require_token=not local)
-        run(Server(service, (recordings(), MODEL.stem) if demo else None, **tls), listener)
+        with _address_file(data / FILE, address):
+            run(Server(service, (recordings(), MODEL.stem) if demo else None, **tls, **proxies), listener)
 
 
 @contextmanager
@@ -127,10 +136,33 @@ def _private_files(data: Path) -> Iterator[None]:
         os.umask(previous)
 
 
-def _set_kernel_cache(data: Path) -> None:
-    """Keep compiled steps in the data folder if the folder of the package, their usual place, is read-only."""
-    if not os.access(Path(__file__).parents[2] / "methods", os.W_OK):
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(data.resolve() / "kernels"))
+@contextmanager
+def _address_file(path: Path, address: str) -> Iterator[None]:
+    """Write how this machine reaches the service, for `sight serve check`; remove it at the end.
+
+    A service on a full disk starts without the file, so that wearers can be deleted.
+    """
+    from sight._util.atomic import write_json
+
+    everywhere = {"://0.0.0.0:": "://127.0.0.1:", "://[::]:": "://[::1]:"}
+    for listening, reached in everywhere.items():
+        address = address.replace(listening, reached)
+    try:
+        write_json(path, {"url": address})
+    except OSError as error:
+        text = f"{path} cannot be written ({error.strerror}), so sight serve check will not find the service."
+        errors.print(escape(text), highlight=False, soft_wrap=True)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _networks(texts: Sequence[str]) -> list[str]:
+    try:
+        return [str(ipaddress.ip_network(text, strict=False)) for text in texts]
+    except ValueError as error:
+        raise ValueError(f"Expected addresses or networks of --trusted-proxy, such as 127.0.0.1: {error}.") from None
 
 
 def _is_loopback(host: str) -> bool:

@@ -10,20 +10,31 @@ from sight.apps.cli._shared import console
 
 def backup_data(
     data: Annotated[Path, typer.Argument(help="Data folder of the service, which may run.")],
-    out: Annotated[Path, typer.Argument(help="Folder to create.")],
+    out: Annotated[Path, typer.Argument(help="Folder to create; with --keep, folder of the backups.")],
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Write a dated backup into OUT, and remove all but the newest so many.")
+    ] = None,
 ) -> None:
     """Copy store, tokens and models of a data folder, also while the service runs.
 
     Models outside of the data folder are not copied. A Redis store is backed up with the tools of Redis.
 
-    [bold]Example[/]
+    [bold]Examples[/]
 
       sight serve backup /srv/sight /backup/sight-monday
-    """
-    from sight.apps.serve.backup import backup
 
-    manifest = backup(data, out)
+      sight serve backup /srv/sight /backup/sight --keep 14
+    """
+    from sight.apps.serve.backup import backup, backup_dated
+
+    removed: list[str] = []
+    if keep is None:
+        manifest = backup(data, out)
+    else:
+        out, manifest, removed = backup_dated(data, out, keep)
     _print_backup(f"Copied to {out}", manifest)
+    if removed:
+        console.print(f"Removed {', '.join(removed)}.", highlight=False, soft_wrap=True)
     if not any(name.startswith("models/") for name in manifest["files"]):
         console.print("There are no models in the data folder; keep the files given with --model too.")
 

@@ -95,7 +95,7 @@ def remove_token(
     token_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the token, as listed.")],
     data: Data = Path("sight-data"),
 ) -> None:
-    """Remove a token; a running service rejects it within a second."""
+    """Remove a token; a running service rejects it, also on open connections, within two seconds."""
     if not _tokens(data).remove(token_id):
         raise ValueError(f"There is no token {token_id!r}; see: sight serve token list --data {data}")
     console.print(f"Removed {token_id}.", highlight=False)

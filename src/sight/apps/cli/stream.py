@@ -19,7 +19,7 @@ from sight import registry
 from sight.apps.cli import _options as opt
 from sight.apps.cli._shared import close_stdout, console, errors, plural, print_warnings
 from sight.models.card import require_card
-from sight.recordings.read_options import ReadOptions
+from sight.recordings.reading_options import ReadOptions
 from sight.types import Event, Recording
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _parsed(parser: LineParser, serial: str | None, baud: int, mqtt: str | None)
 
 def _open_recording(target: str, card: Any, options: Any) -> tuple[float, Iterator[Recording]]:
     from sight.recordings.read import read_samples
-    from sight.recordings.references import find_recording
+    from sight.recordings.recording_references import find_recording
 
     ref = find_recording(target)
     recordings = read_samples(ref, card, options)

@@ -11,9 +11,9 @@ from rich.table import Column, Table
 
 from sight import registry
 from sight.apps.cli import _options as opt
-from sight.apps.cli._shared import console, errors, plural, progress
-from sight.recordings.read_options import ReadOptions
-from sight.recordings.references import find_subject, open_dataset
+from sight.apps.cli._shared import console, errors, plural, print_warnings, progress
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.recording_references import find_subject, open_dataset
 from sight.types import Result, Windows
 
 #: Space that is reserved for a model file; the largest network needs 4 MB.
@@ -72,11 +72,13 @@ def train(
     chosen = _chosen(dataset, subjects)
     if score and len(chosen) < 2:
         raise ValueError("Leaving subjects out needs at least two; add another or drop --score.")
-    with progress("reading", len(chosen)) as show:
+    with progress("reading", len(chosen), "subjects") as show:
         windows = {}
         for done, subject in enumerate(chosen, start=1):
             windows[subject] = windows_of(dataset, subject)
-            show(done, f"subject {subject}")
+            show(done, f"({subject})")
+    for subject, own in windows.items():
+        print_warnings(subject, own.warnings)
     _check_labels(windows, dataset.classes)
     arguments = {"encoder": encoder, "epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "device": device}
     arguments |= {name: getattr(dataset, name) for name in ("channels", "units", "rate_hz")} | {"dataset": dataset.name}
@@ -106,7 +108,7 @@ def _fit(label: str, windows: list[Any], classes: tuple[str, ...], **arguments: 
     from sight.models.train import train as fit
 
     best = (-1.0, 0)
-    with progress(label, arguments["epochs"]) as show:
+    with progress(label, arguments["epochs"], "epochs") as show:
 
         def on_epoch(epoch: int, figures: Any) -> None:
             nonlocal best
@@ -148,8 +150,8 @@ def _score_subjects(
     windows: dict[str, Windows], classes: tuple[str, ...], arguments: dict[str, Any], out: Path
 ) -> dict[str, Any]:
     """Print leave-one-subject-out scores, write them beside the model, and return what the card contains."""
-    from sight.results.files.scores import write_confusions, write_subject_scores
-    from sight.results.leave_one_out import leave_one_out, subject_scores
+    from sight.results.leave_one_out_scores import leave_one_out, subject_scores
+    from sight.results.output_files.scores import write_confusions, write_subject_scores
 
     def fit(subject: str, others: list[Windows]) -> Any:
         return _fit(f"without {subject}", others, classes, **arguments)

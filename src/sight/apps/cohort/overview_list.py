@@ -11,11 +11,11 @@ from sight._util.durations import duration_text
 from sight.apps.cohort.results_folder import ResultsFolder
 from sight.apps.cohort.summary_tables import FLAGS
 from sight.apps.cohort.thumbnail import COLUMNS
+from sight.results.output_tables import Row
 from sight.results.report.axis import STEPS_S
 from sight.results.report.html import Html, join, legend_list, percent, svg, tag
 from sight.results.report.palette import stack_order
-from sight.results.tables import Row
-from sight.types import Warning
+from sight.types import Warning, worst_first
 
 #: Descriptions of flags.
 FLAG_TEXTS = {
@@ -25,7 +25,8 @@ FLAG_TEXTS = {
     "saturated": "signal at the limit of the sensor's range",
     "low_confidence": "more than 30 % low confidence",
     "no_clock": "no time of day",
-    "warnings": "warnings from reading the file",
+    "errors": "the numbers cannot be used, such as those of a wrong unit",
+    "warnings": "warnings about the recording",
 }
 #: Sort orders of the list: data attribute of a line to its label.
 ORDERS = {
@@ -80,7 +81,8 @@ def recordings_list(folder: ResultsFolder, rows: Sequence[Row], classes: Sequenc
         tag("code", "sight cohort page ", tag("span", "FOLDER", id="folder"), " --all"),
         ".",
     )
-    entries = [(f"k{k}", classes[k]) for k in stack_order(classes)] + [("off", "not worn"), ("hatch", "no data")]
+    entries = [(f"k{k}", classes[k]) for k in stack_order(classes)]
+    entries += [("bed", "in bed"), ("off", "not worn"), ("hatch", "no data")]
     shared = "; ".join(FLAG_TEXTS[flag] for flag in of_all)
     note = f"Each line begins {begin}; all have the same time scale. A part has the colour of its most frequent class. "
     return tag(
@@ -97,7 +99,7 @@ def recordings_list(folder: ResultsFolder, rows: Sequence[Row], classes: Sequenc
 
 
 def _flags_of_all(rows: Sequence[Row]) -> list[str]:
-    """Return the flags that every recording has; on a line they would say nothing."""
+    """Return the flags that every recording has; a line does not repeat them."""
     shared = set.intersection(*(set(row["flags"].split()) for row in rows))
     return [flag for flag in FLAGS if flag in shared] if len(rows) > 2 else []
 
@@ -148,7 +150,10 @@ def _line(
     days = row.get("valid_days")
     about = [str(row["first_date"] or ""), "" if days is None else f"{days} valid day{'' if days == 1 else 's'}"]
     about += [f"{column} {row[column]}" for column in columns if row[column] is not None]
-    warnings = [tag("span", str(Warning(**each)), class_="warning") for each in facts[name]["warnings"]]
+    warnings = [
+        tag("span", tag("em", f"{each.severity}: ", class_=each.severity), str(each), class_="warning")
+        for each in worst_first(Warning(**each) for each in facts[name]["warnings"])
+    ]
     described = tag("b", title), tag("span", join(filter(None, about), " · "), class_="soft")
     return tag(
         "li",

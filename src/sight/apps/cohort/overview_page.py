@@ -11,12 +11,13 @@ from sight._util.text import choices
 from sight.apps.cohort.overview_list import recordings_list
 from sight.apps.cohort.recording_tables import read_summary
 from sight.apps.cohort.results_folder import Failure, ResultsFolder
+from sight.apps.cohort.summary_tables import IN_BED
+from sight.results.output_tables import table as registered
+from sight.results.output_tables.rules import TableRules
 from sight.results.report import write_report
 from sight.results.report.document import html_document, page_header
 from sight.results.report.html import Html, figure, join, percent, tag
 from sight.results.report.palette import class_colours, stylesheet
-from sight.results.tables import table as registered
-from sight.results.tables.rules import TableRules
 
 #: Recordings on one page; a larger cohort has several pages.
 PAGE_SIZE = 5000
@@ -92,7 +93,7 @@ def _header(metadata: Mapping[str, Any], rows: Sequence[Row]) -> Html:
     started = f"Started {dates[0]}" if dates else ""
     if dates and dates[0] != dates[-1]:
         started += f" to {dates[-1]}"
-    parts = (started, f"Method {metadata['method']}", f"Model {metadata['model']['file']}")
+    parts = (started, f"Method {metadata['method']} ({metadata['rule']})", f"Model {metadata['model']['file']}")
     return page_header("Cohort", f"{len(rows):,} {'recording' if len(rows) == 1 else 'recordings'}", parts)
 
 
@@ -101,7 +102,7 @@ def _lead(rows: Sequence[Row], failures: Sequence[object]) -> Html:
     cards = {
         "Recorded": duration_text(recorded),
         "Worn": percent(worn / recorded) if recorded else "\N{EN DASH}",
-        "With a flag": figure(sum(bool(row["flags"]) for row in rows)),
+        "With a warning": figure(sum(row["errors"] + row["warnings"] > 0 for row in rows)),
         "Could not be read": figure(len(failures)),
     }
     return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in cards.items()), class_="cards")
@@ -116,7 +117,8 @@ def _time_use(rows: Sequence[Row]) -> Html | None:
     lines, top = [], max(row["share_of_wear"] for row in rows)
     for k, row in enumerate(rows):
         width = 100 * row["share_of_wear"] / top
-        bar = tag("span", tag("i", class_=f"bar k{k}", style=f"width:{width:.1f}%"), class_="bars")
+        kind = "bed" if row["class"] == IN_BED else f"k{k}"
+        bar = tag("span", tag("i", class_=f"bar {kind}", style=f"width:{width:.1f}%"), class_="bars")
         spread = f"{100 * row['share_p10']:.0f}\N{EN DASH}{100 * row['share_p90']:.0f}\xa0%"
         cells = (percent(row["share_of_wear"]), percent(row["share_median"]), spread)
         name = tag("th", tag("span", row["class"]), bar, scope="row")

@@ -1,11 +1,14 @@
 """Table of participants, joined with the tables of a cohort."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sight._util.text import choices
+
+#: What became of a participant or of a recording.
+MATCHED, UNREADABLE, NO_RECORDING, NO_PARTICIPANT = "matched", "unreadable", "no recording", "no participant"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,15 +17,22 @@ class Participants:
 
     id_column: str
     table: Any  # pandas: "recording", then the columns of the file except the id
-    without_row: list[str]  # recordings that the file does not have
-    without_recording: list[str]  # ids of rows without a recording
+    matches: list[dict[str, str | None]]  # participant, recording and status: of all participants and all recordings
+
+    def names(self, status: str) -> list[str]:
+        """Return the participants of a status, or the recordings without one."""
+        rows = (row for row in self.matches if row["status"] == status)
+        return [str(row["participant"] or row["recording"]) for row in rows]
 
 
-def read_participants(path: Path, subjects: Mapping[str, str], id_column: str | None = None) -> Participants:
+def read_participants(
+    path: Path, subjects: Mapping[str, str], id_column: str | None = None, failed: Collection[str] = ()
+) -> Participants:
     """Read a CSV file with one row per participant; columns are separated by commas, semicolons or tabs.
 
-    `subjects` maps recordings to their subjects; an id may be either. Without `id_column`, the column with the most of
-    these names is taken. ValueError if no column has any, or if an id occurs twice.
+    `subjects` maps all recordings to their subjects; an id may be either. Those in `failed` could not be read. Without
+    `id_column`, the column with the most of these names is taken. ValueError if no column has any, or if an id occurs
+    twice.
     """
     table = _read_csv(path, str)
     column = id_column or _id_column(path, table, subjects)
@@ -38,12 +48,22 @@ def read_participants(path: Path, subjects: Mapping[str, str], id_column: str | 
     # Numbers stay numbers: the file is read again with types, only the id as text.
     typed = _read_csv(path, {column: str})
     joined = typed.drop(columns=column).iloc[list(matched.values())].assign(recording=list(matched))
-    return Participants(
-        id_column=column,
-        table=joined,
-        without_row=sorted(set(rows) - set(matched)),
-        without_recording=[text for text, row in index.items() if row not in matched.values()],
-    )
+    return Participants(id_column=column, table=joined, matches=list(_matches(index, rows, failed)))
+
+
+def _matches(
+    index: Mapping[str, int], rows: Mapping[str, int | None], failed: Collection[str]
+) -> Iterator[dict[str, str | None]]:
+    recordings: dict[int | None, list[str]] = {}
+    for name, row in sorted(rows.items()):
+        recordings.setdefault(row, []).append(name)
+    for participant, row in index.items():
+        for name in recordings.get(row, ()):
+            yield {"participant": participant, "recording": name, "status": UNREADABLE if name in failed else MATCHED}
+        if row not in recordings:
+            yield {"participant": participant, "recording": None, "status": NO_RECORDING}
+    for name in recordings.get(None, ()):
+        yield {"participant": None, "recording": name, "status": NO_PARTICIPANT}
 
 
 def join_participants(connection: Any, participants: Participants, tables: Sequence[str]) -> None:

@@ -14,18 +14,18 @@ import numpy as np
 from sight import __version__
 from sight.apps.cohort.recording_tables import has_tables, read_summary, write_tables
 from sight.apps.cohort.results_folder import ResultsFolder, file_stamp
-from sight.apps.cohort.stored_windows import LAYOUT, write_windows
+from sight.apps.cohort.stored_windows import LAYOUT, write_epochs, write_windows
 from sight.apps.cohort.thumbnail import thumbnail
 from sight.base import Adapter, Source
 from sight.models.card import require_card
 from sight.recordings.read import read_windows
-from sight.recordings.read_options import ReadOptions
-from sight.recordings.references import RecordingRef
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.recording_references import RecordingRef
 from sight.recordings.window_cache import file_hash
-from sight.results.files.info import info_facts
-from sight.results.pipeline import summarise_recording
+from sight.results.output_files.info import info_facts
+from sight.results.output_tables.rules import TableRules
+from sight.results.summarise_recording import summarise_recording
 from sight.results.summary import ResultSummary
-from sight.results.tables.rules import TableRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +38,14 @@ class RunConfig:
     model_hash: str  # of its content
     adapter: Adapter  # unbound, with its hyper-parameters
     method_hash: str  # of the method's code
+    lag: float  # later windows that a prediction may use
     options: ReadOptions
     rules: TableRules
     overlap: float = 1.0  # number of windows that contain each sample
 
     def key(self, content: str) -> str:
         """Return the hash of what determines the windows of a recording; the rules determine its tables only."""
-        method = (self.adapter.name, self.adapter.params(), self.method_hash)
+        method = (self.adapter.name, self.adapter.params(), self.lag, self.method_hash)
         parts = (content, self.model_hash, method, asdict(self.options), LAYOUT, __version__)
         return blake2b(json.dumps(parts, sort_keys=True, default=str).encode(), digest_size=20).hexdigest()
 
@@ -55,7 +56,7 @@ LOG_FIELDS: dict[str, Any] = {
     **{"seconds": 0.0, "cpu_seconds": 0.0, "peak_bytes": 0, "host": ""},
 }
 #: Contents of `info.json` that the facts of a recording lack: those of the run, and those of the rules.
-OMITTED = ("versions", "files", "rules", "input", "model")
+OMITTED = ("versions", "files", "rules", "cut_points", "input", "model")
 
 
 def process_recording(ref: RecordingRef, config: RunConfig) -> dict[str, Any]:
@@ -93,9 +94,18 @@ def _run(ref: RecordingRef, config: RunConfig) -> tuple[str, bool, bool]:
         return content, True, False
     folder.remove(ref.name)
     summary = summarise_recording(
-        ref, source, config.adapter, config.model_name, options=config.options, windows=windows, rules=config.rules
+        ref,
+        source,
+        config.adapter,
+        config.model_name,
+        options=config.options,
+        windows=windows,
+        rules=config.rules,
+        lag=config.lag,
     )
     folder.write(folder.windows(ref.name), lambda draft: write_windows(draft, summary, ref.name))
+    if (epochs := summary.result.windows.epochs) is not None:
+        folder.write(folder.epochs(ref.name), lambda draft: write_epochs(draft, epochs))
     write_tables(folder, ref.name, summary)
     folder.write_json(folder.facts(ref.name), _facts(summary, ref, key=key, content=content))
     return content, False, earlier is not None

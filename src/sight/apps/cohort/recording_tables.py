@@ -11,14 +11,14 @@ from typing import Any
 
 from sight.apps.cohort.results_folder import ResultsFolder, cohort_tables
 from sight.apps.cohort.stored_windows import read_result
+from sight.results.output_tables import Table, table
+from sight.results.output_tables.rules import TableRules
 from sight.results.summary import ResultSummary
-from sight.results.tables import Table, table
-from sight.results.tables.rules import TableRules
 
 
 def read_summary(folder: ResultsFolder, name: str, facts: dict[str, Any], rules: TableRules) -> ResultSummary:
     model = {"file": folder.read_metadata()["model"]["file"]}
-    result = read_result(folder.windows(name), facts)
+    result = read_result(folder.windows(name), facts, folder.epochs(name))
     return ResultSummary(result, rules, {"subject": facts["subject"], "model": model})
 
 

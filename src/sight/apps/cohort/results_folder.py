@@ -9,15 +9,15 @@ import csv
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from sight._util.atomic import sync, write_json
 from sight.recordings.window_cache import SETTLED_NS
-from sight.results.files.csv import from_cell, write_csv
-from sight.results.tables import all_tables
+from sight.results.output_files.csv import from_cell, write_csv
+from sight.results.output_tables import all_tables
 
 #: Recording, file and error of a recording that could not be read.
 Failure = tuple[str, str, str]
@@ -41,6 +41,10 @@ class ResultsFolder:
     def windows(self, name: str) -> Path:
         return self.root / "windows" / f"{name}.parquet"
 
+    def epochs(self, name: str) -> Path:
+        """Return the path of a recording's epochs, which exists if it has any."""
+        return self.root / "epochs" / f"{name}.parquet"
+
     def facts(self, name: str) -> Path:
         """Return the path of a recording's facts; they are written last, so they mark it as finished."""
         return self.root / "facts" / f"{name}.json"
@@ -63,7 +67,7 @@ class ResultsFolder:
 
     def remove(self, name: str) -> None:
         tables = (self.table(kind, name) for kind in cohort_tables())
-        for path in (self.facts(name), self.windows(name), *tables, self.page(name)):
+        for path in (self.facts(name), self.windows(name), self.epochs(name), *tables, self.page(name)):
             path.unlink(missing_ok=True)
 
     def write(self, path: Path, write: Callable[[Path], object]) -> None:
@@ -82,13 +86,14 @@ class ResultsFolder:
     def write_json(self, path: Path, content: Any) -> None:
         self.write(path, lambda draft: write_json(draft, content))
 
+    def write_participants(self, matches: Sequence[Mapping[str, Any]]) -> None:
+        """Write which recording each participant has; without participants, remove the file."""
+        self._write_list(self.root / "participants.csv", ("participant", "recording", "status"), matches)
+
     def write_failures(self, failures: Sequence[Failure]) -> None:
-        if not failures:
-            self._failures.unlink(missing_ok=True)
-            return
         columns = ("recording", "file", "error")
         rows = [dict(zip(columns, failure, strict=True)) for failure in failures]
-        self.write(self._failures, lambda draft: write_csv(draft, columns, rows))
+        self._write_list(self._failures, columns, rows)
 
     def read_failures(self) -> list[Failure]:
         if not self._failures.exists():
@@ -96,6 +101,12 @@ class ResultsFolder:
         with self._failures.open(encoding="utf-8", newline="") as file:
             _, *rows = csv.reader(file)
         return [(name, path, error) for name, path, error in (map(from_cell, row) for row in rows)]
+
+    def _write_list(self, path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            self.write(path, lambda draft: write_csv(draft, columns, rows))
+        else:
+            path.unlink(missing_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[IO[str]]:

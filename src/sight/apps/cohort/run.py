@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sight import __version__
-from sight._util.code_fingerprint import class_fingerprint
+from sight._util.code_hash import class_fingerprint
 from sight._util.parallel import is_local, map_unordered
 from sight.apps.cohort.memory_budget import available_bytes, estimate_bytes
 from sight.apps.cohort.overview_page import write_overview
@@ -21,10 +21,11 @@ from sight.apps.cohort.summary_tables import write_summary
 from sight.base import Adapter, OutputAdapter
 from sight.models.bundled import resolve
 from sight.models.card import require_card
-from sight.recordings.read_options import ReadOptions
-from sight.recordings.references import RecordingRef
+from sight.recordings.reading_options import ReadOptions
+from sight.recordings.recording_references import RecordingRef
 from sight.recordings.window_cache import file_hash
-from sight.results.tables.rules import TableRules
+from sight.results.output_tables.rules import TableRules
+from sight.results.smoothing import require_smoothable, rule_of, stored_lag
 
 #: Called with the number of finished recordings and the estimated time left.
 OnDone = Callable[[int, str], None]
@@ -53,6 +54,7 @@ def run(
     out: Path,
     *,
     options: ReadOptions | None = None,
+    lag: float | None = None,
     engine: str = "loky",
     jobs: int | None = None,
     budget: int | None = None,
@@ -64,19 +66,20 @@ def run(
     """Run every recording that has no results yet, and write tables and a page over all of them.
 
     A run in the same folder resumes the earlier one; with other `rules` only the tables are computed again. A
-    checkpoint is exported to ONNX once if the method allows it. `engine` and `jobs` are those of `map_unordered`,
-    `budget` are the bytes that recordings may use together, most of the free memory by default. `participants` is a
-    CSV file with one row per participant, which is joined with the tables by its `id_column`, detected if None.
+    checkpoint is exported to ONNX once if the method allows it. `lag` is that of `sight.adapt`, `engine` and `jobs` are
+    those of `map_unordered`, `budget` are the bytes that recordings may use together, most of the free memory by
+    default. `participants` is a CSV file with one row per participant, which is joined with the tables by its
+    `id_column`, detected if None.
     """
     folder = ResultsFolder(Path(out).resolve())
     wanted, failures = _check_names(recordings, folder)
     rules = rules or TableRules()
+    subjects = {ref.name: ref.subject or ref.name for ref in wanted}
     if participants is not None:  # an unsuitable file raises here, not after all recordings
-        subjects = {ref.name: ref.subject or ref.name for ref in wanted}
         id_column = read_participants(participants, subjects, id_column).id_column
     with folder.locked() as log:
         before = folder.read_metadata()
-        config = _prepare(resolve(model), adapter, folder, options or ReadOptions(), rules)
+        config = _prepare(resolve(model), adapter, folder, options or ReadOptions(), rules, lag)
         changes = _changes(before, folder.read_metadata())
         todo = _unfinished(wanted, config, folder)
         files = {ref.name: ref.file_names for ref in todo}
@@ -92,7 +95,9 @@ def run(
         finished = sorted(ref.name for ref in wanted if ref.name not in failed)
         failures.sort()
         folder.write_failures(failures)
-        people = write_summary(folder, finished, participants, id_column)
+        people = None if participants is None else read_participants(participants, subjects, id_column, failed)
+        folder.write_participants(people.matches if people else [])
+        write_summary(folder, finished, people)
         write_overview(folder, finished, failures)
     return CohortOutcome(
         finished=finished, reused=reused, replaced=replaced, changes=changes, failures=failures, participants=people
@@ -100,13 +105,16 @@ def run(
 
 
 def _check_names(recordings: Iterable[RecordingRef], folder: ResultsFolder) -> tuple[list[RecordingRef], list[Failure]]:
-    """Drop files inside the results folder, and report recordings whose name is taken as failures."""
+    """Drop files inside the results folder, and report recordings whose name is taken or no text as failures."""
     wanted: dict[str, RecordingRef] = {}
     failures = []
     for ref in recordings:
         if any(path.resolve().is_relative_to(folder.root) for path in ref.files):
             continue
-        if ref.name in wanted:
+        name, files = (text.encode("utf-8", "backslashreplace").decode() for text in (ref.name, ref.file_names))
+        if (name, files) != (ref.name, ref.file_names):
+            failures.append((name, files, "Its name is not UTF-8, so no table could contain it; rename the file."))
+        elif ref.name in wanted:
             failures.append((ref.name, ref.file_names, "Another recording has the same name; rename one of them."))
         else:
             wanted[ref.name] = ref
@@ -116,9 +124,11 @@ def _check_names(recordings: Iterable[RecordingRef], folder: ResultsFolder) -> t
 
 
 def _prepare(
-    model: Path, adapter: Adapter, folder: ResultsFolder, options: ReadOptions, rules: TableRules
+    model: Path, adapter: Adapter, folder: ResultsFolder, options: ReadOptions, rules: TableRules, lag: float | None
 ) -> RunConfig:
     """Copy or export the model into the folder, check that the method accepts it, and write the metadata."""
+    lag = stored_lag(adapter.name) if lag is None else lag
+    require_smoothable(adapter.name, lag)
     content = file_hash(model)
     suffix = ".onnx" if isinstance(adapter, OutputAdapter) else model.suffix
     stored = folder.root / f"model{suffix}"
@@ -141,6 +151,7 @@ def _prepare(
         "model": {"file": model.name, "content": content, **{name: getattr(card, name) for name in fields}},
         "method": adapter.name,
         "params": adapter.params(),
+        "rule": rule_of(lag) if lag else adapter.rule,
         "classes": source.classes,
         "reading": asdict(options),
         "rules": asdict(rules),
@@ -154,6 +165,7 @@ def _prepare(
         model_hash=content,
         adapter=adapter,
         method_hash=class_fingerprint(type(adapter)),
+        lag=lag,
         options=options,
         rules=rules,
         overlap=card.window_s / card.stride_s,
@@ -164,7 +176,7 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
     if not before or before == now:
         return ""
     texts = []
-    for key, name in (("method", "method"), ("sight_version", "version of sight")):
+    for key, name in (("method", "method"), ("rule", "streaming rule"), ("sight_version", "version of sight")):
         if before.get(key) != now[key]:
             texts.append(f"{name} changed from {before.get(key)} to {now[key]}")
     changed = {

@@ -1,6 +1,8 @@
 """Parquet table of a recording's windows, with the same columns for all recordings of a cohort."""
 
+import math
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from sight import __version__
+from sight.results.output_tables.windows import window_columns
 from sight.results.summary import ResultSummary
-from sight.results.tables.windows import window_columns
-from sight.types import UNLABELLED, Array, RecordingFacts, Result, Warning, Windows
+from sight.types import UNLABELLED, Array, Epochs, RecordingFacts, Result, Warning, Windows
 
 #: Increased whenever columns or facts change, so that recordings with an older layout are run again.
-LAYOUT = 4
+LAYOUT = 5
 #: Text columns.
 TEXT_COLUMNS = ("recording", "raw_class", "class", "previous_class", "label")
 #: Intensity of movement; null if it is unknown.
@@ -22,7 +24,7 @@ INTENSITY_COLUMNS = ("enmo_mg", "mad_mg")
 #: Other columns except probabilities; any further column is a trace of the method.
 NUMBER_COLUMNS = (
     *("time_s", "time", "date", "day", "duration_s", "window_s"),
-    *("confidence", "gap_before_s", "wear", "low_confidence"),
+    *("confidence", "gap_before_s", "wear", "low_confidence", "in_bed"),
 )
 
 
@@ -42,7 +44,7 @@ def table_columns(summary: ResultSummary, name: str) -> dict[str, Any]:
     }
     gap = summary.result.windows.gap_before_s.copy()
     gap[:1] = 0  # nothing is missing before the first window
-    unknown = {key: _nulls(summary) for key in INTENSITY_COLUMNS if key not in summary.intensity}
+    unknown = {key: _nulls(summary) for key in (*INTENSITY_COLUMNS, "in_bed") if key not in own}
     last = {"previous_class": _previous(summary), "label": _nulls(summary) if label is None else label}
     return first | own | unknown | {"gap_before_s": gap} | last
 
@@ -52,15 +54,33 @@ def write_windows(path: Path, summary: ResultSummary, name: str) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    types = {"time": pa.timestamp("us"), "date": pa.date32(), "day": pa.int32()}
+    types = {"time": pa.timestamp("us"), "date": pa.date32(), "day": pa.int32(), "in_bed": pa.bool_()}
     types |= dict.fromkeys(TEXT_COLUMNS, pa.string()) | dict.fromkeys(INTENSITY_COLUMNS, pa.float64())
     table = pa.table({key: pa.array(column, types.get(key)) for key, column in table_columns(summary, name).items()})
     facts = {"method": summary.result.method, "sight_version": __version__, "layout": str(LAYOUT)}
     pq.write_table(table.replace_schema_metadata(facts), path, compression="zstd")
 
 
-def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
-    """Read the result of a recording from its windows and facts; samples are not stored."""
+def write_epochs(path: Path, epochs: Epochs) -> None:
+    """Write the epochs of a recording."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({each.name: getattr(epochs, each.name) for each in fields(epochs)})
+    pq.write_table(table, path, compression="zstd")
+
+
+def read_epochs(path: Path) -> Epochs | None:
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        return None
+    table = pq.read_table(path)
+    return Epochs(**{name: table.column(name).to_numpy() for name in table.column_names})
+
+
+def read_result(path: Path, facts: Mapping[str, Any], epochs: Path) -> Result:
+    """Read the result of a recording from its windows, facts and epochs; samples are not stored."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
@@ -79,6 +99,7 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
         stride_s=stream["stride_s"],
         start=_start(stream),
         intensity={key: stored[key] for key in INTENSITY_COLUMNS if table.column(key).null_count < table.num_rows},
+        epochs=read_epochs(epochs),
         warnings=tuple(Warning(**warning) for warning in facts["warnings"]),
         facts=RecordingFacts.from_dict(stream["facts"]),
     )
@@ -86,6 +107,7 @@ def read_result(path: Path, facts: Mapping[str, Any]) -> Result:
     return Result(
         method=facts["method"],
         params=facts["params"],
+        lag=math.inf if facts["lag"] is None else facts["lag"],
         classes=classes,
         p=p,
         q=q,

@@ -11,18 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sight.apps.cohort.participants import Participants, join_participants, read_participants
+from sight.apps.cohort.participants import Participants, join_participants
 from sight.apps.cohort.results_folder import ResultsFolder, cohort_tables
-from sight.results.files.csv import FORMULA, to_cell
+from sight.results.output_files.csv import FORMULA, to_cell
 
 #: Flags of a recording that should be inspected, each with the condition on its row in `recordings`.
 FLAGS = {
     "short": "recorded_hours < 0.5 * (SELECT median(recorded_hours) FROM whole)",
     "little_wear": "wear_hours < 0.5 * recorded_hours",
     "gaps": "gap_hours > 0.05 * (recorded_hours + gap_hours)",
-    "saturated": "saturated_share > 0.001",
+    "saturated": "list_contains(note_kinds, 'saturated')",
     "low_confidence": "low_confidence_share > 0.3",
     "no_clock": "start IS NULL",
+    "errors": "errors > 0",
     "warnings": "warnings > 0",
 }
 
@@ -47,22 +48,31 @@ WITH totals AS (
     FROM timed GROUP BY recording
 ),
 described AS (
-    SELECT recording, subject, file, stream.start AS start,
-        coalesce(stream.facts.saturated_share, 0) AS saturated_share,
-        len(warnings) AS warnings
-    FROM facts
+    SELECT recording, facts.subject, facts.file, stream.start AS start,
+        coalesce(stream.facts.saturated_share, 0) AS saturated_share, quality.errors, quality.warnings,
+        string_split(quality.note_kinds, ' ') AS note_kinds
+    FROM facts JOIN quality USING (recording)
 ),
 whole AS (SELECT * FROM described JOIN totals USING (recording))
-SELECT *, concat_ws(' ', {_FLAG_CASES}) AS flags
+SELECT * EXCLUDE (note_kinds), concat_ws(' ', {_FLAG_CASES}) AS flags
 FROM whole ORDER BY recording
 """
 
-TIME_USE = """
+#: Name of the time in bed among the classes of `time_use`.
+IN_BED = "in bed"
+
+TIME_USE = f"""
 WITH whole AS (SELECT recording, coalesce(sum(ms) FILTER (wear), 0) AS worn FROM timed GROUP BY recording),
-of_class AS (SELECT recording, class, sum(ms) AS own FROM timed WHERE wear GROUP BY ALL),
+of_class AS (
+    SELECT recording, CASE WHEN in_bed THEN '{IN_BED}' ELSE class END AS class, sum(ms) AS own
+    FROM timed WHERE wear GROUP BY ALL
+),
+listed AS (
+    FROM classes UNION ALL SELECT '{IN_BED}', NULL WHERE EXISTS (FROM timed WHERE wear AND in_bed)
+),
 used AS (
     SELECT class, place, worn, coalesce(own, 0) AS ms
-    FROM whole CROSS JOIN classes LEFT JOIN of_class USING (recording, class)
+    FROM whole CROSS JOIN listed LEFT JOIN of_class USING (recording, class)
 )
 SELECT class, count(*) FILTER (ms > 0) AS recordings,
     round(sum(ms) / 3600000, 3) AS hours,
@@ -70,7 +80,7 @@ SELECT class, count(*) FILTER (ms > 0) AS recordings,
     round(quantile_cont(ms / nullif(worn, 0), 0.1), 4) AS share_p10,
     round(quantile_cont(ms / nullif(worn, 0), 0.5), 4) AS share_median,
     round(quantile_cont(ms / nullif(worn, 0), 0.9), 4) AS share_p90
-FROM used GROUP BY class, place ORDER BY place
+FROM used GROUP BY class, place ORDER BY place NULLS LAST
 """
 
 #: Tables that are computed from the windows of all recordings, name to query.
@@ -83,21 +93,14 @@ _FACTS = {
     "method": "VARCHAR",
     "classes": "VARCHAR[]",
     "stream": "STRUCT(start VARCHAR, facts STRUCT(saturated_share DOUBLE))",
-    "warnings": "STRUCT(kind VARCHAR, severity VARCHAR, text VARCHAR, remedy VARCHAR)[]",
 }
 
 
-def write_summary(
-    folder: ResultsFolder, names: Sequence[str], participants: Path | None = None, id_column: str | None = None
-) -> Participants | None:
-    """Write every table over these recordings as Parquet and CSV; remove the tables if there are no recordings.
-
-    `participants` and `id_column` are those of `read_participants`. Returns what was joined, or None without it.
-    """
+def write_summary(folder: ResultsFolder, names: Sequence[str], participants: Participants | None = None) -> None:
+    """Write every table over these recordings as Parquet and CSV; remove the tables if there are no recordings."""
     if not names:
         shutil.rmtree(folder.summary, ignore_errors=True)
-        return None
-    people = None
+        return
     with closing(_windows_view(folder, names)) as connection:
         connection.read_json([_literal(folder.facts(name)) for name in names], columns=_FACTS).create_view("facts")
         for statement in (
@@ -108,19 +111,16 @@ def write_summary(
             "FROM (SELECT classes FROM facts LIMIT 1)",
         ):
             connection.execute(statement)
-        for table, query in QUERIES.items():
-            connection.execute(f"CREATE TABLE {table} AS {query}")
         for table in cohort_tables():  # recordings whose intensity is unknown lack its columns
             files = [_literal(folder.table(table, name)) for name in names]
             connection.read_parquet(files, union_by_name=True).create(table)
+        for table, query in QUERIES.items():
+            connection.execute(f"CREATE TABLE {table} AS {query}")
         if participants is not None:
-            subjects = dict(connection.sql("SELECT recording, subject FROM facts ORDER BY recording").fetchall())
-            people = read_participants(participants, subjects, id_column)
-            join_participants(connection, people, cohort_tables())
+            join_participants(connection, participants, cohort_tables())
         for table in table_names():
             for form in ("parquet", "csv"):
                 folder.write(folder.summary / f"{table}.{form}", partial(_copy, connection, table))
-    return people
 
 
 def table_names() -> list[str]:
@@ -130,15 +130,18 @@ def table_names() -> list[str]:
 def run_query(folder: ResultsFolder, sql: str, csv: Path | None = None) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return column names and rows of a DuckDB query over `windows` and the tables of the summary.
 
-    If `csv` is given, the rows are written to this file and not returned.
+    If `csv` is given, the rows are written to this file and not returned. The query reads no file outside of the folder
+    and writes none; statements other than queries raise ValueError.
     """
     import duckdb
 
     with closing(_connect(folder)) as connection:
         try:
+            _restrict(connection, folder, csv)
+            kinds = [statement.type for statement in connection.extract_statements(sql)]
+            if kinds != [duckdb.StatementType.SELECT]:
+                raise ValueError(f"Expected one query that returns rows, such as FROM summary, got {sql[:200]!r}.")
             relation = connection.sql(sql)
-            if relation is None:
-                raise ValueError(f"Expected a query that returns rows, got {sql!r}.")
             if csv is not None:
                 _without_formulas(relation).write_csv(str(csv))
             return list(relation.columns), [] if csv else relation.fetchall()
@@ -160,6 +163,18 @@ def _connect(folder: ResultsFolder) -> Any:
     return connection
 
 
+def _restrict(connection: Any, folder: ResultsFolder, csv: Path | None) -> None:
+    """Permit files of a folder and the file that is written, and no extensions; this cannot be undone."""
+    root = folder.root.absolute()
+    files = [] if csv is None else [csv.absolute()]
+    for name, paths in (("directories", [root, _literal(root)]), ("paths", files)):
+        quoted = ", ".join("'{}'".format(str(path).replace("'", "''")) for path in paths)
+        connection.execute(f"SET allowed_{name} = [{quoted}]")
+    for setting in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
+        connection.execute(f"SET {setting} = false")
+    connection.execute("SET lock_configuration = true")
+
+
 def _windows_view(folder: ResultsFolder, names: Sequence[str]) -> Any:
     import duckdb
 
@@ -177,12 +192,14 @@ def _copy(connection: Any, table: str, draft: Any) -> None:
 
 
 def _without_formulas(relation: Any) -> Any:
-    """Return a relation whose texts and names a spreadsheet does not take for formulas, see `to_cell`."""
+    """Return a relation whose texts and names a spreadsheet does not take for formulas, and TRUE and FALSE as text."""
     first = " OR ".join(f"starts_with({{0}}, chr({ord(character)}))" for character in FORMULA)
     changed = f"CASE WHEN {first} THEN concat(chr(39), {{0}}) ELSE {{0}} END"
     columns = []
     for name, kind in zip(relation.columns, relation.types, strict=True):
         value = changed.format(_quoted(name)) if str(kind) == "VARCHAR" else _quoted(name)
+        if str(kind) == "BOOLEAN":
+            value = f"upper(CAST({value} AS VARCHAR))"
         columns.append(f"{value} AS {_quoted(to_cell(name))}")
     return relation.project(", ".join(columns))
 

@@ -15,8 +15,9 @@ COLUMNS = 336
 def thumbnail(summary: ResultSummary) -> dict[str, Any]:
     """Return the drawing of a recording, and its place on a time axis.
 
-    "paths" holds the SVG path of each class that occurs, by CSS class ("k3"; "k3 off" while not worn); "span_s" is the
-    length of the drawing, "offset_s" the time from local midnight to its start, None if the clock is unknown.
+    "paths" holds the SVG path of each class that occurs, by CSS class ("k3"; "k3 off" while not worn, "bed" in bed);
+    "span_s" is the length of the drawing, "offset_s" the time from local midnight to its start, None if the clock is
+    unknown.
     """
     if not len(summary):
         return {"span_s": 0.0, "offset_s": None, "paths": {}}
@@ -28,17 +29,21 @@ def thumbnail(summary: ResultSummary) -> dict[str, Any]:
     return {
         "span_s": round(last - first, 1),
         "offset_s": None if at is None else 3600 * at.hour + 60 * at.minute + at.second,
-        "paths": {
-            f"k{k // 2}{' off' if k % 2 else ''}": strokes(start[key == k], end[key == k])
-            for k in np.unique(key).tolist()
-        },
+        "paths": {_kind(summary, k): strokes(start[key == k], end[key == k]) for k in np.unique(key).tolist()},
     }
 
 
+def _kind(summary: ResultSummary, key: int) -> str:
+    return "bed" if key == 2 * len(summary.classes) else f"k{key // 2}{' off' if key % 2 else ''}"
+
+
 def _most_frequent(summary: ResultSummary, first: float, last: float) -> Array:
-    """Return the most frequent key (twice the class, plus one if not worn) of each column, -1 if it has no data."""
-    keys = 2 * summary.refined + ~summary.worn
-    count = 2 * len(summary.classes)
+    """Return the most frequent key of each column, -1 if it has no data.
+
+    A key is twice the class, plus one if not worn; twice the number of classes is worn time in bed.
+    """
+    keys = np.where(summary.worn & summary.in_bed, 2 * len(summary.classes), 2 * summary.refined + ~summary.worn)
+    count = 2 * len(summary.classes) + 1
     middle = (summary.start_s + summary.end_s) / 2
     column = np.clip(((middle - first) / (last - first) * COLUMNS).astype(np.int64), 0, COLUMNS - 1)
     table = np.bincount(column * count + keys, weights=summary.seconds, minlength=COLUMNS * count)

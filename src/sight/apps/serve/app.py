@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request, WebSocket
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
@@ -85,6 +86,8 @@ class Guard:
         if scope["type"] == "websocket":
             await (self.app if refusal is None else WebSocketClose(1008, refusal[1]))(scope, receive, send)
             return
+        if scope["method"] == "HEAD":  # as GET; the web server leaves out the body
+            scope = {**scope, "method": "GET"}
         started = False
 
         async def send_with_headers(message: Message) -> None:
@@ -99,6 +102,8 @@ class Guard:
         app = self.app if refusal is None else JSONResponse({"error": refusal[1]}, refusal[0])
         try:
             await app(scope, receive, send_with_headers)
+        except ClientDisconnect:  # in the middle of a body; no client waits for a response
+            return
         except Exception as error:
             response = await _error_response(Request(scope), error)
             if started:  # too late for a response; the connection is closed

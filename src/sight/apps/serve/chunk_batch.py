@@ -113,7 +113,7 @@ class ChunkBatch:
     def _encode(self) -> dict[int, Exception]:
         groups: dict[str, list[BatchItem]] = {}
         for item in self.items:
-            if len(item.windows):
+            if len(item.windows) and not item.session.session.adapter.encodes:
                 groups.setdefault(item.session.model.id, []).append(item)
         errors: dict[int, Exception] = {}
         for items in groups.values():

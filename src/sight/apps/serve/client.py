@@ -54,8 +54,13 @@ class Client:
         self._connection.close()
 
     def card(self, model: str | None = None) -> ModelCard:
-        """Return the card of a model, by default the first, without normalisation; does not wait for the service."""
-        content = self._request("GET", "/v1/models", retry_s=0.0)
+        """Return the card of a model, by default the first, without normalisation."""
+        try:
+            return self._card(self._request("GET", "/v1/models"), model)
+        except (KeyError, TypeError):  # JSON of another program
+            raise ValueError(f"{self.url} does not respond as a service of sight does; check the address.") from None
+
+    def _card(self, content: dict[str, Any], model: str | None) -> ModelCard:
         names = {entry[key]: entry for entry in content["models"] for key in ("name", "id")}
         wanted = model or content["default"]
         if wanted not in names:
@@ -85,21 +90,15 @@ class Client:
         return self._request("POST", f"/v1/wearers/{wearer}/samples?{query}", body, "application/octet-stream")
 
     def _request(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        *,
-        retry_s: float | None = None,
+        self, method: str, path: str, body: bytes | None = None, content_type: str = "application/json"
     ) -> dict[str, Any]:
-        end = time.monotonic() + (self.retry_s if retry_s is None else retry_s)
+        end = time.monotonic() + self.retry_s
         wait_s = 0.0  # an idle connection may have been closed in the meantime: connect again at once
         while True:
             try:
                 status, content = self._exchange(method, path, body, content_type)
                 reason = content.get("error") or f"The service responded with status {status}."
-                if status < 300:
+                if status < 300 and "error" not in content:
                     return content
                 if status not in BUSY:
                     raise RequestRefusedError(status, reason)

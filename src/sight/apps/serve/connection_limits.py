@@ -49,12 +49,14 @@ class StallDeadline:
 class HttpProtocol(StallDeadline, H11Protocol):
     """HTTP connection with a deadline for headers, one of at most `max_connections`.
 
-    If there are too many, the one that has waited for its headers longest is closed. Clients that send their request
-    at once are served even while others keep connections open without a request.
+    If there are too many, a WebSocket that is being closed is disconnected, or else the connection that has waited
+    longest for its request, headers and body. Clients that send their request at once are served even while others keep
+    connections open without a complete one, or open more WebSockets than are permitted.
     """
 
     max_connections: int
-    waiting: dict[HttpProtocol, None]  # connections without a request, oldest first
+    closing: dict[SocketProtocol, None]  # WebSockets that the application has closed, oldest first
+    waiting: dict[HttpProtocol, None]  # connections without a complete request, oldest first
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -62,12 +64,13 @@ class HttpProtocol(StallDeadline, H11Protocol):
         super().connection_made(transport)
         self._await_headers()
         if len(self.connections) > self.max_connections:
-            oldest = next(iter(self.waiting))
-            del self.waiting[oldest]
+            candidates: dict[Any, None] = self.closing or self.waiting
+            oldest = next(iter(candidates))
+            del candidates[oldest]
             oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._got_headers()
+        self._got_request()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
@@ -76,10 +79,12 @@ class HttpProtocol(StallDeadline, H11Protocol):
         super().handle_events()
         if self.cycle is not before:
             self._got_headers()
+        if self.cycle is not None and not self.cycle.more_body and not self.cycle.response_complete:
+            self._got_request()
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         """Clear the deadline: a WebSocket begins without a cycle."""
-        self._got_headers()
+        self._got_request()
         super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
@@ -88,12 +93,15 @@ class HttpProtocol(StallDeadline, H11Protocol):
         super().on_response_complete()
 
     def _await_headers(self) -> None:
-        self._got_headers()
+        self._got_request()
         self.waiting[self] = None
         self._deadline = self.loop.call_later(HEADER_S, self.transport.abort)
 
-    def _got_headers(self) -> None:
+    def _got_request(self) -> None:
         self.waiting.pop(self, None)
+        self._got_headers()
+
+    def _got_headers(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -105,8 +113,13 @@ class SocketProtocol(StallDeadline, WebSocketsSansIOProtocol):
     It ends a bounded time after the application has closed it, even if the client reads nothing.
     """
 
+    closing: dict[SocketProtocol, None]
     _early = 0
     _has_message = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closing.pop(self, None)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Disconnect a client whose first message is long and incomplete."""
@@ -131,4 +144,6 @@ class SocketProtocol(StallDeadline, WebSocketsSansIOProtocol):
     async def run_asgi(self) -> None:
         """Run the application, then end the connection; uvicorn would wait until the client has read everything."""
         await super().run_asgi()
+        if not self.transport.is_closing():
+            self.closing[self] = None
         self.loop.call_later(CLOSE_S if self.writable.is_set() else 0, self.transport.abort)

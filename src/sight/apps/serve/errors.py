@@ -7,6 +7,7 @@ METHOD_DENIED = (
     "Another method than the default, or other params, needs a token with the scope admin; leave out method and params."
 )
 INTERNAL = "Internal error; see the log of the service."
+STORE_FAILED = "The store of the service failed; send the same request again in a moment, or see the service's log."
 
 
 class ServiceError(ValueError):
@@ -78,15 +79,22 @@ class ReusedNumber(WrongSequence):
 
 
 class StoreFailed(RuntimeError):
-    """The store failed to write; the batch may or may not be stored, so send it again under the same numbers."""
+    """The store failed to write; the batch may or may not be stored, so send it again under the same numbers.
+
+    The text is for the log. It may name other wearers and the address of the store, so clients get `public` instead.
+    """
 
     reason = "store"
     status = 503
+
+    def __init__(self, text: str, public: str = STORE_FAILED) -> None:
+        super().__init__(text)
+        self.public = public
 
 
 def describe(error: Exception) -> tuple[str, str, int]:
     """Return reason, text and HTTP status of an error; internal errors are described in the log only."""
     if not isinstance(error, ValueError | TypeError | StoreFailed):
         return "internal", INTERNAL, 500
-    text = " ".join(str(error).split())[:500]
+    text = error.public if isinstance(error, StoreFailed) else " ".join(str(error).split())[:500]
     return getattr(error, "reason", "value"), text, getattr(error, "status", 422)

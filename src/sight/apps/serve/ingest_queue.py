@@ -1,8 +1,10 @@
 """Queue of chunks in front of the session manager, which runs in one thread and gets chunks in batches."""
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar
 
@@ -12,8 +14,11 @@ from sight.apps.serve.errors import Refused
 from sight.apps.serve.metrics_and_logs import Metrics, log
 from sight.apps.serve.session_manager import SessionManager
 
-#: How long the first chunk of a batch waits for others, and most chunks in one batch.
-GATHER_S, BATCH_SIZE = 0.004, 128
+#: Least time between the starts of two batches, and most chunks in one. A chunk that comes alone does not wait, and
+#: many wearers share the costs of a batch.
+BATCH_S, BATCH_SIZE = 0.004, 128
+#: How long acknowledgements are delivered before other tasks of the event loop run.
+TURN_S = 0.01
 #: Called on the event loop with the outcome of a chunk and its latency in milliseconds.
 Deliver: TypeAlias = Callable[[Outcome, float], None]
 P = ParamSpec("P")
@@ -32,28 +37,48 @@ class IngestQueue:
     """Collects chunks on the event loop and passes them to the session manager in its thread.
 
     Nothing else may use the session manager while the queue runs. `on_ack` is called on the event loop with each
-    acknowledgement and its latency in milliseconds.
+    acknowledgement and its latency in milliseconds. One batch is in work at a time; calls run between two batches.
     """
 
     def __init__(
         self, manager: SessionManager, metrics: Metrics, capacity: int, on_ack: Callable[[Ack, float], None]
     ) -> None:
-        self.manager, self.metrics, self.on_ack = manager, metrics, on_ack
-        self._queue: asyncio.Queue[_Pending] = asyncio.Queue(capacity)
+        self.manager, self.metrics, self.capacity, self.on_ack = manager, metrics, capacity, on_ack
+        self._waiting: deque[_Pending] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sessions")
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._started = -math.inf  # when the latest batch was started
+        self._idle = asyncio.Event()  # set while no chunk waits or is in work
+        self._idle.set()
 
     def put(self, chunk: Chunk, deliver: Deliver) -> None:
         """Queue a chunk; raise `Refused` with status 503 if the queue is full."""
-        try:
-            self._queue.put_nowait(_Pending(chunk, deliver, time.perf_counter()))
-        except asyncio.QueueFull:
-            text = "The service is busy; send the same chunk again in a moment."
-            raise Refused("busy", text, 503) from None
-        self.metrics.depth.set(self._queue.qsize())
+        if len(self._waiting) >= self.capacity:
+            raise Refused("busy", "The service is busy; send the same chunk again in a moment.", 503)
+        self._waiting.append(_Pending(chunk, deliver, time.perf_counter()))
+        self.metrics.depth.set(len(self._waiting))
+        if self._idle.is_set():
+            self._start_batch()
+
+    def _start_batch(self) -> None:
+        """Start a batch of what waits, or do so later if the latest one was started just now."""
+        if not self._waiting:
+            self._idle.set()
+            return
+        self._idle.clear()
+        loop, wait_s = asyncio.get_running_loop(), self._started + BATCH_S - time.perf_counter()
+        if wait_s > 0 and len(self._waiting) < BATCH_SIZE:
+            loop.call_later(wait_s, self._start_batch)
+            return
+        self._started = time.perf_counter()
+        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_SIZE))]
+        self.metrics.batch.observe(len(batch))
+        self.metrics.depth.set(len(self._waiting))
+        # Not awaited: fewer turns of the event loop between a chunk and its acknowledgement.
+        self._thread.submit(self._process, loop, batch)
+
+    def _process(self, loop: asyncio.AbstractEventLoop, batch: Sequence[_Pending]) -> None:
+        outcomes = self._ingest([pending.chunk for pending in batch])
+        loop.call_soon_threadsafe(self._report, zip(batch, outcomes, strict=True))
 
     async def send(self, chunk: Chunk) -> tuple[Ack, float]:
         """Queue a chunk; return its acknowledgement and latency in milliseconds, or raise its error."""
@@ -74,25 +99,11 @@ class IngestQueue:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
 
     async def drain(self) -> None:
-        await self._queue.join()
+        await self._idle.wait()
 
     async def stop(self) -> None:
         await self.drain()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
         self._thread.shutdown(wait=True)
-
-    async def _run(self) -> None:
-        while True:
-            batch = [await self._queue.get()]
-            if self._queue.qsize() < BATCH_SIZE:
-                await asyncio.sleep(GATHER_S)
-            while len(batch) < BATCH_SIZE and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
-            self._report(batch, await self.call(self._ingest, [pending.chunk for pending in batch]))
-            for _ in batch:
-                self._queue.task_done()
 
     def _ingest(self, chunks: Sequence[Chunk]) -> Sequence[Outcome]:
         start = time.perf_counter()
@@ -105,23 +116,30 @@ class IngestQueue:
             self.metrics.ingest.inc(time.perf_counter() - start)
             self.metrics.store.set(self.manager.store_s)
 
-    def _report(self, batch: Sequence[_Pending], outcomes: Sequence[Outcome]) -> None:
-        """Count and deliver the outcomes; a callback that fails is logged and affects no other chunk."""
-        self.metrics.batch.observe(len(batch))
-        self.metrics.depth.set(self._queue.qsize())
-        for pending, outcome in zip(batch, outcomes, strict=True):
-            latency_s = time.perf_counter() - pending.arrived
-            latency_ms = round(latency_s * 1e3, 2)
-            if isinstance(outcome, Ack):
-                self.metrics.chunks.labels(str(outcome.duplicate).lower()).inc()
-                self.metrics.latency.observe(latency_s)
-                self.metrics.windows.inc(0 if outcome.duplicate else len(outcome.events))
-                self.metrics.dropped.inc(0 if outcome.duplicate else outcome.dropped or 0)
-                try:
-                    self.on_ack(outcome, latency_ms)
-                except Exception:
-                    log.exception("publication failed", extra={"wearer": pending.chunk.wearer})
+    def _report(self, results: Iterator[tuple[_Pending, Outcome]]) -> None:
+        """Deliver outcomes for a short time, then let other tasks run; start the next batch after the last one."""
+        end = time.perf_counter() + TURN_S
+        for pending, outcome in results:
+            self._deliver(pending, outcome)
+            if time.perf_counter() > end:
+                asyncio.get_running_loop().call_soon(self._report, results)
+                return
+        self._start_batch()
+
+    def _deliver(self, pending: _Pending, outcome: Outcome) -> None:
+        """Count and deliver an outcome; a callback that fails is logged and affects no other chunk."""
+        latency_s = time.perf_counter() - pending.arrived
+        latency_ms = round(latency_s * 1e3, 2)
+        if isinstance(outcome, Ack):
+            self.metrics.chunks.labels(str(outcome.duplicate).lower()).inc()
+            self.metrics.latency.observe(latency_s)
+            self.metrics.windows.inc(0 if outcome.duplicate else len(outcome.events))
+            self.metrics.dropped.inc(0 if outcome.duplicate else outcome.dropped or 0)
             try:
-                pending.deliver(outcome, latency_ms)
+                self.on_ack(outcome, latency_ms)
             except Exception:
-                log.exception("delivery failed", extra={"wearer": pending.chunk.wearer})
+                log.exception("publication failed", extra={"wearer": pending.chunk.wearer})
+        try:
+            pending.deliver(outcome, latency_ms)
+        except Exception:
+            log.exception("delivery failed", extra={"wearer": pending.chunk.wearer})

@@ -44,7 +44,7 @@ class IngestConnection(Connection):
         self._progress = asyncio.Event()  # set when a chunk is finished or a message is sent
 
     async def _on_text(self, message: str) -> None:
-        samples = parse(_MESSAGE, message)
+        samples = parse(_MESSAGE, message, self.service.limits)
         if isinstance(samples, SamplesMessage):
             try:
                 chunk = chunk_from_json(samples.wearer, samples, self.service.limits)
@@ -61,10 +61,10 @@ class IngestConnection(Connection):
         await self._until_read()
         while self._pending >= MAX_PENDING or self._pending_samples >= MAX_PENDING_SAMPLES:
             await self._await_progress()
-        if delay_s := self.service.connection_rate.delay_s(str(id(self))):
+        while delay_s := self.service.connection_rate.delay_s(str(id(self))):
             await asyncio.sleep(delay_s)
         try:
-            self.service.admit(self._check_token(), chunk)
+            self.service.admit_chunk(self._check_token(), chunk.wearer)
             self.service.queue.put(chunk, lambda outcome, latency_ms: self._deliver(chunk, outcome, latency_ms))
         except Refused as refused:
             if refused.status == 503:

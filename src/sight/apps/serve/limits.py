@@ -24,11 +24,12 @@ class Limits:
     samples: int = 20_000  # in one chunk
     chunks_per_s: float = 100.0  # of one wearer, on average; ten seconds' worth may come at once
     connection_chunks_per_s: float = 10_000.0  # of one WebSocket; a faster one is read more slowly
+    requests_per_s: float = 100.0  # of one token, without those that send samples; ten seconds' worth may come at once
     wearers: int = 10_000  # stored
     state_bytes: int = 4 << 20  # that the method of one wearer may hold; a wearer that would need more is not created
     connections: int = 1_000  # open WebSockets that have shown a token
     unauthenticated: int = 100  # open WebSockets that have not; the oldest is closed for a new one
-    open_connections: int = 2_000  # of any kind; the one that waits longest for its headers is closed for a new one
+    open_connections: int = 2_000  # of any kind; the one that waits longest for its request is closed for a new one
     queue: int = 20_000  # chunks waiting to be processed; beyond it chunks are refused with status 503
     time_s: float = 1e10  # largest absolute sample time; seconds since 1970 are accepted, milliseconds are not
     value: float = 1e9  # largest absolute sample value, in the unit of its channel

@@ -30,7 +30,7 @@ from sight.apps.serve.schemas import Samples
 from sight.apps.stream.event_json import as_json
 
 MAGIC = b"SGT1"
-#: Most fields of a JSON object; none has as many.
+#: Most fields of a JSON object, and most lists beside those of samples; no request has as many.
 MAX_FIELDS = 16
 _HEADER = struct.Struct("<BBHIQd")
 _SEQ, _START, _TIMES = 1, 2, 4
@@ -90,8 +90,15 @@ def chunk_from_json(wearer: str, samples: Samples, limits: Limits) -> Chunk:
     return check_limits(Chunk(wearer, samples.seq, np.array(samples.values), time_s), limits)
 
 
-def parse(adapter: TypeAdapter[Any], text: str | bytes) -> Any:
-    """Validate JSON strictly; raise `Refused` with the first mistake, without repeating the input."""
+def parse(adapter: TypeAdapter[Any], text: str | bytes, limits: Limits | None = None) -> Any:
+    """Validate JSON strictly; raise `Refused` with the first mistake, without repeating the input.
+
+    Text with more lists than `limits` permits samples is refused unparsed: lists are slow, and other requests wait.
+    """
+    most = MAX_FIELDS + (limits.samples if limits else 0)
+    if (text.count("[") if isinstance(text, str) else text.count(b"[")) > most:
+        expected = f"at most {limits.samples} samples" if limits else "JSON as described in /openapi.json"
+        raise Refused("samples" if limits else "json", f"Expected {expected}, got more lists; send less.", 413)
     try:
         content = from_json(text, allow_inf_nan=False)
         if isinstance(content, dict) and len(content) > MAX_FIELDS:  # each unknown field would be an error of its own

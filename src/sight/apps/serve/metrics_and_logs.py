@@ -2,6 +2,7 @@
 
 import json
 import logging
+import platform
 import time
 import traceback
 from collections import Counter as Counts
@@ -10,8 +11,9 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
+from sight import __version__
 from sight.apps.serve.errors import StoreFailed, describe
 from sight.apps.serve.limits import RateLimiter
 
@@ -51,6 +53,12 @@ class Metrics:
         self.resident = Gauge("sight_resident_sessions", "Wearers in memory.", registry=registry)
         self.sockets = Gauge("sight_sockets", "Open WebSockets.", ["path"], registry=registry)
         self.lagging = Counter("sight_watchers_lagging", "Times a slow subscriber was restarted.", registry=registry)
+        self.wearers = Gauge("sight_wearers", "Wearers stored.", registry=registry)
+        self.ready = Gauge("sight_ready", "1 if chunks are accepted and can be stored, else 0.", registry=registry)
+        self.space = Gauge("sight_store_bytes", "Bytes that the store uses, and free.", ["kind"], registry=registry)
+        version = Gauge("sight_build_info", "1, with the versions as labels.", ["version", "python"], registry=registry)
+        version.labels(__version__, platform.python_version()).set(1)
+        ProcessCollector(registry=registry)  # processor time, memory, open files, start
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
@@ -100,7 +108,7 @@ class RepetitionFilter(logging.Filter):
 def log_failure(error: Exception, event: str, extra: Mapping[str, Any]) -> None:
     """Log an internal error, or the cause of a failure of the store; errors of clients are not logged."""
     if isinstance(error, StoreFailed):
-        log.error(event, exc_info=error.__cause__ or error, extra=extra)
+        log.error(event, exc_info=error.__cause__ or error, extra={**extra, "reason": str(error)})
     elif describe(error)[2] == 500:
         log.error(event, exc_info=error, extra=extra)
 

@@ -1,12 +1,14 @@
 """Store in Redis, for services without a durable disk.
 
-Keys, all under one prefix: ``schema`` (version of the keys), ``wearers`` (hash, name to configuration), and for each
-wearer ``state:NAME`` (hash: seq, state), ``inputs:NAME`` (list, oldest first) and ``events:NAME`` (sorted set by the
-number of the last window). Entries of the latter two start with eight bytes, the number of their chunk.
+Keys, all under one prefix: ``schema`` (version of the keys), ``owner`` (the service that opened it last), ``commits``
+(number of transactions so far), ``wearers`` (hash, name to configuration), and for each wearer ``state:NAME`` (hash:
+seq, state), ``inputs:NAME`` (list, oldest first) and ``events:NAME`` (sorted set by the number of the last window).
+Entries of the latter two start with eight bytes, the number of their chunk.
 
 Redis must keep an append-only file. An acknowledged write is then with its operating system and survives a SIGKILL of
 this process or the loss of its machine. With ``appendfsync everysec`` a second may be lost when the machine of Redis
-itself fails; with ``always``, which `fsync` requires, nothing is lost.
+itself fails; with ``always``, which `fsync` requires, nothing is lost. A loss is noticed at the next write, because
+the number of transactions is lower than before.
 """
 
 import time
@@ -35,6 +37,7 @@ class RedisStore:
     """
 
     name = "redis"
+    losses = 0
 
     def __init__(self, url: str, *, fsync: bool = False, prefix: str = "sight:", timeout_s: float = 10.0) -> None:
         import redis
@@ -49,7 +52,8 @@ class RedisStore:
             self._policy = self._check_durability()
             self._check_schema()
             self._redis.set(self._key("owner"), self._owner)
-        except self._failures as error:
+            self._commits = self._number(self._redis.get(self._key("commits")))
+        except (*self._failures, StoreFailed) as error:
             raise ValueError(
                 f"Cannot use Redis at {self._address} ({error}); start the server, or check the address."
             ) from None
@@ -66,7 +70,7 @@ class RedisStore:
                 time.sleep(0.05)
 
     def _check_schema(self) -> None:
-        written = int(self._redis.get(self._key("schema")) or SCHEMA)
+        written = self._number(self._redis.get(self._key("schema"))) or SCHEMA
         if written != SCHEMA:
             remedy = "upgrade sight" if written > SCHEMA else "use another database"
             raise ValueError(
@@ -76,6 +80,12 @@ class RedisStore:
 
     def _check_durability(self) -> str:
         """Return the fsync policy of the server; raise ValueError if it would lose acknowledged data."""
+        memory = self._redis.info("memory")
+        if int(memory.get("maxmemory", 0)) and str(memory.get("maxmemory_policy", "")).startswith("allkeys"):
+            raise ValueError(
+                f"Redis at {self._address} evicts keys when its memory is full ({memory['maxmemory_policy']}), so it "
+                f"would lose acknowledged samples; set maxmemory-policy noeviction."
+            )
         if not int(self._redis.info("persistence").get("aof_enabled", 0)):
             raise ValueError(
                 f"Redis at {self._address} keeps no append-only file, so it would lose acknowledged samples when it "
@@ -100,7 +110,7 @@ class RedisStore:
     def wearers(self) -> dict[str, bytes]:
         with self._errors():
             configs = self._redis.hgetall(self._key("wearers"))
-        return {name.decode(): config for name, config in sorted(configs.items())}
+        return {name.decode("utf-8", "backslashreplace"): config for name, config in sorted(configs.items())}
 
     def put(self, config: bytes, snapshot: Snapshot, *, clear: bool = False) -> None:
         with self._transaction() as pipe:
@@ -132,7 +142,8 @@ class RedisStore:
             config, (seq, state), rows = pipe.execute()
         if config is None:
             return None
-        return StoredWearer(config, int(seq or 0), state or b"", [_numbered(row) for row in rows])
+        number = int(seq) if seq and seq.isdigit() else 0  # a damaged one does not fit the state
+        return StoredWearer(config, number, state or b"", [_numbered(row) for row in rows])
 
     def events(self, wearer: str, after: int, limit: int) -> list[tuple[int, bytes]]:
         with self._errors():
@@ -171,7 +182,13 @@ class RedisStore:
         with self._errors():
             status = self._redis.info("persistence").get("aof_last_write_status", "ok")
         if status != "ok":
-            raise StoreFailed(f"Redis at {self._address} cannot write its append-only file; check its disk.")
+            raise StoreFailed(f"Redis at {self._address} cannot write its append-only file; check its disk")
+
+    def space(self) -> dict[str, int]:
+        with self._errors():
+            memory = self._redis.info("memory")
+        used, most = int(memory["used_memory"]), int(memory.get("maxmemory", 0))
+        return {"used": used} | ({"free": max(most - used, 0)} if most else {})
 
     def close(self) -> None:
         self._redis.close()
@@ -189,8 +206,8 @@ class RedisStore:
                 started = True
             time.sleep(0.01)
         raise StoreFailed(
-            f"The data are deleted, but Redis at {self._address} is still rewriting its file after "
-            f"{self.timeout_s:g} s; see its log."
+            f"Redis at {self._address} is still rewriting its file after {self.timeout_s:g} s",
+            "The data are deleted, but the store is still rewriting its file; see the log of the store.",
         )
 
     def _save(self, pipe: Any, snapshot: Snapshot) -> None:
@@ -203,13 +220,26 @@ class RedisStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
+        keys = self._key("owner"), self._key("commits")
         with self._errors(), self._redis.pipeline(transaction=True) as pipe:
-            pipe.watch(self._key("owner"))
-            if pipe.get(self._key("owner")) != self._owner:
-                raise StoreFailed(f"Another service has opened the store at {self._address}; stop one of the two.")
+            pipe.watch(*keys)
+            owner, commits = pipe.mget(*keys)
+            if owner != self._owner:
+                raise StoreFailed(f"Another service has opened the store at {self._address}; stop one of the two")
+            before, self._commits = self._commits, self._number(commits)
+            if self._commits < before:
+                self.losses += 1
+                raise StoreFailed(f"Redis at {self._address} has lost its last {before - self._commits} writes")
             pipe.multi()
             yield pipe
+            pipe.incr(keys[1])
             pipe.execute()
+            self._commits += 1
+
+    def _number(self, text: Any) -> int:
+        if text is not None and not text.isdigit():
+            raise StoreFailed(f"Redis at {self._address} has a key of sight with another value than a number")
+        return int(text or 0)
 
     def _errors(self) -> AbstractContextManager[None]:
         return store_errors(f"at {self._address}", *self._failures)

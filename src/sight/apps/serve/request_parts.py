@@ -36,8 +36,8 @@ Wearer = Annotated[
 ]
 
 
-def permits(scope: str | None) -> Any:
-    """Return a dependency that requires a token with this scope for the wearer in the path."""
+def permits(scope: str | None, *, limited: bool = True) -> Any:
+    """Return a dependency that requires a token with this scope for the wearer in the path; it may limit the rate."""
 
     async def check(
         request: Request,
@@ -50,6 +50,8 @@ def permits(scope: str | None) -> Any:
             text = DENIED if token is None else token.denial(scope)
             raise service.deny(token, f"{request.method} {request.url.path}", text, client)
         token_id.set(token.id)
+        if limited:
+            service.admit_request(token)
         return token
 
     return Depends(check)
@@ -70,7 +72,7 @@ async def read_chunk(
     request: Request,
     service: ServiceOf,
     wearer: Wearer,
-    _: IngestToken,
+    token: Annotated[Token, permits("ingest", limited=False)],
     seq: Annotated[int | None, Query(ge=1, le=LAST_SEQ, description="Number of a binary chunk.")] = None,
     t0: Annotated[
         float | None, Query(allow_inf_nan=False, description="Time of the first sample of a binary chunk, seconds.")
@@ -81,8 +83,9 @@ async def read_chunk(
 ) -> Chunk:
     """Return the chunk of a body in JSON or binary; raise `Refused` if it cannot be read or exceeds the limits."""
     content_type, body = _content_type(request), await _read(request)
+    service.admit_chunk(token, wearer)
     if content_type == JSON:
-        return chunk_from_json(wearer, parse(_SAMPLES, body), service.limits)
+        return chunk_from_json(wearer, parse(_SAMPLES, body, service.limits), service.limits)
     if content_type != BINARY:
         raise Refused("type", f"Expected a body of type {JSON} or {BINARY}.", 415)
     width = len((await service.queue.call(service.manager.info, wearer))["channels"])
@@ -98,6 +101,8 @@ async def read_chunk(
 
 async def _read(request: Request) -> bytes:
     limit = service_of(request).limits.message_bytes
+    if (encoding := request.headers.get("content-encoding", "identity").strip().lower()) != "identity":
+        raise Refused("type", f"Expected a body without content-encoding, got {encoding[:40]!r}; leave it out.", 415)
     parts, size = [], 0
     try:
         async with asyncio.timeout(BODY_S):

@@ -27,7 +27,7 @@ _ERRORS = {
     413: "The body or chunk is too large.",
     415: "Unsupported content type.",
     422: "The request is invalid.",
-    429: "Too many chunks; see Retry-After.",
+    429: "Too many chunks or requests; see Retry-After.",
     503: "The service is busy or stopping; see Retry-After.",
 }
 
@@ -63,16 +63,15 @@ async def readyz(service: ServiceOf) -> schemas.Health:
     "/metrics",
     summary="Read metrics for Prometheus",
     response_class=Response,
-    responses=_errors(401, 403) | {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    responses=_errors(401, 403, 429) | {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     dependencies=[permits("read")],
 )
 async def metrics(service: ServiceOf) -> Response:
-    """Return counters, queue lengths and times of the whole service."""
-    service.metrics.resident.set(await service.queue.call(lambda: service.manager.in_memory))
-    return Response(service.metrics.text(), media_type=PROMETHEUS)
+    """Return counters, queue lengths, times, space and readiness of the whole service, and of its process."""
+    return Response(await service.metrics_text(), media_type=PROMETHEUS)
 
 
-v1 = APIRouter(prefix="/v1", tags=["wearers"], responses=_errors(401))
+v1 = APIRouter(prefix="/v1", tags=["wearers"], responses=_errors(401, 429))
 per_wearer = APIRouter(prefix="/wearers/{wearer}", responses=_errors(403, 404, 409, 422))
 
 
@@ -126,16 +125,15 @@ async def read(service: ServiceOf, wearer: Wearer) -> schemas.WearerInfoOut:
     "/samples",
     summary="Send samples",
     response_model=schemas.AckOut,
-    responses=_errors(408, 413, 415, 429, 503),
+    responses=_errors(408, 413, 415, 503),
     openapi_extra=_body(
         schemas.Samples,
         {"seq": 1, "values": [[0.01, -0.98, 0.12], [0.02, -0.97, 0.11]]},
         **{BINARY: {"schema": {"type": "string", "format": "binary", "description": "float32, little-endian, n x C"}}},
     ),
 )
-async def samples(service: ServiceOf, token: IngestToken, chunk: Annotated[Chunk, Depends(read_chunk)]) -> Response:
+async def samples(service: ServiceOf, chunk: Annotated[Chunk, Depends(read_chunk)]) -> Response:
     """Send a chunk; the response comes when it is durable, with an event for each window that it completed."""
-    service.admit(token, chunk)
     ack, latency_ms = await service.queue.send(chunk)
     return Response(dumps(ack_json(ack, latency_ms)), media_type=JSON)
 

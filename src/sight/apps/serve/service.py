@@ -9,13 +9,12 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.errors import METHOD_DENIED, Refused, ServiceError, StoreFailed
 from sight.apps.serve.event_reader import EventReader
 from sight.apps.serve.ingest_queue import IngestQueue
 from sight.apps.serve.limits import RateLimiter
 from sight.apps.serve.message_format import dumps
-from sight.apps.serve.metrics_and_logs import Metrics, log
+from sight.apps.serve.metrics_and_logs import Metrics, log, log_failure
 from sight.apps.serve.session_manager import SessionManager
 from sight.apps.serve.subscriptions import HISTORY, Subscriptions
 from sight.apps.serve.tokens import LOCAL, Token, TokenFile
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two checks of the store, and for which the result of one is used by ``/readyz``.
 CHECK_S, CHECK_VALID_S = 10.0, 1.0
+#: Seconds between two checks of the tokens of open sockets.
+TOKENS_S = 1.0
 #: Seconds that open sockets get to send their last messages when the service stops.
 DRAIN_S = 10.0
 
@@ -48,6 +49,7 @@ class Service:
         self.ground_truth: dict[str, dict[str, Any]] = {}
         self.wearer_rate = RateLimiter(self.limits.chunks_per_s)
         self.connection_rate = RateLimiter(self.limits.connection_chunks_per_s, burst_s=1.0)
+        self.request_rate = RateLimiter(self.limits.requests_per_s)
         self.ready = False
         self._require_token = require_token
         self._sockets: set[Connection] = set()
@@ -57,10 +59,10 @@ class Service:
 
     async def start(self) -> None:
         """Start on the running event loop; ready once the kernels are compiled and the list of wearers is read."""
-        self.queue.start()
         await self.queue.call(self.manager.warm_up)
         self.ready = True
         self._start_task(self._check_store_regularly())
+        self._start_task(self._check_tokens_regularly())
         log.info("ready", extra={"models": [model.id for model in self.manager.models], **self.manager.store.info})
 
     async def drain(self) -> None:
@@ -94,12 +96,25 @@ class Service:
         if self._store_error:
             raise Refused("store", self._store_error, 503)
 
+    async def metrics_text(self) -> bytes:
+        """Return all metrics for Prometheus, those of the moment included."""
+        metrics, manager = self.metrics, self.manager
+        with suppress(Refused):
+            await self.check_ready()
+        metrics.ready.set(self.ready and not self._store_error)
+        metrics.resident.set(await self.queue.call(lambda: manager.in_memory))
+        metrics.wearers.set(len(manager.names))
+        with suppress(StoreFailed):
+            for kind, size in (await self.queue.call(manager.store.space)).items():
+                metrics.space.labels(kind).set(size)
+        return metrics.text()
+
     def _check_store(self) -> str:
         try:
             self.manager.store.check()
         except StoreFailed as error:
             if not self._store_error:
-                log.error("store unusable", exc_info=error.__cause__ or error)
+                log_failure(error, "store unusable", {})
             return "The store cannot write; see the log of the service."
         if self._store_error:
             log.info("store usable")
@@ -110,6 +125,14 @@ class Service:
             await asyncio.sleep(CHECK_S)
             with suppress(Refused):
                 await self.check_ready()
+
+    async def _check_tokens_regularly(self) -> None:
+        """Close sockets whose token was removed; one that sends or receives is closed at its next message already."""
+        while self.ready:
+            await asyncio.sleep(TOKENS_S)
+            with suppress(Refused):  # the tokens cannot be read
+                for connection in [each for each in self._sockets if each.token and not self.is_valid(each.token)]:
+                    connection.reject()
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -178,7 +201,8 @@ class Service:
             raise Refused("tokens", "The service cannot read its tokens; see its log.", 503) from None
 
     def deny(self, token: Token | None, action: str, text: str, client: str | None = None) -> Refused:
-        log.warning("refused", extra={"token": token and token.id, "action": action[:200], "client": client})
+        address = None if client is None else client[:100]  # a proxy may forward what the client claims
+        log.warning("refused", extra={"token": token and token.id, "action": action[:200], "client": address})
         return Refused("token", text, 401 if token is None else 403)
 
     def create(self, token: Token, wearer: str, **options: Any) -> tuple[bool, dict[str, Any]]:
@@ -192,15 +216,17 @@ class Service:
             raise Refused("wearers", text, 409)
         return is_new, self.manager.create(wearer, **options)
 
-    def admit(self, token: Token, chunk: Chunk) -> None:
-        """Raise `Refused` if the token does not permit the chunk, or the wearer's chunks come too fast."""
-        if not token.permits("ingest", chunk.wearer):
-            raise self.deny(token, f"samples {chunk.wearer}", token.denial("ingest"))
+    def admit_request(self, token: Token) -> None:
+        """Raise `Refused` if the requests of a token, which may load wearers into memory, come too fast."""
+        _take(self.request_rate, token.id, "requests per second of one token")
+
+    def admit_chunk(self, token: Token, wearer: str) -> None:
+        """Raise `Refused` if the token does not permit chunks of a wearer, or they come too fast."""
+        if not token.permits("ingest", wearer):
+            raise self.deny(token, f"samples {wearer}", token.denial("ingest"))
         if not self.ready:
             raise Refused("busy", "The service is stopping; send the same chunk again later.", 503)
-        if delay_s := self.wearer_rate.delay_s(chunk.wearer):
-            limit = f"Expected at most {self.limits.chunks_per_s:g} chunks per second of one wearer"
-            raise Refused("rate", f"{limit}; send this one again after {delay_s:.2f} s.", 429)
+        _take(self.wearer_rate, wearer, "chunks per second of one wearer")
 
     async def hello(self, wearer: str) -> tuple[str, int]:
         """Return the first message to a subscriber, and the number of its last window, -1 if there is none."""
@@ -226,3 +252,10 @@ class Service:
             self.subscriptions.send(wearer, {"type": "adaptation", **summary})
 
         self._start_task(send())
+
+
+def _take(rate: RateLimiter, caller: str, what: str) -> None:
+    """Take one unit of a caller's rate; raise `Refused` with status 429 if there is none."""
+    if delay_s := rate.delay_s(caller):
+        text = f"Expected at most {rate.per_s:g} {what}; send this one again after {delay_s:.2f} s."
+        raise Refused("rate", text, 429)

@@ -56,6 +56,7 @@ class SessionManager:
         self.snapshot_every, self.resident = snapshot_every, resident
         self.keep = max(keep, snapshot_every)
         self.store_s = 0.0  # spent in commits
+        self._losses = store.losses
         self._index = WearerIndex(store, models)
         self._sessions: OrderedDict[str, WearerSession] = OrderedDict()
 
@@ -224,6 +225,10 @@ class SessionManager:
         return stored
 
     def _find(self, wearer: str) -> WearerSession:
+        if self.store.losses != self._losses:  # sessions in memory are ahead of the store
+            self._losses = self.store.losses
+            self._sessions.clear()
+            self._index = WearerIndex(self.store, self.models)
         session = self._sessions.get(wearer)
         if session is None:
             self._sessions[wearer] = session = resume(wearer, self._load(wearer), self.models)

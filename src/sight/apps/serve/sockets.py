@@ -81,6 +81,11 @@ class Connection(ABC):
         if self._reader is not None:
             self._reader.cancel()
 
+    def reject(self) -> None:
+        """Close a socket whose token is no longer valid."""
+        self._end = 1008, DENIED
+        self.stop()
+
     def turn_away(self) -> None:
         """Close a socket that has not shown a token, so that another can be accepted."""
         self._end = 1013, CROWDED

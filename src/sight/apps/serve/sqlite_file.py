@@ -16,16 +16,20 @@ from pathlib import Path
 from filelock import FileLock
 
 from sight._util.atomic import make_folder
+from sight.apps.serve.errors import StoreFailed
 from sight.apps.serve.private_files import create_private, make_private
 
 #: Space that is held back for deletions on a full disk: more than the write-ahead log.
 RESERVE_BYTES = 24 << 20
+#: Part of it that is released to open the file on a full disk, and free bytes that filling it leaves to others.
+OPEN_BYTES, LEFT_FREE = 1 << 20, 1 << 17
 #: Free bytes below which a disk counts as full.
 MIN_FREE = 1 << 20
 #: Seconds after which the write-ahead log is emptied, so that removed samples do not stay in it.
 CHECKPOINT_S = 30.0
 #: Prepared statements kept: five for each active wearer.
 STATEMENTS = 8192
+IN_USE = "Another program reads the store, perhaps a backup; repeat the request when that is finished."
 
 
 class SqliteFile:
@@ -44,7 +48,7 @@ class SqliteFile:
             lock = FileLock(self._beside(".lock"), timeout=timeout_s, mode=0o600, thread_local=False)
             stack.enter_context(lock)
             self.db = stack.enter_context(closing(self._connect()))
-            self.with_reserve(self._configure, self._configure)
+            self.with_reserve(self._configure, self._configure, OPEN_BYTES)
             self._resources = stack.pop_all()
 
     def _connect(self) -> sqlite3.Connection:
@@ -61,6 +65,7 @@ class SqliteFile:
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
         self.db.execute("PRAGMA secure_delete = ON")
+        self.db.execute("PRAGMA trusted_schema = OFF")
         self.db.execute("PRAGMA wal_autocheckpoint = 4000")
         self.db.executescript("BEGIN IMMEDIATE; COMMIT;")  # creates the log
         self._files = self._identity()
@@ -92,31 +97,35 @@ class SqliteFile:
         """Empty the write-ahead log; raise if a reader, such as a backup, prevents that."""
         self._checkpointed = time.monotonic()
         if self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]:
-            raise sqlite3.OperationalError("another program reads it, perhaps a backup; repeat when that is finished")
+            raise StoreFailed("another program reads the database", IN_USE)
 
     def checkpoint_if_due(self) -> None:
         """Empty the write-ahead log if it was not for `CHECKPOINT_S`; a reader or a full disk postpones that."""
         if time.monotonic() - self._checkpointed > CHECKPOINT_S:
             self.db.execute("PRAGMA busy_timeout = 0")
-            with suppress(sqlite3.OperationalError):
+            with suppress(sqlite3.OperationalError, StoreFailed):
                 self.checkpoint()
             self.db.execute(f"PRAGMA busy_timeout = {round(1000 * self._timeout_s)}")
 
-    def with_reserve(self, first: Callable[[], None], then: Callable[[], None]) -> None:
-        """Call `first`; if the disk is full for it and there is a reserve, release that and call `then`."""
+    def with_reserve(self, first: Callable[[], None], then: Callable[[], None], size: int = RESERVE_BYTES) -> None:
+        """Call `first`; if the disk is full for it, release so many bytes of the reserve, if any, and call `then`."""
         try:
             first()
         except sqlite3.OperationalError as error:
             is_full = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
             if not is_full or not self._reserve.exists():
                 raise
-            self._reserve.unlink()
+            kept = self._reserve.stat().st_size - size
+            if kept > 0:
+                os.truncate(self._reserve, kept)
+            else:
+                self._reserve.unlink()
             then()
 
     def fill_reserve(self) -> None:
         """Allocate the reserve if it is missing or incomplete; on a disk that is nearly full at least half of it."""
         present = self._reserve.stat().st_size if self._reserve.exists() else 0
-        possible = min(RESERVE_BYTES, present + self._free_bytes() - MIN_FREE)
+        possible = min(RESERVE_BYTES, present + self.free_bytes - LEFT_FREE)
         if present < possible and possible >= RESERVE_BYTES // 2:
             create_private(self._reserve)
             with suppress(OSError), self._reserve.open("r+b") as file:
@@ -126,11 +135,17 @@ class SqliteFile:
                     file.write(bytes(possible))
 
     def check_space(self) -> None:
-        if (free := self._free_bytes()) < MIN_FREE:
+        if (free := self.free_bytes) < MIN_FREE:
             raise sqlite3.OperationalError(f"{free} bytes are free on its disk")
 
-    def _free_bytes(self) -> int:
+    @property
+    def free_bytes(self) -> int:
         return shutil.disk_usage(self.path.parent).free
+
+    @property
+    def size(self) -> int:
+        files = (self.path, self._beside("-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def _beside(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)

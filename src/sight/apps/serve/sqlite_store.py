@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from sight.apps.serve.sqlite_file import SqliteFile
+from sight.apps.serve.sqlite_file import OPEN_BYTES, SqliteFile
 from sight.apps.serve.store import Snapshot, StoredChunk, StoredWearer, store_errors
 
 #: Raised by one whenever an older `sight` could not use the tables of a newer one.
@@ -43,6 +43,7 @@ class SqliteStore:
     """
 
     name = "sqlite"
+    losses = 0  # a database that is damaged or was replaced is refused
 
     def __init__(self, address: str | Path, *, fsync: bool = False, timeout_s: float = 5.0) -> None:
         self.path, self.fsync = Path(str(address).removeprefix("sqlite://")), fsync
@@ -50,7 +51,7 @@ class SqliteStore:
             self._file = SqliteFile(self.path, fsync=fsync, timeout_s=timeout_s)
             self._db = self._file.db
             try:
-                self._file.with_reserve(self._prepare, self._prepare)
+                self._file.with_reserve(self._prepare, self._prepare, OPEN_BYTES)
             except BaseException:
                 self._file.close()
                 raise
@@ -61,6 +62,7 @@ class SqliteStore:
             raise ValueError(f"{self.path} cannot be used as a store ({error}); {hint}.") from None
 
     def _prepare(self) -> None:
+        check_schema(self._db)
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version not in (0, SCHEMA):
             remedy = "upgrade sight" if version > SCHEMA else "use another file"
@@ -159,6 +161,10 @@ class SqliteStore:
             self._file.checkpoint_if_due()
             self._file.fill_reserve()
 
+    def space(self) -> dict[str, int]:
+        with self._errors():
+            return {"used": self._file.size, "free": self._file.free_bytes}
+
     def close(self) -> None:
         self._file.close()
 
@@ -205,7 +211,16 @@ class SqliteStore:
         self._file.checkpoint()
 
     def _errors(self) -> AbstractContextManager[None]:
-        return store_errors(self.path.name, sqlite3.Error)
+        return store_errors(self.path.name, sqlite3.Error, OSError)
+
+
+def check_schema(database: sqlite3.Connection) -> None:
+    """Raise sqlite3.DatabaseError if a database has tables, triggers or views that a store did not create."""
+    for name, created in database.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"):
+        key = re.fullmatch(r"(?:state|inputs|events)_(\d+)(?:_by_seq)?", name)
+        expected = (_WEARERS.replace("IF NOT EXISTS ", ""), *(table.format(key[1]) for table in _TABLES if key))
+        if created not in expected:
+            raise sqlite3.DatabaseError(f"{name!r} was not created by sight")
 
 
 def _ranges(rows: Sequence[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:

@@ -66,7 +66,7 @@ def add_pages(app: FastAPI) -> None:
         async def send(request: Request) -> Response:
             return await files.get_response(name, request.scope)
 
-        app.add_api_route(path, send, methods=["GET", "HEAD"], include_in_schema=False)
+        app.add_api_route(path, send, methods=["GET"], include_in_schema=False)
 
     for path, name in PAGES.items():
         add_page(path, name)

@@ -52,6 +52,7 @@ class Store(Protocol):
     """
 
     name: ClassVar[str]
+    losses: int  # how often data that were written before were found missing; what is in memory is then not to be used
 
     @property
     def info(self) -> dict[str, str]:
@@ -87,6 +88,9 @@ class Store(Protocol):
     def check(self) -> None:
         """Raise `StoreFailed` if the next write would fail; called regularly, so that a store can do what is due."""
 
+    def space(self) -> dict[str, int]:
+        """Return the bytes that the data take ("used") and that are left for them ("free"), if known."""
+
     def close(self) -> None:
         """Release the store."""
 
@@ -97,7 +101,9 @@ def store_errors(name: str, *errors: type[Exception]) -> Iterator[None]:
     try:
         yield
     except errors as error:
-        raise StoreFailed(f"The store {name} failed ({error}); send the chunk again, and check the store.") from error
+        # Redis names the failed command with its arguments, which are samples, before the cause.
+        cause = " ".join(str(error).rpartition("caused error: ")[2].split())[:200]
+        raise StoreFailed(f"The store {name} failed: {cause}") from error
 
 
 def open_store(address: str, *, fsync: bool = False) -> Store:

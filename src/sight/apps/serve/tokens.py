@@ -178,11 +178,20 @@ def _read(content: bytes) -> list[Token]:
         lists = ("scopes", "wearers")
         if version <= FORMAT:
             tokens = [Token(**{**entry, **{name: tuple(entry[name]) for name in lists}}) for entry in entries]
-            _ = [token.expired for token in tokens]
-            return tokens
-    except (ValueError, KeyError, TypeError, AttributeError):
+            if all(_is_valid(token) for token in tokens):
+                return tokens
+            raise ValueError("a field of a token has a wrong type")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ValueError("it is not a list of tokens") from None
     raise ValueError(f"it has format {version}, newer than format {FORMAT}; upgrade sight")
+
+
+def _is_valid(token: Token) -> bool:
+    """Return whether the fields have their types, which JSON does not ensure; raise for a wrong time of expiry."""
+    texts = (token.id, token.digest, token.created, token.expires, *token.scopes, *token.wearers)
+    most = token.max_wearers
+    typed = all(isinstance(text, str) for text in texts) and (most is None or isinstance(most, int))
+    return typed and token.digest.isascii() and isinstance(token.expired, bool)
 
 
 def _time(moment: datetime) -> str:

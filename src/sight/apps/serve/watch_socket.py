@@ -1,5 +1,6 @@
 """The WebSocket ``/v1/watch``: sends the predictions of one wearer as they are made."""
 
+import asyncio
 from collections import deque
 from typing import Annotated
 
@@ -45,6 +46,8 @@ class WatchConnection(Connection):
             return
         self._unsubscribe()
         token = self._check_token()
+        while delay_s := self.service.request_rate.delay_s(token.id):
+            await asyncio.sleep(delay_s)
         if not token.permits("read", request.wearer):
             denial = self.service.deny(token, f"watch {request.wearer}", token.denial("read"))
             await self._send_error(request.wearer, str(denial))

@@ -87,8 +87,8 @@ class WearerSession:
         return windows
 
     def predict(self, windows: Windows, encoded: tuple[Array, Array] | None, digest: int) -> list[Event]:
-        """Count a chunk as applied and return the predictions for its windows, `encoded` unless there are none."""
-        events = [] if encoded is None else self.session.predict(windows, *encoded)
+        """Count a chunk as applied and return the predictions for its windows; see `Session.predict` for `encoded`."""
+        events = self.session.predict(windows, encoded) if len(windows) else []
         self.seq += 1
         self.digests[self.seq % REMEMBERED] = digest
         self.logged += 1
@@ -168,7 +168,8 @@ class WearerSession:
             if seq != self.seq + 1:
                 raise Damaged(f"{self.wearer}: chunk {self.seq + 1} is missing in the log; reset or delete the wearer.")
             windows = self.session.cut(*serialisation.unpack_inputs(self.wearer, seq, sealed))
-            encoded = self.model.encode(windows.x) if len(windows) else None
+            own = self.session.adapter.encodes or not len(windows)
+            encoded = None if own else self.model.encode(windows.x)
             self.predict(windows, encoded, serialisation.digest_of(sealed))
         return self
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sight._util.units import accelerometer_axes, factor
+from sight._util.unit_conversion import accelerometer_axes, factor
 from sight.models.card import ModelCard
 from sight.recordings.signal.calibrate import Calibration
 from sight.types import Array

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from sight._util.units import ACCELERATION, ROTATION, check_unit, factor
+from sight._util.unit_conversion import ACCELERATION, ROTATION, check_unit, factor
 from sight.apps.stream.table_lines import Samples, TableLines, split_cells
 from sight.models.card import ModelCard
-from sight.recordings.read_options import ReadOptions
+from sight.recordings.reading_options import ReadOptions
 
 logger = logging.getLogger(__name__)
 
 #: A longer line is cut off; it cannot be a sample.
 LONGEST_LINE = 1 << 20
+#: Largest absolute time in seconds, as in the service: beyond it, times of neighbouring samples would be equal.
+LATEST_S = 1e10
 
 
 class LineParser:
@@ -24,8 +26,8 @@ class LineParser:
 
     JSON: ``{"time_s": 0.02, "values": [x, y, z]}`` for a sample, lists of both for a chunk; ``time_s`` is optional.
     CSV: one sample a line. A header makes it a table that is read as a file is (`TableLines`); without one, columns
-    are the channels in order, a leading time in seconds is optional, and of the options only `unit` and `gyro_unit`
-    apply. A first line that is a header but does not name all channels raises ValueError: its columns may be of
+    are the channels in order, a leading time in seconds is optional, and of the options only `unit`, `gyro_unit` and
+    `skip` apply. A first line that is a header but does not name all channels raises ValueError: its columns may be of
     another sensor.
     """
 
@@ -45,6 +47,10 @@ class LineParser:
 
     def parse(self, lines: Iterable[str], end: bool = False) -> list[Samples]:
         """Return the samples of lines, joined into as few chunks as possible; `end` also those that wait for more."""
+        if self.options.start is not None:
+            raise ValueError(
+                "start (--start) applies to files; times of a stream are those of the sensor. Leave it out."
+            )
         parts: list[Samples] = []
         for line in lines:
             parts += self._parse_line(line.strip(" \r\n"))
@@ -58,7 +64,7 @@ class LineParser:
 
     def _parse_line(self, line: str) -> list[Samples]:
         self.number += 1
-        if not line.strip() or line.startswith("#"):
+        if not line.strip() or line.startswith("#") or self.number <= (self.options.skip or 0):
             return []
         is_json, first, self._begun = line[0] in "{[", not self._begun, True
         parts: list[Samples] = []
@@ -103,7 +109,7 @@ class LineParser:
         times = None if time_s is None else np.atleast_1d(np.array(time_s, np.float64))
         if times is not None and times.shape != (len(values),):
             raise ValueError(f"{times.size} times for {len(values)} samples")
-        return Samples(self._converted(values), times)
+        return Samples(self._converted(values), _checked_times(times))
 
     def _parse_csv(self, cells: list[str]) -> Samples:
         count = len(self.channels)
@@ -111,7 +117,8 @@ class LineParser:
             raise ValueError(f"{len(cells)} cells")
         with np.errstate(over="ignore"):
             values = np.array([[float(cell) if cell.strip() else np.nan for cell in cells[-count:]]], np.float32)
-        return Samples(self._converted(values), np.array([float(cells[0])]) if len(cells) > count else None)
+        times = np.array([float(cells[0])]) if len(cells) > count else None
+        return Samples(self._converted(values), _checked_times(times))
 
     def _converted(self, values: Any) -> Any:
         return values if self._factors is None else values * self._factors
@@ -138,6 +145,12 @@ class LineParser:
 
 class _OtherHeaderError(ValueError):
     """A header that does not name all channels."""
+
+
+def _checked_times(time_s: Any) -> Any:
+    if time_s is not None and (np.abs(time_s) > LATEST_S).any():
+        raise ValueError(f"a time beyond {LATEST_S:g} s")
+    return time_s
 
 
 def _is_number(text: str) -> bool:

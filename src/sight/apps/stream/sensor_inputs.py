@@ -41,7 +41,8 @@ def from_serial(port: str, baud: int) -> Iterator[bytes]:
 def from_mqtt(url: str) -> Iterator[bytes]:
     """Yield the messages of a topic, each as whole lines; reconnect if the connection is lost.
 
-    The address is ``mqtt://user:password@host:1883/topic``, or ``mqtts://`` with TLS; the topic may contain wildcards.
+    The address is ``mqtt://user:password@host:1883/topic``, or ``mqtts://`` with TLS. Raises ValueError for a topic
+    with wildcards, which would mix messages of several wearers.
     """
     from paho.mqtt.enums import MQTTErrorCode
 
@@ -70,6 +71,13 @@ def _client(url: str, arrived: deque[bytes]) -> tuple[Any, str, int]:
     topic = unquote(url.partition("://")[2].partition("/")[2])  # "#" and "?" are part of the topic
     if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname or not topic:
         raise ValueError(f"Expected mqtt://host:port/topic, got {url!r}.")
+    if {"+", "#"} & set(topic):
+        raise ValueError(
+            f"Expected the topic of one wearer, got {topic!r}, whose wildcards would mix wearers; name one topic, and "
+            f"run one stream for each wearer, or a service (sight serve)."
+        )
+    if "\0" in topic:  # brokers disconnect a client that subscribes to it
+        raise ValueError(f"Expected a topic without NUL, got {topic!r}; check the address.")
     client = Client(CallbackAPIVersion.VERSION2)
     if parts.username:
         client.username_pw_set(unquote(parts.username), unquote(parts.password or ""))

@@ -6,7 +6,7 @@ from math import isclose, isfinite
 
 import numpy as np
 
-from sight._util.stateful import Stateful
+from sight._util.object_state import Stateful
 from sight.apps.stream.channel_mapping import ChannelMapping
 from sight.base import Adapter, Source
 from sight.models.card import ModelCard, filled, require_card
@@ -141,8 +141,11 @@ class Session(Stateful):
         self.since_ += len(values)
         return self._fill(self.windower.push(values, self.anchor_s_ + later))
 
-    def predict(self, windows: Windows, z: Array, p: Array) -> list[Event]:
-        """Return the events of windows of `cut`, given their features (N, D) and probabilities (N, K)."""
+    def predict(self, windows: Windows, encoded: tuple[Array, Array] | None) -> list[Event]:
+        """Return the events of windows of `cut`, given their features (N, D) and probabilities (N, K).
+
+        `encoded` is None for a method that encodes windows itself; raw probabilities of the events are then its own.
+        """
         if self._domain and len(self.early_) < EXAMINED:
             early = self._domain.statistics(windows.x[: EXAMINED - len(self.early_)])
             self.early_ = np.concatenate([self.early_, early])
@@ -151,14 +154,18 @@ class Session(Stateful):
             gap_s = float(windows.gap_before_s[piece.start])
             if gap_s > 0:
                 self.adapter.gap(gap_s)
-            q = self.adapter.predict(windows.x[piece], z[piece], p[piece])
+            if encoded is None:
+                q, p = self.adapter.step(windows.x[piece]), self.adapter.raw()
+            else:
+                z, p = (part[piece] for part in encoded)
+                q = self.adapter.predict(windows.x[piece], z, p)
             trace = self.adapter.trace()
             for row, at in enumerate(range(piece.start, piece.stop)):
                 event = Event(
                     window=self.count_,
                     time_s=float(windows.time_s[at]),
                     q=q[row],
-                    p=p[at].copy(),  # not a view, which would keep the whole batch in memory
+                    p=p[row].copy(),  # not a view, which would keep the whole batch in memory
                     gap_s=0.0 if row else gap_s,
                     diagnostics={name: float(values[row]) for name, values in trace.items()},
                 )
@@ -170,7 +177,8 @@ class Session(Stateful):
         return value.shape[1:] == current.shape[1:] if name == "early" else super()._fits(name, value, current)
 
     def _encode_and_predict(self, windows: Windows) -> list[Event]:
-        return self.predict(windows, *self.source.encode(windows.x)) if len(windows) else []
+        own = self.adapter.encodes or not len(windows)
+        return self.predict(windows, None if own else self.source.encode(windows.x))
 
     def _fill(self, windows: Windows) -> Windows:
         return replace(windows, x=filled(windows.x, self.card.fill)) if self.card.fill else windows

@@ -15,6 +15,8 @@ from sight.types import Array
 #: Increased whenever an older `sight` could not read the file.
 FORMAT = 2
 KEY = "sight.session"
+#: Largest size of a file that is read; the largest state, TCA's in all dimensions, has less than a tenth of it.
+MAX_BYTES = 1 << 30
 
 
 def pack(session: Session) -> bytes:
@@ -49,7 +51,7 @@ def save(path: str | Path, session: Session) -> Path:
 
 def load(path: str | Path, session: Session) -> Session:
     try:
-        return unpack(Path(path).read_bytes(), session)
+        return unpack(_content(path), session)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -57,7 +59,7 @@ def load(path: str | Path, session: Session) -> Session:
 def sensor_rate(path: str | Path) -> float | None:
     """Return the nominal sensor rate with which a state was saved; None if the file does not hold one."""
     try:
-        header, _ = _read(Path(path).read_bytes())
+        header, _ = _read(_content(path))
     except ValueError:
         return None  # loading it raises the error
     rate = header.get("sensor_rate_hz")
@@ -72,6 +74,16 @@ def identity(session: Session) -> dict[str, Any]:
         "sensor_rate_hz": session.rate_in_hz,
         "window": [windower.window_s, windower.stride_s],
     }
+
+
+def _content(path: str | Path) -> bytes:
+    """Return the bytes of a file; a device or a pipe, which may have no end, and a huge file are not read."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise ValueError("Expected the state file of a session, got a folder, a device or a pipe; give another path.")
+    if (size := path.stat().st_size) > MAX_BYTES:
+        raise ValueError(f"Expected the state file of a session, got a file of {size} bytes; give another path.")
+    return path.read_bytes()
 
 
 def _read(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -1,4 +1,4 @@
-"""Rows of a table that arrive line by line, read as `sight.recordings.files` reads a file."""
+"""Rows of a table that arrive line by line, read as `sight.recordings.recording_files` reads a file."""
 
 import csv
 import logging
@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sight._util.units import factor
+from sight._util.unit_conversion import factor
 from sight.models.card import ModelCard
 from sight.recordings.columns import check_columns, find_columns, match_channels
-from sight.recordings.files import channel_units, unit_warnings
 from sight.recordings.local_times import LocalTimes, time_zone
-from sight.recordings.read_options import Expected, ReadOptions
+from sight.recordings.reading_options import Expected, ReadOptions
+from sight.recordings.recording_files import channel_units, unit_warnings
 from sight.recordings.signal.sampling_rate import estimate_rate
-from sight.recordings.time_units import check_plausible_rate
+from sight.recordings.timestamp_units import check_plausible_rate
 from sight.recordings.timestamps import number_format
 from sight.types import Array
 
@@ -141,7 +141,13 @@ class _Clock:
 
 
 def split_cells(line: str, delimiter: str = ",") -> list[str]:
-    return next(csv.reader([line], delimiter=delimiter), []) if '"' in line else line.split(delimiter)
+    """Return the cells of a line; raise ValueError if it is not CSV."""
+    if '"' not in line:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error as error:  # a carriage return inside a line, or a cell that is too long
+        raise ValueError(f"no CSV: {error}") from None
 
 
 def _number(cell: str, delimiter: str) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sight._util.input_checks import MAX_LENGTH, are_probabilities
+from sight._util.array_checks import MAX_LENGTH, are_probabilities
 from sight.methods.compiled.state_layout import StateArrays
 from sight.registry import resolve
 from sight.types import Array, SourceStats

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sight._util.input_checks import check_gap
-from sight._util.stateful import check_state
+from sight._util.array_checks import check_gap
+from sight._util.object_state import check_state
 from sight.methods.ops import relax
 from sight.types import Array
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sight._util.input_checks import MAX_LENGTH, SUM_TOLERANCE
+from sight._util.array_checks import MAX_LENGTH, SUM_TOLERANCE
 from sight.types import Array
 
 MAX_SQUARE = MAX_LENGTH**2

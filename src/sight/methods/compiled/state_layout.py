@@ -6,12 +6,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sight._util.stateful import check_state
+from sight._util.object_state import check_state
 from sight.types import Array
 
 #: Shape of a state entry: matrix (K, D), vector (K,), a single number, or float32 moments (2, K, C) of layers with C
 #: channels, which are no part of `StateArrays`.
-Kind: TypeAlias = Literal["KD", "K", "float", "int", "2KC"]
+Kind: TypeAlias = Literal["KD", "K", "float", "int", "2C"]
 
 
 class StateArrays(NamedTuple):
@@ -65,14 +65,14 @@ class StateLayout:
         return sum(sizes[kind] * item if kind in sizes else 8 for kind in self.entries.values())
 
     def graph_zeros(self, classes: int, dims: int, channels: int = 0) -> dict[str, Array]:
-        shapes = {"KD": (classes, dims), "K": (classes,), "float": (1,), "int": (1,), "2KC": (2, classes, channels)}
+        shapes = {"KD": (classes, dims), "K": (classes,), "float": (1,), "int": (1,), "2C": (2, channels)}
         types = {name: np.int32 if kind == "int" else np.float32 for name, kind in self.entries.items()}
         return {name: np.zeros(shapes[kind], types[name]) for name, kind in self.entries.items()}
 
     def from_graph(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
         state = {}
         for name, kind in self.entries.items():
-            dtype = {"int": np.int64, "2KC": np.float32}.get(kind, self.dtype or np.float32)
+            dtype = {"int": np.int64, "2C": np.float32}.get(kind, self.dtype or np.float32)
             value: Array = tensors[name].astype(dtype)
             value = value * tensors[self.means[name]][0] if name in self.means else value
             state[name] = value[0, ...] if kind in ("float", "int") else value

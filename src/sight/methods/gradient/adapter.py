@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from sight._util.stateful import Stateful
+from sight._util.object_state import Stateful
 from sight.base import Adapter
 from sight.methods.feature_memory import SeededGenerator
 from sight.methods.gradient.norms import Stats, StatsNorm, learning, norm_parameters, replace_batch_norms

@@ -75,27 +75,22 @@ def _evidence(z, p, origin, directions, share, scale, away, x, second):
 
 
 @exact
-def _strength(frequencies, numbers, params):
-    covered, doubtful = 1.0, 1.0
-    if params.guard:
-        spread, count = 0.0, max(numbers[s.COUNT], 1.0)
-        for value in frequencies:
-            if value > 0:
-                spread -= value / count * np.log(value / count)
-        covered = max(np.exp(spread) - 1, 0.0) / (len(frequencies) - 1)
-        covered = max(covered - s.LEAST_COVERAGE, 0.0) / (1 - s.LEAST_COVERAGE)
-    if params.doubt:
-        doubtful = (numbers[s.DOUBT] / params.doubt + params.patience) / (numbers[s.COUNT] + 1 + params.patience)
-    return covered * min(doubtful, 1.0)
+def _coverage(frequencies, numbers):
+    spread, count = 0.0, max(numbers[s.COUNT], 1.0)
+    for value in frequencies:
+        if value > 0:
+            spread -= value / count * np.log(value / count)
+    covered = max(np.exp(spread) - 1, 0.0) / (len(frequencies) - 1)
+    return max(covered - s.LEAST_COVERAGE, 0.0) / (1 - s.LEAST_COVERAGE)
 
 
 @exact
 def _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood):
-    whole, applied = numbers[s.COUNT] + params.patience, _strength(vectors[s.FREQUENCIES], numbers, params)
+    whole, applied = numbers[s.COUNT] + params.patience, _coverage(vectors[s.FREQUENCIES], numbers)
     for k in range(len(x)):
         shares[k] = (vectors[s.FREQUENCIES, k] + params.patience * prior[k]) / whole
         drift = (vectors[s.EVIDENCE, k] - numbers[s.COUNT] * expected[k]) / whole
-        excess = min(params.debias * np.log(shares[k] / prior[k]), params.penalty)
+        excess = max(min(params.debias * np.log(shares[k] / prior[k]), params.penalty), -s.HIGHEST_RAISE)
         likelihood[k] = x[k] - applied * (params.align * drift + excess)
     _softmax(likelihood)
     return applied
@@ -147,9 +142,6 @@ def _filter(likelihood, shares, change, belief, numbers, params):
 
 @exact
 def _window(x, vectors, numbers, prior, expected, params, shares, likelihood):
-    likelihood[:] = x
-    _softmax(likelihood)
-    numbers[s.DOUBT] += 1 - likelihood.max()
     applied, change = _corrected(x, vectors, numbers, prior, expected, params, shares, likelihood), 0.0
     if numbers[s.COUNT] == 0:
         vectors[s.BELIEF] = likelihood
@@ -168,13 +160,13 @@ def _window(x, vectors, numbers, prior, expected, params, shares, likelihood):
 @exact
 def _advance(z, p, vectors, numbers, rows, prior, expected, origin, directions, v, q, trace):
     classes = p.shape[1]
-    params = KeelParams(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9])
+    params = KeelParams(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7])
     x, second, shares, likelihood = np.empty(classes), np.empty(classes), np.empty(classes), np.empty(classes)
     away = np.empty(len(origin))
     span = len(p) // max(len(rows), 1)
     for n in range(len(p)):
         r = rows[n // span]
-        trace[n, 3] = _evidence(z[n], p[n], origin, directions, v[10], v[11], away, x, second)
+        trace[n, 3] = _evidence(z[n], p[n], origin, directions, v[8], v[9], away, x, second)
         trace[n, 0], trace[n, 2] = _window(x, vectors[r], numbers[r], prior, expected, params, shares, likelihood)
         trace[n, 1] = numbers[r, s.HAZARD]
         q[n] = vectors[r, s.BELIEF]

@@ -11,7 +11,7 @@ from sight.methods.keel.method import Keel
 class KeelStep(FusedStep):
     """Keel with its model; see `sight.methods.keel.reference` for the computation.
 
-    Sums of the adapter (frequencies, evidence, doubt, spread) are means here, which float32 holds more exactly.
+    Sums of the adapter (frequencies, evidence, spread) are means here, which float32 holds more exactly.
     """
 
     prior: Tensor
@@ -27,16 +27,15 @@ class KeelStep(FusedStep):
         self.share, self.scale = terms.share, terms.scale
 
     def forward(self, x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        belief, frequencies, evidence, previous, doubt, hazard, near, spread, far, pairs, count, linked = state
+        belief, frequencies, evidence, previous, hazard, near, spread, far, pairs, count, linked = state
         feature, p = self.encode(x)
         fresh, n = count == 0, count.to(p.dtype)
-        frequencies, evidence, doubt = (torch.where(fresh, 0.0, value) for value in (frequencies, evidence, doubt))
+        frequencies, evidence = (torch.where(fresh, 0.0, value) for value in (frequencies, evidence))
         distances = tuple(torch.where(fresh, 0.0, value) for value in (near, spread, far))
         hazard, pairs = torch.where(fresh, self.params.hazard, hazard), torch.where(fresh, 0, pairs)
         neighbour = (linked > 0) & ~fresh
         own = self._evidence(feature, p[0])
-        doubt = doubt + (1 - torch.softmax(own, dim=0).amax(0, keepdim=True) - doubt) / (n + 1)
-        shares, likelihood = self._corrected(own, frequencies, evidence, doubt, n)
+        shares, likelihood = self._corrected(own, frequencies, evidence, n)
         change, distances = self._change(own, previous, evidence, hazard, pairs.to(p.dtype), distances, neighbour)
         filtered, learned = self._filter(likelihood, shares, change, belief, hazard, n)
         q, hazard = torch.where(fresh, likelihood, filtered), torch.where(fresh, hazard, learned)
@@ -44,7 +43,7 @@ class KeelStep(FusedStep):
         evidence = evidence + (own - evidence) / (n + 1)
         pairs = pairs + (neighbour.to(pairs.dtype) if self.params.surprise else 0)
         change = torch.where(fresh, 0.0, change)
-        after = (q, frequencies, evidence, own, doubt, hazard, *distances, pairs, count + 1, torch.ones_like(linked))
+        after = (q, frequencies, evidence, own, hazard, *distances, pairs, count + 1, torch.ones_like(linked))
         return (q[None], p, change, *after)
 
     def _evidence(self, feature: Tensor, p: Tensor) -> Tensor:
@@ -55,24 +54,18 @@ class KeelStep(FusedStep):
         mixed: Tensor = (1 - self.share) * logits + self.share * self.scale * centred(cosines)
         return mixed
 
-    def _corrected(
-        self, x: Tensor, frequencies: Tensor, evidence: Tensor, doubt: Tensor, n: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _corrected(self, x: Tensor, frequencies: Tensor, evidence: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
         params, prior = self.params, self.prior
         shares = (frequencies * n + params.patience * prior) / (n + params.patience)
         drift = (evidence - self.expected) * n / (n + params.patience)
-        bias = params.align * drift + (params.debias * torch.log(shares / prior)).clamp_max(params.penalty)
-        return shares, torch.softmax(x - self._strength(frequencies, doubt * (n + 1), n) * bias, dim=0)
+        excess = (params.debias * torch.log(shares / prior)).clamp(-s.HIGHEST_RAISE, params.penalty)
+        bias = params.align * drift + excess
+        return shares, torch.softmax(x - self._coverage(frequencies) * bias, dim=0)
 
-    def _strength(self, frequencies: Tensor, doubts: Tensor, n: Tensor) -> Tensor:
-        params, share = self.params, torch.ones_like(n)
-        if params.guard:
-            spread = -(frequencies * torch.log(frequencies.clamp_min(s.TINY))).sum(0, keepdim=True)
-            covered = (torch.exp(spread) - 1) / (len(frequencies) - 1)
-            share = (covered - s.LEAST_COVERAGE).clamp_min(0) / (1 - s.LEAST_COVERAGE)
-        if params.doubt:
-            doubtful = (doubts / params.doubt + params.patience) / (n + 1 + params.patience)
-            share = share * doubtful.clamp_max(1)
+    def _coverage(self, frequencies: Tensor) -> Tensor:
+        spread = -(frequencies * torch.log(frequencies.clamp_min(s.TINY))).sum(0, keepdim=True)
+        covered = (torch.exp(spread) - 1) / (len(frequencies) - 1)
+        share: Tensor = (covered - s.LEAST_COVERAGE).clamp_min(0) / (1 - s.LEAST_COVERAGE)
         return share
 
     def _change(

@@ -7,8 +7,18 @@ import numpy as np
 
 from sight.base import Needs
 from sight.methods.compiled import CompiledAdapter, StateArrays, StateLayout
-from sight.methods.keel.reference import centred, strength
-from sight.methods.keel.state import HIGHEST, LAYOUT, LOWEST, TRACE, KeelParams, SourceTerms
+from sight.methods.keel.reference import centred, coverage
+from sight.methods.keel.state import (
+    BROAD,
+    COUNT,
+    FREQUENCIES,
+    HIGHEST,
+    LAYOUT,
+    LOWEST,
+    TRACE,
+    KeelParams,
+    SourceTerms,
+)
 from sight.methods.ops import unit
 from sight.params import GapHalfLife, NonNegative, Positive, Range, UnitInterval
 from sight.types import Array
@@ -31,18 +41,12 @@ class Keel(CompiledAdapter):
         Strength of the correction that moves the frequencies of predicted classes towards the source's prior; 0 turns
         it off.
     penalty
-        Most that `debias` lowers the evidence of a frequent class, in nats. It raises rare classes without a bound: a
+        Most that `debias` lowers the evidence of a frequent class, in nats. It raises rare classes by up to 4: a
         class that fills the day is plausible, a class that never comes is less so.
     pooled
         Share of the correction (`align`, `debias`, `penalty`) that is applied to a source trained on many subjects,
         which is less biased for a new wearer. With n subjects the share is ``pooled + (1 - pooled) / n``, so that a
         source of a single subject is corrected in full; an unknown number counts as many. 1 turns the scaling off.
-    guard
-        Whether `align` and `debias` are scaled by how many of the classes have been predicted so far; up to a tenth of
-        the possible coverage nothing is corrected.
-    doubt
-        Mean doubt of the source (1 minus its highest probability) from which `align` and `debias` have full strength;
-        a more certain source is corrected less. 0 turns the scaling off.
     surprise
         Sharpness of the Bayes factor for a change, computed from the distance between neighbouring windows; 0 turns it
         off.
@@ -55,6 +59,11 @@ class Keel(CompiledAdapter):
         Least rate at which the hazard is learned; 0 keeps the initial one.
     patience
         Number of windows that the source's prior and mean count for against the wearer's own.
+    veto
+        On whole recordings only: number of raw predictions of the refined class that a bout needs for each raw
+        prediction of the class that is replaced, divided by the number of source subjects; otherwise the bout keeps the
+        raw ones. It applies if the recording has few classes (coverage below one half); an unknown number of subjects
+        counts as many. 0 turns it off.
     gap_half_life_s
         Half-life of the belief over a gap; None keeps it. The first window after a gap has no neighbour.
 
@@ -66,7 +75,7 @@ class Keel(CompiledAdapter):
 
     Assumes that the errors for one wearer are biased in the same way all day, that a wearer whose day covers all
     classes has them with frequencies not far from the source's prior, and that neighbouring windows of one activity are
-    closer together than windows far apart. If a day lacks most classes, the guard limits the correction. If a day has
+    closer together than windows far apart. If a day lacks most classes, coverage limits the correction. If a day has
     all classes with very different frequencies and the source is uncertain, rare classes are raised too far. Errors
     that keep the frequencies, such as two exchanged classes, are not noticed; nor are errors of which the source is
     certain throughout.
@@ -101,23 +110,31 @@ class Keel(CompiledAdapter):
     numpy_step: ClassVar[str] = "sight.methods.keel.reference:step"
     numba_step: ClassVar[str] = "sight.methods.keel.compiled:advance"
     fused_step: ClassVar[str | None] = "sight.methods.keel.fused:KeelStep"
-    prototypes: UnitInterval = 0.4
-    align: UnitInterval = 0.4
+    prototypes: UnitInterval = 0.3
+    align: UnitInterval = 0.2
     debias: NonNegative = 4.0
     penalty: NonNegative = 0.5
     pooled: UnitInterval = 0.5
-    guard: bool = True
-    doubt: UnitInterval = 0.05
     surprise: NonNegative = 1.5
-    temper: UnitInterval = 0.3
+    temper: UnitInterval = 0.5
     hazard: Annotated[float, Range(at_least=LOWEST, at_most=HIGHEST)] = 0.2
     rate: UnitInterval = 0.005
     patience: Positive = 50.0
+    veto: NonNegative = 3.0
     gap_half_life_s: GapHalfLife = 30.0
 
     def strength(self) -> float:
         """Return the share, 0 to 1, of the bias correction that is applied at present."""
-        return strength(StateArrays(*(array[0] for array in self.states.arrays)), self.constants[1])
+        state = StateArrays(*(array[0] for array in self.states.arrays))
+        return coverage(state.vectors[FREQUENCIES] / max(state.numbers[COUNT], 1))
+
+    def settle(self, p: Array, q: Array) -> Array:
+        """Return `q` (N, K) of a whole recording, except for raw predictions that `veto` keeps."""
+        stats = self.source.stats
+        ratio = self.veto / stats.subjects if stats and stats.subjects else 0.0
+        if not (ratio and len(q)) or coverage(q.mean(axis=0, dtype=np.float64)) >= BROAD:
+            return q
+        return np.where(vetoed(p.argmax(axis=1), q.argmax(axis=1), ratio, self.n_classes)[:, None], p, q)
 
     def correction(self, subjects: int) -> dict[str, float]:
         """Return `align`, `debias` and `penalty` for a source trained on this many subjects; 0 if unknown."""
@@ -157,6 +174,17 @@ class Keel(CompiledAdapter):
         if not self.constants[0].share:
             del named["agreement"]
         return named
+
+
+def vetoed(raw: Array, refined: Array, ratio: float, classes: int) -> Array:
+    """Return (N,) whether the raw class of a window is too frequent, in its bout of a refined class, to be replaced.
+
+    The refined class must have `ratio` times as many raw predictions in the bout.
+    """
+    bout = np.cumsum(np.r_[False, refined[1:] != refined[:-1]])
+    votes = np.bincount(bout * classes + raw, minlength=(bout[-1] + 1) * classes).reshape(-1, classes)
+    vetoed: Array = (raw != refined) & (votes[bout, refined] < ratio * votes[bout, raw])
+    return vetoed
 
 
 def _margin(scores: Array, present: Array) -> float:

@@ -18,11 +18,10 @@ def step(
     """
     vectors, numbers = arrays.vectors, arrays.numbers
     x, agreement = evidence(z, p, terms)
-    numbers[s.DOUBT] += 1 - softmax(x).max()
     frequencies = (vectors[s.FREQUENCIES] + params.patience * terms.prior) / (numbers[s.COUNT] + params.patience)
-    applied = strength(arrays, params)
+    applied = coverage(vectors[s.FREQUENCIES] / max(numbers[s.COUNT], 1))
     drift = (vectors[s.EVIDENCE] - numbers[s.COUNT] * terms.expected) / (numbers[s.COUNT] + params.patience)
-    excess = np.minimum(params.debias * np.log(frequencies / terms.prior), params.penalty)
+    excess = np.clip(params.debias * np.log(frequencies / terms.prior), -s.HIGHEST_RAISE, params.penalty)
     bias = params.align * drift + excess
     likelihood = softmax(x - applied * bias)
     change = 0.0
@@ -45,21 +44,14 @@ def evidence(z: Array, p: Array, terms: SourceTerms) -> tuple[Array, float]:
     if not terms.share:
         return logits, np.nan
     second = terms.scale * (terms.directions @ unit(z - terms.origin))
-    mixed = (1 - terms.share) * logits + terms.share * centred(second)
+    mixed: Array = (1 - terms.share) * logits + terms.share * centred(second)
     return mixed, float(np.minimum(p, softmax(second)).sum())
 
 
-def strength(arrays: StateArrays, params: KeelParams) -> float:
-    """Return the share, 0 to 1, of the bias correction to apply: class coverage times doubt of the source."""
-    vectors, numbers = arrays.vectors, arrays.numbers
-    covered, doubtful = 1.0, 1.0
-    if params.guard:
-        frequencies = vectors[s.FREQUENCIES] / max(numbers[s.COUNT], 1)
-        covered = max(float(np.exp(entropy(frequencies))) - 1, 0.0) / (len(frequencies) - 1)
-        covered = max(covered - s.LEAST_COVERAGE, 0.0) / (1 - s.LEAST_COVERAGE)
-    if params.doubt:
-        doubtful = (numbers[s.DOUBT] / params.doubt + params.patience) / (numbers[s.COUNT] + 1 + params.patience)
-    return covered * min(float(doubtful), 1.0)
+def coverage(frequencies: Array) -> float:
+    """Return the share, 0 to 1, of the bias correction to apply, by the frequencies of predicted classes (K,)."""
+    covered = max(float(np.exp(entropy(frequencies))) - 1, 0.0) / (len(frequencies) - 1)
+    return max(covered - s.LEAST_COVERAGE, 0.0) / (1 - s.LEAST_COVERAGE)
 
 
 def _change(x: Array, arrays: StateArrays, params: KeelParams) -> float:

@@ -13,7 +13,6 @@ LAYOUT = StateLayout(
         "frequencies": "K",  # sum of predictions
         "evidence": "K",  # sum of evidence
         "previous": "K",  # evidence of the previous window
-        "doubt": "float",  # sum of the source's doubt
         "hazard": "float",  # learned probability of a change
         "near": "float",  # mean log distance of neighbouring windows
         "spread": "float",  # sum of squared deviations from that mean
@@ -23,14 +22,14 @@ LAYOUT = StateLayout(
         "linked": "int",  # 1 if the previous window is a neighbour
     },
     dtype=np.float64,
-    means={"frequencies": "count", "evidence": "count", "doubt": "count", "spread": "pairs"},
+    means={"frequencies": "count", "evidence": "count", "spread": "pairs"},
     gap_clears=("linked",),
     frequencies="frequencies",
-    version=2,
+    version=3,
 )
 #: Places of the entries in the arrays of the state.
 BELIEF, FREQUENCIES, EVIDENCE, PREVIOUS = range(4)
-DOUBT, HAZARD, NEAR, SPREAD, FAR, PAIRS, COUNT, LINKED = range(8)
+HAZARD, NEAR, SPREAD, FAR, PAIRS, COUNT, LINKED = range(7)
 
 #: Diagnostics of a window: probability of a change before it, hazard after it, share of the bias correction that was
 #: applied, and overlap of the head's and the class means' predictions (NaN without class means).
@@ -40,12 +39,16 @@ TRACE = ("surprise", "hazard", "strength", "agreement")
 TINY, STILL = 1e-30, 1e-6
 #: Bounds of the learned hazard, so that the filter can neither freeze nor stop filtering.
 LOWEST, HIGHEST = 0.01, 0.95
+#: Most that a correction raises the evidence of a rare class, in nats.
+HIGHEST_RAISE = 4.0
 #: Coverage of the classes up to which nothing is corrected.
 LEAST_COVERAGE = 0.1
+#: Coverage from which whole recordings are corrected without a veto of raw predictions.
+BROAD = 0.5
 #: Windows that the initial hazard counts for; pairs and variance that the spread starts from.
 FIRST_WINDOWS, FIRST_PAIRS, FIRST_VARIANCE = 20, 5, 0.25
-#: Bound of the logarithm of the Bayes factor.
-CERTAIN = 50.0
+#: Bound of the logarithm of the Bayes factor: one distance changes the odds of a change at most 7.4 times.
+CERTAIN = 2.0
 
 
 class KeelParams(NamedTuple):
@@ -54,8 +57,6 @@ class KeelParams(NamedTuple):
     align: float  # this and the next two scaled by the number of source subjects; 0 without source statistics
     debias: float
     penalty: float
-    guard: bool
-    doubt: float
     surprise: float
     temper: float
     hazard: float

@@ -1,4 +1,4 @@
-"""Export of trained classifiers: ONNX, ONNX fused with a method, int8."""
+"""Export of trained classifiers: ONNX, ONNX fused with a method, int8, C source."""
 
 from pathlib import Path
 
@@ -27,25 +27,17 @@ def export(
         The .onnx file to write.
     method
         Method to include, by name or as an adapter with hyper-parameters: the file then is a fused graph, (window,
-        state) to (probabilities, new state); torch only.
+        state) to (probabilities, new state). Needs torch, and for an ONNX source one of a network of `sight`.
     shape
         (C, T) of a window; required for a torch model without a card.
     norms
-        Whether the graph takes statistics of batch normalisation and returns moments, for the method keel-norm; torch
-        only. A fused graph of keel-norm needs no such option.
+        Whether the graph takes statistics of batch normalisation and returns moments, for the method keel-norm; as
+        `method` needs torch. A fused graph of keel-norm needs no such option.
     """
     if isinstance(source, OnnxSource):
-        if method is not None or (norms and source.norm_layers is None):
-            what = "with statistics of batch normalisation as input" if method is None else "for a fused graph"
-            raise TypeError(
-                f"Expected a torch model {what}, got an ONNX source; export the torch model, or use this one with "
-                f"sight adapt and keel."
-            )
-        import onnx
-
-        content = source.content
-        graph = onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(str(content))
-        return write_atomic(path, serialise(graph, source, norms=source.norm_layers))
+        if method is None and not (norms and source.norm_layers is None):
+            return write_atomic(path, serialise(source.graph(), source, norms=source.norm_layers))
+        source = import_torch_module("export.torch_from_onnx").rebuild(source)
     if not hasattr(source, "network"):
         raise TypeError(f"Expected a torch or ONNX source model, got {type(source).__name__}, which has no encoder.")
     if method is None:

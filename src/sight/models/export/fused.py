@@ -14,7 +14,7 @@ from sight.base import Adapter
 from sight.methods.compiled import StateLayout
 from sight.models.export.onnx import check_agreement, window_shape
 from sight.models.export.torch_graph import prepare_network, to_graph
-from sight.models.fused import FusedSession, graph_facts
+from sight.models.fused_model import FusedSession, graph_facts
 from sight.models.onnx import FUSED, serialise
 from sight.models.torch import TorchSource
 from sight.registry import RECOMMENDED, method, resolve, supporting

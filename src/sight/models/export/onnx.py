@@ -51,8 +51,7 @@ def export_onnx(
 def _require_layers(source: TorchSource) -> NormLayers:
     if not source.norm_layers.widths:
         raise ValueError(
-            "Expected a network with batch normalisation and its moments in the statistics (SourceStats.norms), found "
-            "none; export it without norms and use keel, or compute the statistics again (sight.source_stats)."
+            "Expected a network with batch normalisation, found none; export it without norms and use keel."
         )
     return source.norm_layers
 

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 SHAPED = ("Conv", "MaxPool", "AveragePool")
 #: Operators that are the same for signals and images.
 UNSHAPED = ("Identity", "BatchNormalization", "Relu", "LeakyRelu", "Gelu", "Sigmoid", "Tanh", "Add")
+#: End of the names of images and of weights for them.
+WIDE = ".wide"
 
 
 def to_graph(
@@ -156,13 +158,13 @@ class _Widening:
             self._add_height(node)
         for slot, name in enumerate(list(node.output)):
             if name:
-                node.output[slot] = self.wide[name] = f"{name}.wide"
+                node.output[slot] = self.wide[name] = f"{name}{WIDE}"
         self.nodes.append(node)
 
     def _add_height(self, node: Any) -> None:
         if node.op_type == "Conv":
             weight = self.numpy.to_array(self.constants[node.input[1]])
-            name = f"{node.input[1]}.wide"
+            name = f"{node.input[1]}{WIDE}"
             if name not in self.constants:
                 self.constants[name] = self.numpy.from_array(weight[:, :, None], name)
                 self.graph.initializer.append(self.constants[name])
@@ -176,7 +178,7 @@ class _Widening:
 
     def _image(self, name: str) -> str:
         if name not in self.wide:
-            self.wide[name] = f"{name}.wide"
+            self.wide[name] = f"{name}{WIDE}"
             self.narrowed.add(name)
             self.nodes.append(self.helper.make_node("Unsqueeze", [name, self._axis], [self.wide[name]]))
         return self.wide[name]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sight._util.units import accelerometer_axes
-from sight.recordings.signal.clock import MAX_GAP_S, blocks, gap_limit_s, stretches
+from sight._util.unit_conversion import accelerometer_axes
+from sight.recordings.signal.clock import BLOCK, MAX_GAP_S, blocks, gap_limit_s, stretches
 from sight.types import Array, Recording
 
 EPOCH_S = 10.0
@@ -85,7 +85,8 @@ def estimate_calibration(
     before, after = _mean_error_g(means), _mean_error_g(calibration.apply(means))
     facts |= {"calibration_error_before_mg": 1e3 * before, "calibration_error_after_mg": 1e3 * after}
     if after >= before or after > WORST_ERROR_G:
-        return None, facts | {"calibration_note": f"the fit leaves an error of {1e3 * after:.1f} mg"}
+        reason = f"the fit leaves an error of {1e3 * after:.1f} mg; it was {1e3 * before:.1f} mg before"
+        return None, facts | {"calibration_note": reason}
     facts |= {"calibrated": True, "calibration_scale": list(calibration.scale)}
     return calibration, facts | {"calibration_offset_g": list(calibration.offset)}
 
@@ -119,10 +120,11 @@ def _rest_means(recording: Recording, columns: list[int], unit_g: float, max_gap
     """Return the mean acceleration of each epoch at rest, (n, 3) in g."""
     epoch = max(round(EPOCH_S * recording.rate_hz), 2)
     means = [np.empty((0, 3))]
+    at_once = max(BLOCK // epoch, 1) * epoch
     for stretch in stretches(recording.time_s, max_gap_s):
-        for block in blocks(0, (stretch.stop - stretch.start) // epoch):
-            rows = slice(stretch.start + block.start * epoch, stretch.start + block.stop * epoch)
-            epochs = recording.values[rows][:, columns].reshape(-1, epoch, 3)
+        end = stretch.stop - (stretch.stop - stretch.start) % epoch
+        for first in range(stretch.start, end, at_once):
+            epochs = recording.values[first : min(first + at_once, end)][:, columns].reshape(-1, epoch, 3)
             still = (epochs.std(axis=1, dtype=np.float64) * unit_g < STILL_G).all(axis=1)
             mean = epochs[still].mean(axis=1, dtype=np.float64) * unit_g
             means.append(mean[(np.abs(mean) < 2).all(axis=1)])

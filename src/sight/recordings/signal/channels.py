@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sight._util.units import factor
+from sight._util.unit_conversion import factor
 from sight.types import Recording
 
 

@@ -6,12 +6,13 @@ The windows are exactly those that `sight.recordings.signal.prepare` makes of th
 from collections.abc import Mapping
 from itertools import pairwise
 from math import isnan, nan
+from typing import Any
 
 import numpy as np
 
-from sight._util.stateful import Stateful
+from sight._util.object_state import Stateful
 from sight.recordings.signal.calibrate import Calibration
-from sight.recordings.signal.clock import MAX_GAP_S, Clock, gap_limit_s
+from sight.recordings.signal.clock import MAX_GAP_S, RESTART_S, RESTART_SAMPLES, Clock, gap_limit_s
 from sight.recordings.signal.resample import Resampler
 from sight.recordings.signal.windows import whole_samples
 from sight.types import UNLABELLED, Array, Windows
@@ -131,6 +132,18 @@ class Windower(_LiveInput):
         self.end_s_ = nan
         self.fresh_ = True  # whether the next window is the first of its stretch
         self.delay_s = self._resampler.delay_s
+
+    def constants(self) -> dict[str, Any]:
+        """Return the numbers that define the windows, for the same windower in C (`sight.models.export.c`)."""
+        return {
+            "channels": self._channels,
+            "length": self._ring.length,
+            "stride": self._ring.stride,
+            "gap_s": self._clock.max_gap_s,
+            "restart_samples": RESTART_SAMPLES,
+            "restart_s": RESTART_S,
+            **self._resampler.constants(),
+        }
 
     def push(self, values: Array, time_s: Array) -> Windows:
         """Add samples (n, C) with their times in seconds; return the windows that are now complete."""

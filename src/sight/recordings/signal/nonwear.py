@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sight._util.units import accelerometer_axes
+from sight._util.unit_conversion import accelerometer_axes
 from sight.types import Array, Recording
 
 BLOCK_S, STEP_S = 3600.0, 900.0

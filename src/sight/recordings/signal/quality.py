@@ -1,20 +1,23 @@
 """Quality checks of a recording and its windows: saturation, gravity, and comparison with a model's training data."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from sight._util.units import ACCELERATION, ROTATION, accelerometer_axes
+from sight._util.unit_conversion import ACCELERATION, ROTATION, accelerometer_axes
 from sight.models.card import ModelCard
-from sight.models.training_domain import Domain, gravity_guess
+from sight.models.training_domain import Domain, gravity_guess, is_gravity_free
 from sight.recordings.signal.clock import blocks
-from sight.types import Array, Recording, Warning, Windows
+from sight.types import Array, Recording, Severity, Warning, Windows
 
 #: Largest standard deviation of any axis over a second at rest, as a share of gravity.
 REST = 0.02
 #: Deviations from training by a degree per radian, within this factor, are taken for the other unit of rotation.
 OTHER_UNIT = 3.0
+#: A larger share of saturated samples is reported.
+SATURATED = 0.001
 #: Most windows that are compared with training.
 MOST_WINDOWS = 2000
 
@@ -51,8 +54,9 @@ def rest_g(recording: Recording) -> float | None:
 def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) -> tuple[Warning, ...]:
     """Return warnings about a recording as read, by itself and compared with a model's training data.
 
-    `card` describes the training data by any of `rate_hz`, `channels`, `unit`, and `mean` and `std` of each channel.
-    If gravity has a wrong magnitude, the levels of acceleration are not compared with training: the cause is the same.
+    `card` describes the training data by any of `rate_hz`, `channels`, `unit`, `mean` and `std` of each channel, and
+    `gravity`, whether acceleration contains it. If gravity has a wrong magnitude, the levels of acceleration are not
+    compared with training: the cause is the same.
 
     >>> lying = Recording(values=np.tile([0, 0, 9.81], (200, 1)), time_s=np.arange(200) / 50, unit="g",
     ...                   channels=("x", "y", "z"), rate_hz=50)
@@ -60,23 +64,48 @@ def warnings_for(recording: Recording, card: Mapping[str, Any] | None = None) ->
     'At rest acceleration is 9.81 g instead of 1 g; are the values in m/s^2? Set it with unit (--unit m/s^2).'
     """
     card = card or {}
-    gravity = _gravity_warnings(recording)
+    gravity = _gravity_warnings(recording, card.get("gravity"))
     warnings = [*gravity, *_channel_warnings(recording, card)]
     if len(recording.channels) == len(card.get("channels", recording.channels)):
         warnings += _level_warnings(recording, card, skipped=tuple(ACCELERATION) if gravity else ())
     return tuple(warnings)
 
 
-def window_warnings(windows: Windows, card: ModelCard) -> list[Warning]:
-    """Return warnings about windows that do not look like those of a model's training (`training_domain`).
+def training_facts(card: ModelCard) -> dict[str, Any]:
+    """Return what `warnings_for` compares a recording with."""
+    domain = Domain.of(card)
+    gravity = {} if domain is None else {"gravity": domain.has_gravity}
+    return {"rate_hz": card.rate_hz, "channels": card.channels, "unit": card.units, **card.training_scale, **gravity}
 
-    Windows without wear are left out. Nothing is returned if the unit is already known to be wrong.
+
+def check_domain(windows: Windows, card: ModelCard) -> Windows:
+    """Compare windows with those of a model's training (`training_domain`); return them with warnings and the result.
+
+    Windows without wear are left out. Nothing is compared if the unit is already known to be wrong.
     """
     domain = Domain.of(card)
     if domain is None or any(warning.kind == "unit" and warning.severity == "error" for warning in windows.warnings):
-        return []
+        return windows
     worn = np.flatnonzero(np.asarray(windows.wear))
-    return domain.warnings(domain.statistics(windows.x[worn[:: max(len(worn) // MOST_WINDOWS, 1)]]))
+    statistics = domain.statistics(windows.x[worn[:: max(len(worn) // MOST_WINDOWS, 1)]])
+    share = round(domain.unfamiliar(statistics), 4) if len(statistics) else None
+    facts = replace(windows.facts, unfamiliar_share=share)
+    return replace(windows, warnings=(*windows.warnings, *domain.warnings(statistics)), facts=facts)
+
+
+def saturation_warnings(share: float | None) -> list[Warning]:
+    """Return a note if more than a thousandth of the samples are saturated; `share` is that of `saturation`."""
+    if share is None or share <= SATURATED:
+        return []
+    text = f"{100 * share:.2g} % of the samples are at the limit of the sensor's range; larger values are lost."
+    return [Warning(kind="saturated", severity="note", text=text)]
+
+
+def refuse_errors(name: str, warnings: Iterable[Warning]) -> None:
+    """Raise ValueError if a warning is an error: numbers of the recording cannot be used."""
+    for warning in warnings:
+        if warning.severity == "error":
+            raise ValueError(f"{name}: {warning}")
 
 
 def _saturated_share(values: Array) -> float:
@@ -91,15 +120,18 @@ def _saturated_share(values: Array) -> float:
     return int(np.sum(np.append(beside, False) | np.insert(beside, 0, False))) / len(values)
 
 
-def _gravity_warnings(recording: Recording) -> list[Warning]:
+def _gravity_warnings(recording: Recording, expected: bool | None) -> list[Warning]:
+    """Check the magnitude of gravity; `expected` is whether training had it, None if that is unknown."""
     rest = rest_g(recording)
     if rest is None:
         return _magnitude_warnings(recording)
-    if 0.85 <= rest <= 1.15:
+    removed = is_gravity_free(rest)
+    if 0.85 <= rest <= 1.15 or (removed and expected is False):
         return []
     guess, remedy = gravity_guess(rest)
     text = f"At rest acceleration is {rest:.3g} g instead of 1 g" + (f"; {guess}" if guess else ".")
-    return [Warning(kind="unit", severity="error", text=text, remedy=remedy)]
+    severity: Severity = "warning" if removed and expected is None else "error"
+    return [Warning(kind="unit", severity=severity, text=text, remedy=remedy)]
 
 
 def _magnitude_warnings(recording: Recording) -> list[Warning]:
@@ -113,9 +145,11 @@ def _magnitude_warnings(recording: Recording) -> list[Warning]:
     median = float(np.median(magnitude)) if len(magnitude) else 1.0
     if 0.3 <= median <= 4:
         return []
-    guess = "m/s^2" if 5 <= median <= 30 else "mg" if median > 300 else "another unit"
-    text = f"The median magnitude of acceleration is {median:.3g} g instead of about 1 g; are the values in {guess}?"
-    return [Warning(kind="unit", severity="error", text=text)]
+    guess = "m/s^2" if 5 <= median <= 30 else "mg" if median > 300 else ""
+    text = f"The median magnitude of acceleration is {median:.3g} g instead of about 1 g; "
+    text += f"are the values in {guess or 'another unit'}?"
+    remedy = f"Set it with unit (--unit{f' {guess}' if guess else ''})."
+    return [Warning(kind="unit", severity="error", text=text, remedy=remedy)]
 
 
 def _channel_warnings(recording: Recording, card: Mapping[str, Any]) -> list[Warning]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from sight._util.stateful import Stateful
+from sight._util.object_state import Stateful
 from sight.recordings.signal.clock import MAX_GAP_S, blocks, gap_limit_s, shortened, stretches
-from sight.recordings.signal.resampling_stages import RateConverter, SteadySampler
+from sight.recordings.signal.resampling_stages import ROUNDING, RateConverter, SteadySampler
 from sight.types import Array, Recording
 
 #: Rates closer than this need no conversion.
@@ -35,6 +35,11 @@ class Resampler(Stateful):
         self.delay_s = 1 / rate_in_hz + (self._convert.delay_s if self._convert else 0.0)
         self.origin_s_ = nan
         self.sent_ = 0
+
+    def constants(self) -> dict[str, Any]:
+        """Return the numbers that define the resampling; without a change of the rate there are none of it."""
+        own = {"rate_hz": self.rate_hz, "tick_hz": self._steady.rate_hz, "rounding": ROUNDING}
+        return own | (self._convert.constants() if self._convert else {})
 
     def push(self, values: Array, time_s: Array) -> tuple[Array, Array]:
         """Return the samples at the new rate that are now final, and their times."""

@@ -1,10 +1,11 @@
 """The two stages of resampling, in chunks of any size: uneven times to a regular grid, then that to another rate."""
 
 from math import isnan, nan
+from typing import Any
 
 import numpy as np
 
-from sight._util.stateful import Stateful
+from sight._util.object_state import Stateful
 from sight.types import Array
 
 #: Order of the low-pass filter and its attenuation above the new Nyquist frequency.
@@ -13,6 +14,8 @@ ORDER, STOP_DB = 8, 40.0
 ROUNDING = 1e-3
 #: Parts of a period: a sample so near to a tick is its nearest one, if all others are so far.
 NEAR, FAR = 0.45, 0.5
+#: Part of a sample by which rounding may move the position of another.
+POSITION_TOLERANCE = 1e-6
 
 
 class SteadySampler(Stateful):
@@ -97,6 +100,12 @@ class RateConverter(Stateful):
             self.delay_s = _delay_samples(self._sos) / rate_in_hz
         self._start()
 
+    def constants(self) -> dict[str, Any]:
+        """Return the numbers that define the conversion; `filter` and its start only if there is one."""
+        filtering = {} if self._sos is None else {"filter": self._sos, "filter_start": self._initial}
+        numbers = {"sensor_hz": self.rate_in_hz, "delay_s": self.delay_s, "tolerance": POSITION_TOLERANCE}
+        return {**numbers, "repeats": self._repeats(), **filtering}
+
     def _start(self) -> None:
         self.seen_ = self.sent_ = 0
         self.tail_: Array = np.empty((0, 0))
@@ -113,10 +122,10 @@ class RateConverter(Stateful):
         self.seen_ += len(values)
         first = self.seen_ - len(filtered)
         at = self._positions()
-        final = int(np.searchsorted(at, self.seen_ - 1 + 1e-6, side="right"))
+        final = int(np.searchsorted(at, self.seen_ - 1 + POSITION_TOLERANCE, side="right"))
         at, upcoming = at[:final], at[final]
         self.sent_ += final
-        left = np.minimum((at + 1e-6).astype(np.int64), self.seen_ - 1)
+        left = np.minimum((at + POSITION_TOLERANCE).astype(np.int64), self.seen_ - 1)
         right = np.minimum(left + 1, self.seen_ - 1)
         share = np.maximum(at - left, 0.0)[:, None]
         out = filtered[left - first] * (1 - share) + filtered[right - first] * share
@@ -129,18 +138,21 @@ class RateConverter(Stateful):
         if not self.seen_:
             return None
         end_s = (self.seen_ - 1) / self.rate_in_hz
-        pending = int(end_s * self.rate_hz + 1e-6) + 1 - self.sent_
-        repeats = int(np.ceil(self.delay_s * self.rate_in_hz)) + 2
-        out = self.push(np.repeat(self.last_, repeats, axis=0))[: max(pending, 0)]
+        pending = int(end_s * self.rate_hz + POSITION_TOLERANCE) + 1 - self.sent_
+        out = self.push(np.repeat(self.last_, self._repeats(), axis=0))[: max(pending, 0)]
         self._start()
         return out
+
+    def _repeats(self) -> int:
+        """Return how often the last sample is repeated at the end of a stretch: the delay of the filter and two."""
+        return int(np.ceil(self.delay_s * self.rate_in_hz)) + 2
 
     def _positions(self) -> Array:
         """Return where the next output samples lie, in input samples, up to the first that is not yet available."""
         stop = max(int(self.seen_ / self.rate_in_hz * self.rate_hz) + 2, self.sent_ + 1)
         at = (np.arange(self.sent_, stop) / self.rate_hz + self.delay_s) * self.rate_in_hz
         whole = np.rint(at)
-        return np.where(np.abs(at - whole) < 1e-6, whole, at)
+        return np.where(np.abs(at - whole) < POSITION_TOLERANCE, whole, at)
 
     def _filtered(self, values: Array) -> Array:
         if self._sos is None:

@@ -1,7 +1,7 @@
 """Windows from regularly sampled stretches: in time order, never across a gap, unlabelled ones kept."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from sight.recordings.signal.clock import BLOCK, MAX_GAP_S, Clock, gap_limit_s
-from sight.types import UNLABELLED, Array, Recording, RecordingFacts, Windows
+from sight.types import UNLABELLED, Array, Epochs, Recording, RecordingFacts, Windows
 
 LABEL_RULES = ("majority", "whole", "centre")
 #: Pause assumed between two recordings if one has no start time; long enough for methods to relax.
@@ -91,9 +91,10 @@ def join(parts: Sequence[Windows], *, unknown_gap_s: float = UNKNOWN_GAP_S, one_
         raise ValueError(f"Expected windows of one shape and stride to join, got {sorted(shapes)}; cut them alike.")
     if all(part.start is not None for part in parts):
         parts = sorted(parts, key=lambda part: part.start or datetime.min.replace(tzinfo=UTC))
-    times, gaps, end = [], [], None
+    times, gaps, end, shifts = [], [], None, []
     for part in parts:
         shift = 0.0 if one_clock else _shift(part, parts[0].start, end, unknown_gap_s)
+        shifts.append(shift)
         gap = part.gap_before_s.astype(np.float64)
         if len(part):
             if end is not None:
@@ -108,9 +109,21 @@ def join(parts: Sequence[Windows], *, unknown_gap_s: float = UNKNOWN_GAP_S, one_
         label=np.concatenate([part.label for part in parts]),
         gap_before_s=np.concatenate(gaps),
         wear=np.concatenate([np.asarray(part.wear) for part in parts]),
+        epochs=_joined_epochs([part.epochs for part in parts], shifts),
         warnings=tuple(dict.fromkeys(warning for part in parts for warning in part.warnings)),
         facts=RecordingFacts.merged([part.facts for part in parts]),
     )
+
+
+def _joined_epochs(parts: Sequence[Epochs | None], shifts: Sequence[float]) -> Epochs | None:
+    """Join epochs whose times are shifted; of two that begin at the same time, the first is kept."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    joined = {each.name: np.concatenate([getattr(part, each.name) for part in known]) for each in fields(Epochs)}
+    joined["time_s"] += np.repeat(shifts, [len(part.time_s) for part in known])
+    _, first = np.unique(joined["time_s"].round(3), return_index=True)
+    return Epochs(**{name: values[first] for name, values in joined.items()})
 
 
 def label_windows(labels: Array | None, first: Array, length: int, rule: str) -> Array:

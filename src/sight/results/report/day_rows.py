@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sight._util.durations import hours_text
-from sight.results.report.day_grid import BIN_S, BINS, DayGrid
+from sight.results.report.day_grid import BIN_S, HALF_HOUR_S, DayGrid
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, legend_list, svg, tag
 from sight.results.report.palette import stack_order
@@ -15,27 +15,37 @@ from sight.types import Array
 #: Height of a column of a drawing; shares are rounded to it.
 LEVELS = 100
 #: Parts of a day that one column of the average day joins: half an hour.
-JOINED = 1800 // BIN_S
+JOINED = HALF_HOUR_S // BIN_S
+#: Colour of time in bed and of time without wear: CSS class, and number in the drawing, which the page's script reads.
+IN_BED, NOT_WORN = ("bed", -2), ("off", -1)
 
 
 def day_rows(summary: ResultSummary, grid: DayGrid) -> Html:
     """Return the rows of all days with axis and legend; days without data are one line."""
-    lines: list[Html] = [_axis(summary)]
+    lines: list[Html] = [_axis(grid)]
     before = None
     for d, day in enumerate(summary.days):
+        if not grid.seconds[d].any():
+            continue
         missing = 0 if before is None else day.number - before - 1
         if missing:
             text = f"{missing:,} day{'s' if missing > 1 else ''} without data"
             lines.append(tag("p", tag("span", text), class_="skipped"))
         lines.append(_row(summary, grid, d))
         before = day.number
-    if len(summary.days) > 4:
-        lines.append(_axis(summary))
-    return tag("div", *lines, legend(summary, grid), class_="days", data_bins=BINS)
+    if len(lines) > 5:
+        lines.append(_axis(grid))
+    return tag("div", *lines, legend(summary, grid), class_="days", **_scale(grid))
 
 
 def days_note(summary: ResultSummary) -> Iterator[object]:
     yield "Each column is five minutes; its colours are the shares of the classes, with rest below and movement above. "
+    if summary.days_from == "waking":
+        yield "A row begins when the wearer wakes; its hours count from there. "
+    if summary.in_bed.any():
+        yield "In bed is the "
+        yield term("sleep period")
+        yield " of a night; it does not count as time of a class. "
     if not summary.worn.all():
         yield "Grey: not worn. "
     if len(summary.gaps):
@@ -48,7 +58,7 @@ def days_note(summary: ResultSummary) -> Iterator[object]:
 
 def average_day(summary: ResultSummary, grid: DayGrid) -> Html:
     """Return the share of each class by time of day, over valid days."""
-    seconds = grid.seconds[grid.valid].sum(axis=0).reshape(len(summary.classes) + 1, -1, JOINED).sum(axis=2)
+    seconds = grid.seconds[grid.valid].sum(axis=0).reshape(len(summary.classes) + 2, -1, JOINED).sum(axis=2)
     total = grid.recorded[grid.valid].sum(axis=0).reshape(-1, JOINED).sum(axis=1)
     shares = seconds / np.maximum(total, 1)
     count = int(grid.valid.sum())
@@ -59,12 +69,13 @@ def average_day(summary: ResultSummary, grid: DayGrid) -> Html:
     field = tag("div", levels, _drawing(summary, shares, label), names, class_="field")
     sides = [tag("div", "", class_=kind) for kind in ("name", "worn")]
     row = tag("div", sides[0], field, sides[1], class_="day average", data_name="Average day")
-    return tag("div", row, _axis(summary), legend(summary, grid), class_="days", data_bins=BINS // JOINED)
+    return tag("div", row, _axis(grid), legend(summary, grid), class_="days", **_scale(grid, JOINED))
 
 
 def _names(summary: ResultSummary, shares: Array) -> Iterator[Html]:
     """Yield the name of each class where its area is large enough: 15 % or more for four hours."""
-    order = stack_order(summary.classes)
+    names = [*summary.classes, "in bed"]
+    order = [len(summary.classes), *stack_order(summary.classes)]
     top = np.cumsum(shares[order], axis=0)
     wide = 4 * 3600 // (JOINED * BIN_S)
     for place, k in enumerate(order):
@@ -74,21 +85,26 @@ def _names(summary: ResultSummary, shares: Array) -> Iterator[Html]:
             column = best + wide // 2
             middle = 100 * float(top[place, column] - shares[k, column] / 2)
             left = 100 * column / shares.shape[1]
-            yield tag("span", summary.classes[k], style=f"left:{left:.1f}%;bottom:{middle:.1f}%")
+            yield tag("span", names[k], style=f"left:{left:.1f}%;bottom:{middle:.1f}%")
 
 
 def legend(summary: ResultSummary, grid: DayGrid | None = None) -> Html:
-    """Return the classes that occur, from rest to vigorous activity, with their mean time a day on valid days."""
-    order = stack_order(summary.classes)
+    """Return the classes from rest to vigorous activity; with a grid those that occur, with their mean time a day.
+
+    Times are means of valid days, and time in bed is an entry too.
+    """
     entries: list[tuple[str, Html]] = []
-    hours = np.zeros(len(order)) if grid is None else grid.seconds[grid.valid, :-1].sum(axis=(0, 2)) / 3600
-    for k in order:
-        if grid is not None and not grid.seconds[:, k].any():
-            continue
-        time = f" {hours_text(hours[k] / grid.valid.sum())}" if grid is not None and hours[k] else ""
-        entries.append((f"k{k}", tag("span", summary.classes[k], tag("b", time) if time else None)))
+    count, order = len(summary.classes), stack_order(summary.classes)
+    if grid is None:
+        entries += [(f"k{k}", tag("span", summary.classes[k])) for k in order]
+    else:
+        hours = grid.seconds[grid.valid].sum(axis=(0, 2)) / 3600
+        for k in (k for k in (count, *order) if grid.seconds[:, k].any()):
+            kind, name = (f"k{k}", summary.classes[k]) if k < count else (IN_BED[0], term("in bed"))
+            time = tag("b", f" {hours_text(hours[k] / grid.valid.sum())}") if hours[k] else None
+            entries.append((kind, tag("span", name, time)))
     if not summary.worn.all():
-        entries.append(("off", tag("span", term("not worn"))))
+        entries.append((NOT_WORN[0], tag("span", term("not worn"))))
     if len(summary.gaps):
         entries.append(("hatch", tag("span", term("gap", "no data"))))
     return legend_list(entries)
@@ -100,7 +116,7 @@ def _row(summary: ResultSummary, grid: DayGrid, d: int) -> Html:
     worn = f"{row['wear_h']:.1f} h worn"
     flags = [] if row["valid"] else [tag("span", "not valid", class_="flag")]
     hours = round((day.end_s - day.start_s) / 3600, 1)
-    if hours != 24:
+    if hours != 24 and summary.days_from == "midnight":
         flags.append(tag("span", f"{hours:g}-hour day", class_="flag", title="The clocks changed on this day."))
     label = f"{name}, {worn}{'' if row['valid'] else ', not valid'}: {_main_classes(summary, grid.seconds[d])}"
     kinds = ["day", *(["weekend"] if day.is_weekend else []), *([] if row["valid"] else ["invalid"])]
@@ -115,15 +131,15 @@ def _row(summary: ResultSummary, grid: DayGrid, d: int) -> Html:
 
 
 def _main_classes(summary: ResultSummary, seconds: Array) -> str:
-    hours = seconds[:-1].sum(axis=1) / 3600
+    names, hours = [*summary.classes, "in bed"], seconds[:-1].sum(axis=1) / 3600
     order = [k for k in np.argsort(-hours).tolist()[:4] if hours[k] > 1 / 60]
-    return ", ".join(f"{hours_text(hours[k])} {summary.classes[k]}" for k in order) or "no worn time"
+    return ", ".join(f"{hours_text(hours[k])} {names[k]}" for k in order) or "no worn time"
 
 
 def _drawing(summary: ResultSummary, shares: Array, label: str, recorded: Array | None = None) -> Html:
-    """Draw stacked columns of shares (K + 1, columns); time outside the recording is covered."""
-    columns = shares.shape[1]
-    order = [*stack_order(summary.classes), len(summary.classes)]
+    """Draw stacked columns of shares (K + 2, columns); time outside the recording is covered."""
+    columns, count = shares.shape[1], len(summary.classes)
+    order = [count, *stack_order(summary.classes), count + 1]
     tops = np.rint(LEVELS * np.cumsum(shares[order], axis=0)).astype(np.int64)
     paths = []
     if recorded is not None and (recorded == 0).any():
@@ -133,8 +149,8 @@ def _drawing(summary: ResultSummary, shares: Array, label: str, recorded: Array 
     for k, top in zip(order, tops, strict=True):
         drawn = _rectangles(bottom, top)
         if drawn:
-            own = {"class_": f"k{k}", "data_k": k} if k < len(summary.classes) else {"class_": "off", "data_k": -1}
-            paths.append(tag("path", d=drawn, **own))
+            kind, number = (f"k{k}", k) if k < count else IN_BED if k == count else NOT_WORN
+            paths.append(tag("path", d=drawn, class_=kind, data_k=number))
         bottom = top
     return svg(paths, columns, LEVELS, label)
 
@@ -150,12 +166,24 @@ def _rectangles(bottom: Array, top: Array) -> str:
     return "".join(pieces)
 
 
-def _axis(summary: ResultSummary) -> Html:
-    clock = summary.result.windows.start is not None
+def _axis(grid: DayGrid) -> Html:
     ticks = [
-        tag("span", f"{hour:02d}" if clock else f"{hour} h", style=f"left:{100 * hour / 24:.3f}%", class_=kind)
-        for hour, kind in ((hour, None if hour % 6 == 0 else "minor") for hour in range(0, 25, 3))
+        tag("span", grid.hour_label(hour), style=f"left:{100 * 3600 * hour / _row_s(grid):.3f}%", class_=kind)
+        for hour, kind in ((hour, None if hour % 6 == 0 else "minor") for hour in range(0, grid.hours + 1, 3))
+        if 3600 * hour <= _row_s(grid)
     ]
     field = tag("div", *ticks, class_="hours")
     sides = [tag("div", "", class_=kind) for kind in ("name", "worn")]
     return tag("div", sides[0], field, sides[1], class_="day scale", aria_hidden="true")
+
+
+def _scale(grid: DayGrid, joined: int = 1) -> dict[str, object]:
+    """Return what the script of the page needs to name the time of a column."""
+    minutes = joined * grid.bin_s // 60
+    columns = grid.recorded.shape[1] // joined
+    names = {"data_bins": columns, "data_minutes": minutes, "data_from": 60 * grid.first_h}
+    return names | {"data_unit": grid.unit or None, "style": f"--six:{100 * 6 * 3600 / _row_s(grid):.3f}%"}
+
+
+def _row_s(grid: DayGrid) -> int:
+    return int(grid.recorded.shape[1]) * grid.bin_s

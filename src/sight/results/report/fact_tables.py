@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from sight._util.durations import duration_text
-from sight.results.report.html import Html, figure, join, percent, scrolling, size, tag
+from sight.results.output_tables import Row
+from sight.results.output_tables.cells import mean
+from sight.results.report.html import Html, figure, join, percent, scrolling, tag
 from sight.results.summary import ResultSummary
-from sight.results.tables import Row
-from sight.results.tables.cells import mean
 
 #: Ends of the names of facts that are units, and how these are written.
 UNITS = {"s": "s", "ms": "ms", "hz": "Hz", "g": "g", "mg": "mg", "h": "h", "bytes": "bytes"}
@@ -57,11 +57,9 @@ def method_figures(summary: ResultSummary, scores: Sequence[Row]) -> Html:
         ("Mean confidence", _arrow(*confidence), "raw and refined"),
     ]
     if scores:
-        f1, accuracy = ([row[key] for row in (scores[0], scores[-1])] for key in ("macro_f1_truth", "accuracy"))
+        f1, accuracy = ([row[key] for row in (scores[0], scores[-1])] for key in ("macro_f1_union", "accuracy"))
         note = f"accuracy {' → '.join(map(percent, accuracy))}"
         cards.append(("Macro-F1", _arrow(*(figure(value, 2) for value in f1)), note))
-    else:
-        cards.append(("State", size(sum(result.state_bytes.values())), "memory for one wearer"))
     return _cards(cards)
 
 
@@ -100,7 +98,11 @@ def _flatten(facts: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[t
         if isinstance(value, Mapping):
             yield from _flatten(value, (*path, key))
         elif isinstance(value, (list, tuple)):
-            yield (*path, key), ", ".join(map(str, value))
+            yield (*path, key), ", ".join(map(_fact_text, value))
         else:
-            plain = value.item() if isinstance(value, np.generic) else value
-            yield (*path, key), f"{plain:g}" if isinstance(plain, float) else figure(plain)
+            yield (*path, key), _fact_text(value)
+
+
+def _fact_text(value: Any) -> str:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return f"{plain:g}" if isinstance(plain, float) else figure(plain)

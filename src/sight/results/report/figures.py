@@ -7,11 +7,12 @@ import numpy as np
 
 from sight._util.confusion import confusion
 from sight._util.durations import hours_text
+from sight.results.method_name import method_name
+from sight.results.output_tables import Row
 from sight.results.report.day_grid import DayGrid
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, header, percent, table, tag
 from sight.results.summary import ResultSummary
-from sight.results.tables import Row
 from sight.types import Array
 
 #: Time use is in hours from this many worn minutes on, else in minutes, so that short activities are not 0.0.
@@ -24,9 +25,9 @@ MAX_SIDE_BY_SIDE = 9
 
 def time_use(summary: ResultSummary) -> Html:
     labels = {"truth": summary.truth, "raw": summary.raw, "refined": summary.refined}
-    minutes = {name: summary.minutes(array, summary.worn) for name, array in labels.items() if array is not None}
+    minutes = {name: summary.minutes(array, summary.awake) for name, array in labels.items() if array is not None}
     longest = max(float(np.max(list(minutes.values()))), 1e-9)
-    in_all = float(summary.seconds[summary.worn].sum()) / 60
+    in_all = float(summary.seconds[summary.awake].sum()) / 60
     unit, scale = ("h", 60) if in_all >= HOURS_FROM_MIN else ("min", 1)
     values = {name: array / scale for name, array in minutes.items()}
     heads = [header("Class")]
@@ -53,31 +54,37 @@ def _signed(value: float) -> str:
 
 
 def time_use_note(summary: ResultSummary) -> Iterator[object]:
-    yield "Worn time only; each window counts for the time until the next one."
+    where = "Worn time out of bed" if summary.in_bed.any() else "Worn time"
+    yield f"{where} only; each window counts for the time until the next one."
+    if summary.in_bed.any():
+        hours = float(summary.seconds[summary.worn & summary.in_bed].sum()) / 3600
+        yield f" In bed: {hours_text(hours)}."
     if summary.truth is not None:
-        missing = float((summary.truth < 0)[summary.worn].mean()) if summary.worn.any() else 0.0
+        missing = float((summary.truth < 0)[summary.awake].mean()) if summary.awake.any() else 0.0
         if missing:
             yield f" {percent(missing)} of the worn windows have no label, so the truth adds up to less."
 
 
 def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
-    """Return the hours a day of each class: a bar for the mean of valid days, a dot for each day, on one axis."""
-    hours = grid.seconds[:, :-1].sum(axis=2) / 3600
+    """Return the hours a day of each class: a bar for the mean of valid days, a dot for each day with data."""
+    hours, names = grid.seconds[:, :-1].sum(axis=2) / 3600, [*summary.classes, "in bed"]
     valid = grid.valid
     mean = hours[valid].mean(axis=0)
     longest = float(hours.max())
     top = next((top for top in (0.25, 0.5, 1, 2, 4, 6, 8, 12, 16, 20, 24) if longest <= top), 26)
     rows = []
-    for k in sorted(range(len(summary.classes)), key=lambda k: -mean[k]):
+    for k in sorted(range(len(names)), key=lambda k: -mean[k]):
         if not hours[:, k].any():
             continue
+        kind = f"k{k}" if k < len(summary.classes) else "bed"
         dots = []
-        for day, value, good in zip(summary.days, hours[:, k].tolist(), valid.tolist(), strict=True):
-            place, title = f"left:{100 * value / top:.2f}%", f"{day.name}: {hours_text(value)}"
-            dots.append(tag("i", class_="dot" if good else "dot open", style=place, title=title))
-        bar = tag("i", class_=f"bar k{k}", style=f"width:{100 * mean[k] / top:.2f}%")
+        for d in np.flatnonzero(grid.seconds.any(axis=(1, 2))).tolist():
+            place = f"left:{100 * hours[d, k] / top:.2f}%"
+            title = f"{summary.days[d].name}: {hours_text(hours[d, k])}"
+            dots.append(tag("i", class_="dot" if valid[d] else "dot open", style=place, title=title))
+        bar = tag("i", class_=f"bar {kind}", style=f"width:{100 * mean[k] / top:.2f}%")
         low, high = (hours_text(f(hours[valid, k])) for f in (np.min, np.max))
-        cells = [tag("th", tag("i", class_=f"swatch k{k}"), tag("span", summary.classes[k]), scope="row")]
+        cells = [tag("th", tag("i", class_=f"swatch {kind}"), tag("span", names[k]), scope="row")]
         cells.append(tag("td", tag("div", bar, *dots, class_="strip", aria_hidden="true"), class_="plotted"))
         cells.append(tag("td", hours_text(mean[k]), class_="number"))
         cells.append(tag("td", f"{low} \N{EN DASH} {high}", class_="number soft range"))
@@ -98,13 +105,13 @@ def hours_a_day(summary: ResultSummary, grid: DayGrid) -> Html:
 
 
 def changes_text(summary: ResultSummary, scores: Sequence[Row]) -> Iterator[object]:
-    yield f"Adaptation with {summary.result.method} changed the "
+    yield f"Adaptation ({method_name(summary.result)}) changed the "
     yield term("raw")
     of_worn, worn = int(summary.changed[summary.worn].sum()), int(summary.worn.sum())
     yield f" class of {percent(of_worn / max(worn, 1))} of the worn windows ({of_worn:,} of {worn:,})."
     if not scores or summary.truth is None:
         return
-    before, after = scores[0]["macro_f1_truth"], scores[-1]["macro_f1_truth"]
+    before, after = scores[0]["macro_f1_union"], scores[-1]["macro_f1_union"]
     yield " Compared with the labels, "
     yield term("macro-F1")
     if abs(after - before) > 5e-4:

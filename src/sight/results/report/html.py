@@ -1,9 +1,13 @@
 """HTML elements with escaping by default, and formatted numbers."""
 
+import re
 from collections.abc import Iterable
 from html import escape
 from math import isfinite
 from typing import Any
+
+#: Spaces between a number and its unit, and between two of them.
+UNITS = re.compile(r"(?<=\d) (?=(?:h|min|s|d|mg|mm)\b)|(?<=\d (?:h|d)) (?=\d)|(?<=\d min) (?=\d)|(?<=\d %) (?=\d)")
 
 
 class Html(str):
@@ -39,6 +43,15 @@ def svg(paths: Iterable[Html], width: int, height: int, label: str, **attributes
     return tag("svg", *paths, **fixed, **attributes)
 
 
+def unbroken(page: Html) -> Html:
+    r"""Return a page on which numbers and their units, such as "2 h 46 min", stay on one line.
+
+    >>> str(unbroken(tag("p", "2 h 46 min a day", title="2 h"))).replace("\xa0", "_")
+    '<p title="2 h">2_h_46_min a day</p>'
+    """
+    return Html(re.sub(r">[^<]+", lambda text: UNITS.sub("\xa0", text[0]), page))
+
+
 def legend_list(entries: Iterable[tuple[str, Html]]) -> Html:
     """Return a list of colours, each with its CSS class and its text."""
     items = (tag("li", tag("i", class_=f"swatch {kind}"), text, class_="entry") for kind, text in entries)
@@ -65,14 +78,6 @@ def percent(share: float) -> str:
     if 0 < share < 0.0005:
         return "<\xa00.1\xa0%"
     return f"{100 * share:.{0 if share in (0, 1) else 1}f}\xa0%"
-
-
-def size(count: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"
 
 
 def figure(value: object, digits: int = 3) -> str:

@@ -65,6 +65,8 @@ WORDS = {
 }
 #: Short words that begin others ("toast", "carry", "restaurant") and therefore match only as a whole.
 WHOLE_WORDS = ("to", "up", "car", "bus", "train", "rest", "light", "hand")
+#: Colour of time in bed, which is no class, on light and on dark.
+IN_BED = ("#8d93bd", "#5a5f90")
 #: Colours of lines and bars that are not classes.
 SERIES = (
     *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"),
@@ -105,9 +107,10 @@ def stack_order(classes: Sequence[str]) -> list[int]:
 
 
 def stylesheet(colours: Sequence[tuple[str, str]]) -> str:
-    """Return CSS with the properties `--k0`, `--k1` ... and a class for each; print uses the light colours."""
-    light, dark = (";".join(f"--k{i}:{pair[scheme]}" for i, pair in enumerate(colours)) for scheme in (0, 1))
-    rules = "".join(f".k{i}{{--k:var(--k{i})}}" for i in range(len(colours)))
+    """Return CSS with the properties `--k0`, `--k1` ..., `--bed` and a class for each; print uses the light colours."""
+    named = [*((f"k{i}", pair) for i, pair in enumerate(colours)), ("bed", IN_BED)]
+    light, dark = (";".join(f"--{name}:{pair[scheme]}" for name, pair in named) for scheme in (0, 1))
+    rules = "".join(f".{name}{{--k:var(--{name})}}" for name, _ in named)
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}{rules}"
 
 

@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sight.results.method_name import method_label
 from sight.results.metrics import score_predictions
+from sight.results.output_tables import Row
 from sight.results.report.glossary import term
 from sight.results.report.html import Html, figure, header, table, tag
 from sight.results.summary import ResultSummary
-from sight.results.tables import Row
 
 
 class Column(NamedTuple):
@@ -21,9 +22,7 @@ class Column(NamedTuple):
 
 
 COLUMNS = {
-    "macro_f1_truth": Column("Macro-F1, truth", 3, True),
-    "macro_f1_union": Column("Macro-F1, union", 3, True),
-    "macro_f1_all": Column("Macro-F1, all", 3, True),
+    "macro_f1_union": Column("Macro-F1", 3, True),
     "accuracy": Column("Accuracy", 3, True),
     "balanced_accuracy": Column("Balanced accuracy", 3, True),
     "ece": Column("Calibration error", 3, False),
@@ -33,12 +32,10 @@ COLUMNS = {
 }
 
 MACRO_F1_NOTE = (
-    " is computed in three ways, which differ for wearers who never perform some activity. Truth: mean over the "
-    "classes that occur in the labels. Union: mean over the classes that occur in labels or predictions, so that a "
-    "single prediction of an absent class adds a zero. All: mean over all classes of the model; absent ones count as "
-    "zero."
+    " is the mean over the classes that occur in labels or predictions, as in scores.csv (macro_f1_union): a single "
+    "prediction of an absent class adds a zero."
 )
-SOURCE_ONLY_NOTE = " Source-only: raw predictions, without adaptation."
+RAW_NOTE = " Raw: predictions of the model alone, without adaptation."
 STAR_NOTE = " * Completed by the sight developers; the authors' code is not public."
 #: Note on predictions that use windows after their own.
 LAG_NOTE = (
@@ -48,10 +45,10 @@ LAG_NOTE = (
 
 
 def score_rows(summary: ResultSummary, others: Sequence[ResultSummary]) -> list[Row]:
-    """Score the source model alone, the other methods and, last, the method of the report."""
-    rows: list[Row] = [{"method": "source-only"} | score_predictions(summary.result, summary.result.p)]
+    """Score the model alone, the other methods and, last, the method of the report."""
+    rows: list[Row] = [{"method": "raw"} | score_predictions(summary.result, summary.result.p)]
     for result in (s.result for s in (*others, summary)):
-        rows.append({"method": result.label} | score_predictions(result, result.q, result.lag))
+        rows.append({"method": method_label(result)} | score_predictions(result, result.q, result.lag))
     return rows
 
 
@@ -71,7 +68,7 @@ def methods_table(rows: Sequence[Row]) -> Html:
 def notes(rows: Sequence[Row], *, lag: bool) -> Html:
     """Explain the columns of the table of methods; `lag` adds the note on predictions with a lag."""
     star = STAR_NOTE if any(row["method"].endswith("*") for row in rows) else ""
-    text = MACRO_F1_NOTE + SOURCE_ONLY_NOTE + star + f" {LAG_NOTE}" * lag
+    text = MACRO_F1_NOTE + RAW_NOTE + star + f" {LAG_NOTE}" * lag
     return tag("p", term("macro-F1", "Macro-F1"), text, class_="note")
 
 

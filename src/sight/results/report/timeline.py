@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sight._util.durations import duration_text
+from sight.results.method_name import method_label
 from sight.results.report.axis import Axis
 from sight.results.report.day_rows import legend
 from sight.results.report.glossary import term
@@ -22,7 +23,9 @@ def timeline(summary: ResultSummary, others: Sequence[ResultSummary] = ()) -> Ht
     if summary.truth is not None:
         lanes.append(_band(axis, summary, "Truth", summary.truth, term("truth", "Truth"), empty="no label"))
     lanes.append(_band(axis, summary, "Raw", summary.raw, term("raw", "Raw")))
-    lanes += [_band(axis, summary, s.result.label, s.refined, join([s.result.label])) for s in others]
+    for other in others:
+        name = method_label(other.result)
+        lanes.append(_band(axis, summary, name, other.refined, join([name])))
     lanes.append(_band(axis, summary, "Refined", summary.refined, term("refined", "Refined")))
     if summary.uncertain.any():
         drawing = marks(axis, summary.uncertain, summary.start_s, summary.end_s, name="Low confidence")

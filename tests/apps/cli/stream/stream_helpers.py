@@ -7,17 +7,25 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tests.helpers.commands import run_sight
 
 TIMEOUT_S = 60
 
 
-def start(path, *options, **pipes):
-    """Start the command in a process of its own."""
+@contextmanager
+def start(path, *options, **pipes) -> Iterator[subprocess.Popen]:
+    """Start the command in a process of its own, which is killed at the end if it still runs."""
     command = [sys.executable, "-m", "sight", "stream", "-m", str(path), *map(str, options)]
     env = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, **pipes)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **pipes}
+    with subprocess.Popen(command, text=True, env=env, **pipes) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def stream(path, *options, text="", code=0):

@@ -153,6 +153,10 @@ def test_invalid_options_are_refused(path, tmp_path):
     for options, keyword in [
         (["--serial", "a", "--mqtt", "b"], "choose one"),
         (["--mqtt", "http://x"], "mqtt://host:port/topic"),
+        (["--mqtt", "mqtt://127.0.0.1:1/wearer/+/samples"], "topic of one wearer"),
+        (["--mqtt", "mqtt://127.0.0.1:1/wearer/#"], "topic of one wearer"),
+        (["--mqtt", "mqtt://127.0.0.1:1/wearer/%00"], "topic without NUL"),
+        (["--state", "/dev/zero"], "a folder, a device or a pipe"),
         (["--method", "tent", "--set", "rule=stream"], "no network to adapt"),
         (["--replay", tmp_path / "no.csv"], "no file or folder"),
         (["--mqtt", "mqtt://127.0.0.1:1/t"], "no MQTT broker"),
@@ -162,12 +166,11 @@ def test_invalid_options_are_refused(path, tmp_path):
 
 
 def test_a_closed_pipe_ends_the_stream(path, rows):
-    process = start(path, stdin=subprocess.PIPE)
-    process.stdout.close()
-    with suppress(BrokenPipeError):
-        process.stdin.write(as_csv(rows))
-        process.stdin.flush()
-    # Standard input stays open: the closed output ends the stream.
-    assert process.wait(TIMEOUT_S) == 0
-    assert "Traceback" not in process.stderr.read()
-    process.stdin.close()
+    with start(path, stdin=subprocess.PIPE) as process:
+        process.stdout.close()
+        with suppress(BrokenPipeError):
+            process.stdin.write(as_csv(rows))
+            process.stdin.flush()
+        # Standard input stays open: the closed output ends the stream.
+        assert process.wait(TIMEOUT_S) == 0
+        assert "Traceback" not in process.stderr.read()

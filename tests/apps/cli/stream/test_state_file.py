@@ -24,11 +24,11 @@ def test_a_stream_resumes_from_its_state_file_bit_for_bit(path, rows, expected, 
 
 def test_a_signal_ends_the_stream_with_a_summary_and_saves_its_state(path, rows, expected, tmp_path):
     state = tmp_path / "wearer.state"
-    process = start(path, "--state", state, stdin=subprocess.PIPE)
-    process.stdin.write(as_csv(rows[:200]))
-    process.stdin.flush()
-    events = lines_of(process, 15)
-    remaining, messages = stop(process, signal.SIGTERM)
+    with start(path, "--state", state, stdin=subprocess.PIPE) as process:
+        process.stdin.write(as_csv(rows[:200]))
+        process.stdin.flush()
+        events = lines_of(process, 15)
+        remaining, messages = stop(process, signal.SIGTERM)
     events += remaining
     assert f"stream: {len(events)} windows" in messages
     more, _ = stream(path, "--state", state, text=as_csv(rows[200:]))
@@ -39,15 +39,13 @@ def test_a_signal_ends_the_stream_with_a_summary_and_saves_its_state(path, rows,
 
 def test_the_state_is_saved_regularly(path, rows, tmp_path):
     state = tmp_path / "wearer.state"
-    process = start(path, "--state", state, "--save-every", 5, stdin=subprocess.PIPE)
-    process.stdin.write(as_csv(rows[:200]))
-    process.stdin.flush()
-    lines_of(process, 15)
-    deadline = time.monotonic() + TIMEOUT_S
-    while not state.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.kill()
-    process.wait(TIMEOUT_S)
+    with start(path, "--state", state, "--save-every", 5, stdin=subprocess.PIPE) as process:
+        process.stdin.write(as_csv(rows[:200]))
+        process.stdin.flush()
+        lines_of(process, 15)
+        deadline = time.monotonic() + TIMEOUT_S
+        while not state.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
     _, messages = stream(path, "--state", state, text=as_csv(rows[200:]))
     assert "resumed from" in messages
 

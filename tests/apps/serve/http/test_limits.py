@@ -9,17 +9,17 @@ import time
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from sight.apps.serve import schemas
+from sight.apps.serve import message_format, schemas
 from sight.apps.serve.chunks import Chunk
 from sight.apps.serve.errors import Refused
-from sight.apps.serve.limits import Limits
+from sight.apps.serve.limits import Limits, RateLimiter
 from sight.apps.serve.message_format import pack, parse
-from tests.helpers.services import BINARY, post, put_wearers, read_until_closed, running
+from tests.helpers.services import BINARY, post, put_wearers, read_until, read_until_closed, running
 from tests.helpers.sessions import make_stream
 
 
 def test_limits_are_reported(tmp_path):
-    limits = Limits(message_bytes=4000, samples=100, chunks_per_s=0.3, wearers=2)
+    limits = Limits(message_bytes=4000, samples=100, chunks_per_s=0.5, wearers=2)
     with running(tmp_path, limits=limits) as client:
         put_wearers(client, "a", "b")
         third = client.put("/v1/wearers/c")
@@ -52,6 +52,57 @@ def test_a_message_has_a_limited_number_of_chunks(tmp_path):
             assert [socket.receive_json()["seq"] for _ in range(3)] == [1, 2, 3]
 
 
+def test_reading_a_wearer_is_limited_for_each_token(tmp_path):
+    """A request about a wearer may load it into memory, and another one out of it."""
+    with running(tmp_path, limits=Limits(requests_per_s=1.0)) as client:  # ten at once
+        put_wearers(client, "anna")
+        statuses = [client.get("/v1/wearers/anna").status_code for _ in range(12)]
+        assert statuses.count(200) in (9, 10)
+        refused = client.get("/v1/wearers/anna/events")
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert "1 requests per second of one token" in refused.json()["error"]
+        assert post(client, "anna", make_stream(1, 1))["seq"] == 1  # samples have a limit of their own
+        assert client.get("/healthz").status_code == 200
+        client.service.request_rate = RateLimiter(5.0, burst_s=0.1)
+        with client.websocket_connect("/v1/watch") as socket:
+            start = time.monotonic()
+            for _ in range(4):  # the first at once
+                socket.send_json({"type": "watch", "wearer": "anna"})
+                read_until(socket, "hello")
+            assert time.monotonic() - start > 0.5
+
+
+def test_the_rate_is_checked_before_a_wearer_is_loaded(tmp_path, monkeypatch):
+    with running(tmp_path, limits=Limits(chunks_per_s=0.1)) as client:  # one at once
+        put_wearers(client, "anna")
+        loaded = []
+        real = client.service.manager.info
+        monkeypatch.setattr(client.service.manager, "info", lambda *given, **_: loaded.append(given) or real(*given))
+        statuses = [
+            client.post("/v1/wearers/anna/samples", content=bytes(12), headers=BINARY).status_code for _ in range(5)
+        ]
+        assert statuses == [200, 429, 429, 429, 429]
+        assert len(loaded) == 1
+
+
+@pytest.mark.parametrize("path", ["samples", "create", "socket"])
+def test_a_body_of_many_lists_is_refused_before_it_is_parsed(tmp_path, monkeypatch, path):
+    """Parsing 250,000 lists takes most of a second, in which nothing else is done."""
+    parsed = []
+    monkeypatch.setattr(message_format, "from_json", lambda *given, **_: parsed.append(given))
+    body = '{"type": "samples", "wearer": "anna", "values": [' + ",".join(["[1]"] * 250_000) + "]}"
+    with running(tmp_path) as client:
+        if path == "socket":
+            with client.websocket_connect("/v1/ingest") as socket:
+                socket.send_text(body)
+                assert "20000 samples" in read_until_closed(socket).reason
+        else:
+            urls = {"samples": ("POST", "/v1/wearers/anna/samples"), "create": ("PUT", "/v1/wearers/anna")}
+            response = client.request(*urls[path], content=body, headers={"content-type": "application/json"})
+            assert response.status_code == 413
+        assert not parsed
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -81,7 +132,7 @@ def test_the_first_mistake_ends_the_validation(monkeypatch, body):
     counting("validate_json")
     adapter = TypeAdapter(schemas.Create if "params" in body else schemas.Samples)
     with pytest.raises(Refused, match="Expected JSON"):
-        parse(adapter, json.dumps(body))
+        parse(adapter, json.dumps(body), Limits(samples=10**6))
     assert sum(counts) <= 2
 
 
@@ -92,6 +143,16 @@ class Blocked:
         self.go = threading.Event()
         real = client.service.manager.ingest
         client.service.manager.ingest = lambda chunks: (self.go.wait(30), real(chunks))[1]
+
+
+def test_a_socket_is_read_no_faster_than_its_limit(tmp_path):
+    with running(tmp_path, limits=Limits(connection_chunks_per_s=20.0)) as client:  # twenty at once
+        put_wearers(client, "anna")
+        with client.websocket_connect("/v1/ingest") as socket:
+            start = time.monotonic()
+            socket.send_bytes(pack([Chunk("anna", number, make_stream(1, 1)) for number in range(1, 41)]))
+            assert [socket.receive_json()["seq"] for _ in range(40)] == list(range(1, 41))
+            assert time.monotonic() - start > 0.9
 
 
 def test_a_full_queue_refuses_chunks(tmp_path):

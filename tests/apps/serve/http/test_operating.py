@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import platform
 import re
+import threading
 
 import numpy as np
 import pytest
 
+from sight import __version__
 from sight.apps.serve import static_files
-from sight.apps.serve.errors import INTERNAL
+from sight.apps.serve.errors import INTERNAL, STORE_FAILED
 from sight.apps.serve.limits import WEARER_RULE
 from sight.apps.serve.metrics_and_logs import JsonLines
 from sight.methods.compiled import adapter as _compiled_adapter
@@ -48,15 +51,16 @@ def test_a_store_that_fails_is_logged_once_and_reported(client, caplog):
     values = make_stream(6, 3).repeat(200, axis=0).tolist()
     response = client.post("/v1/wearers/anna/samples", json={"values": values})
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
-    assert "check the store" in response.json()["error"]
+    assert response.json()["error"] == STORE_FAILED
     with client.websocket_connect("/v1/ingest") as socket:
         socket.send_json({"type": "samples", "wearer": "anna", "seq": 1, "values": values})
-        assert "check the store" in socket.receive_json()["error"]
+        assert socket.receive_json()["error"] == STORE_FAILED
     posted, sent = (record for record in caplog.records if record.message == "store failed")
     assert (posted.path, sent.wearer) == ("/v1/wearers/anna/samples", "anna")
     line = json.loads(JsonLines().format(posted))
     assert (line["level"], line["exception"]) == ("error", "sqlite3.OperationalError")
     assert "sqlite_store.py" in line["at"][-1]
+    assert "database or disk is full" in line["reason"]
 
 
 def test_a_batch_that_fails_refuses_its_chunks_and_the_next_one_is_applied(client, caplog, monkeypatch):
@@ -80,6 +84,27 @@ def test_bodies_of_another_type_are_refused(client):
     assert client.put("/v1/wearers/ben", content=b"1,2", headers=header).status_code == 415
     assert client.post("/v1/wearers/anna/samples?seq=1", content=b"1,2", headers=header).status_code == 415
     assert client.get("/v1/wearers/ben").status_code == 404
+
+
+def test_compressed_bodies_are_refused(client):
+    put_wearers(client, "anna")
+    body = gzip.compress(json.dumps({"seq": 1, "values": [[0, 0, 0]]}).encode())
+    for url, method in (("/v1/wearers/anna/samples", "POST"), ("/v1/wearers/ben", "PUT")):
+        response = client.request(method, url, content=body, headers={"content-encoding": "gzip"})
+        assert (response.status_code, "'gzip'; leave it out" in response.json()["error"]) == (415, True)
+    plain = client.post(
+        "/v1/wearers/anna/samples", json={"values": [[0, 0, 0]]}, headers={"content-encoding": "identity"}
+    )
+    assert plain.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/v1/models", "/v1/wearers/anna", "/", "/absent"])
+def test_head_is_get_without_a_body(client, path):
+    put_wearers(client, "anna")
+    whole, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert client.head("/v1/wearers/anna/samples").status_code == 405
 
 
 def test_a_service_that_stops_refuses_chunks(client):
@@ -142,14 +167,28 @@ def test_metrics_and_health(client, caplog):
         "sight_latency_seconds_count 2.0",
         "sight_queue_chunks 0.0",
         "sight_resident_sessions 0.0",
+        "sight_wearers 0.0",
+        "sight_ready 1.0",
+        f'sight_build_info{{python="{platform.python_version()}",version="{__version__}"}} 1.0',
     ):
         assert line in text, line
-    assert float(re.search(r"^sight_store_seconds (\S+)", text, re.M)[1]) > 0
+    for name in (
+        "sight_store_seconds",
+        r'sight_store_bytes\{kind="used"\}',
+        r'sight_store_bytes\{kind="free"\}',
+        "process_resident_memory_bytes",
+        "process_cpu_seconds_total",
+        "process_open_fds",
+        "process_max_fds",
+        "process_start_time_seconds",
+    ):
+        assert float(re.search(rf"^{name} (\S+)", text, re.M)[1]) > 0, name
     assert client.get("/healthz").json() == client.get("/readyz").json() == {"status": "ok"}
     assert any(record.message == "deleted" and record.wearer == "anna" for record in caplog.records)
     assert "0.1234" not in caplog.text
     client.service.ready = False
     assert client.get("/readyz").status_code == 503
+    assert "sight_ready 0.0" in client.get("/metrics").text
     client.service.ready = True
 
 
@@ -182,3 +221,27 @@ def test_pages_are_served_from_a_fixed_list_with_strict_headers(client):
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/", "/docs"):
         missing = client.get(path)
         assert (missing.status_code, list(missing.json())) == (404, ["error"])
+
+
+def test_sessions_and_store_are_used_by_one_thread(client, monkeypatch):
+    service, threads = client.service, set()
+
+    def recording(method):
+        def call(*args, **options):
+            threads.add(threading.current_thread().name)
+            return method(*args, **options)
+
+        return call
+
+    for holder in (service.manager, service.manager.store):
+        for name in [name for name in dir(type(holder)) if not name.startswith("_")]:
+            if callable(getattr(holder, name)):
+                monkeypatch.setattr(holder, name, recording(getattr(holder, name)))
+    put_wearers(client, "anna")
+    post(client, "anna", make_stream(6, 3))
+    for path in ("/v1/wearers", "/v1/wearers/anna", "/v1/wearers/anna/events", "/v1/wearers/anna/export", "/metrics"):
+        assert client.get(path).status_code == 200, path
+    for action in ("sequence", "reset"):
+        assert client.post(f"/v1/wearers/anna/{action}").status_code == 200, action
+    assert client.delete("/v1/wearers/anna").status_code == 204
+    assert threads == {"sessions_0"}

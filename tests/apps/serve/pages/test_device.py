@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tools.page_assets import STATIC, colours, unpack
 
-from sight.models.fused import FusedSession
+from sight.models.fused_model import FusedSession
 from sight.recordings.signal.live_windows import Windower
 from tests.apps.serve.pages.page_helpers import expect, wait_for
 

@@ -122,6 +122,24 @@ def test_a_reset_that_fails_after_the_write_is_resumed_from_the_store(manager, m
     assert send(manager, "anna", values).events[0].window == 0
 
 
+def test_after_a_loss_of_the_store_wearers_continue_from_what_is_stored(manager, model):
+    """A store that has lost its last writes counts a loss; the sessions of all wearers in memory are ahead of it."""
+    values = make_stream(1, 60)
+    create(manager, ["anna", "ben"])
+    first = send(manager, "anna", values[:200], seq=1)
+    for wearer in ("anna", "ben"):
+        send(manager, wearer, values[200:300] if wearer == "anna" else values[:100], seq=2 if wearer == "anna" else 1)
+    key = manager.store._ids["anna"]
+    for table in ("inputs", "events"):
+        manager.store._db.execute(f"DELETE FROM {table}_{key} WHERE seq = 2")
+    manager.store.losses = 1
+    (refused,) = manager.ingest([Chunk("anna", 3, values[300:])])
+    assert (type(refused), refused.expected) == (WrongSequence, 2)
+    rest = send(manager, "anna", values[200:], seq=2)
+    assert same_events(first.events + rest.events, uninterrupted(model, values, "sight"))
+    assert send(manager, "ben", values[100:], seq=2).seq == 2
+
+
 # --- damaged data ----------------------------------------------------------------------------------------------------
 
 

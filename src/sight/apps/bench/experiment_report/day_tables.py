@@ -8,19 +8,19 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sight.apps.bench import day_streams
+from sight.apps.bench import simulated_days
 from sight.apps.bench.experiment_report import figures
 from sight.apps.bench.experiment_report.page import Section
 from sight.apps.bench.experiment_report.setting_tables import COMPLETED, FEW
 from sight.apps.bench.experiment_report.summary import HARM, METRIC, RUN, SOURCE_ONLY, by_run, method_cells
 from sight.apps.bench.experiment_report.table_format import Cell, Table, mark_best, number
 from sight.apps.bench.settings import settings, short_name
-from sight.results.statistics import MIN_SUBJECTS, Difference
+from sight.results.score_statistics import MIN_SUBJECTS, Difference
 
 #: Kinds of streams, with their names in tables.
 KIND_NAMES = {
     "chronological": "natural day",
-    **{name: f"{100 * share:.0f} % one class" for name, share in day_streams.DOMINATED.items()},
+    **{name: f"{100 * share:.0f} % one class" for name, share in simulated_days.DOMINATED.items()},
     "time-use": "time use",
     "partial": "few classes",
     "week": "week",
@@ -62,7 +62,7 @@ SCORES = {
 
 
 def has_days(rows: Any) -> bool:
-    return bool(rows["order"].map(_kind).isin(day_streams.ORDERS).any())
+    return bool(rows["order"].map(_kind).isin(simulated_days.ORDERS).any())
 
 
 def fill(section: Section, rows: Any) -> None:
@@ -87,7 +87,7 @@ def fill(section: Section, rows: Any) -> None:
             _risks(methods, parts, f"{name}_settings_harm", f"{title}: harmed and worst runs by setting"),
         ]
     else:
-        parts = {order: own for order, own in accuracy.groupby("order") if _kind(order) in day_streams.DOMINATED}
+        parts = {order: own for order, own in accuracy.groupby("order") if _kind(order) in simulated_days.DOMINATED}
         dominated = f"{title}: accuracy by dominating class"
         section.tables.append(_gains(methods, parts | {ALL: accuracy}, f"{name}_dominating", dominated, "Accuracy"))
     means = _mean(accuracy).dropna()

@@ -15,7 +15,7 @@ from sight.apps.bench.experiment_report.analysis_tables import class_means
 from sight.apps.bench.experiment_report.summary import HIGHLIGHTED, MethodSummary, grids
 from sight.apps.bench.result_rows import arrays, matrices
 from sight.results.report.palette import SERIES
-from sight.results.statistics import Difference
+from sight.results.score_statistics import Difference
 from sight.types import Array
 
 INK, SOFT, RULE, ACCENT = "#1d1f23", "#7d828a", "#d9d6cf", "#8a2f1d"

@@ -20,7 +20,7 @@ from sight.apps.bench.experiment_report.table_format import (
     probability,
     spread,
 )
-from sight.results.statistics import MIN_SUBJECTS
+from sight.results.score_statistics import MIN_SUBJECTS
 
 #: Largest number of pairs of subjects for which a table by pair is written.
 MAX_PAIRS = 20

@@ -13,8 +13,8 @@ import numpy as np
 from sight.apps.bench import paper_values
 from sight.apps.bench.experiment_report.table_format import Cell
 from sight.apps.bench.experiments import grid_label, method_label
-from sight.results import statistics as stats
-from sight.results.statistics import Difference
+from sight.results import score_statistics as stats
+from sight.results.score_statistics import Difference
 from sight.types import Array
 
 #: Method whose row is highlighted, where it carries its own label and not that of a variant.

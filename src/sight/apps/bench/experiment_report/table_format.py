@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sight.results.report.html import Html, join, scrolling, tag
-from sight.results.statistics import Difference
+from sight.results.score_statistics import Difference
 
 DASH = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"

@@ -8,10 +8,10 @@ from typing import Any
 from sight._util.atomic import write_atomic
 from sight.apps.bench import result_rows
 from sight.apps.bench.experiment_report import (
-    across_settings,
     analysis_tables,
     day_tables,
     figures,
+    multi_setting_tables,
     page,
     setting_tables,
 )
@@ -21,7 +21,7 @@ from sight.apps.bench.experiment_report.table_format import Cell, Table
 from sight.apps.bench.experiments import experiments, load_experiment
 from sight.apps.bench.paper_values import CONDITIONS
 from sight.apps.bench.settings import count_pairs
-from sight.results.statistics import Difference
+from sight.results.score_statistics import Difference
 
 #: Order of experiments in the report; others come last.
 ORDER = (
@@ -57,7 +57,7 @@ def write_report(places: Sequence[Path], out: Path, *, only_across: bool = False
 
 def compose(table: Any, *, only_across: bool = False) -> Iterator[Section]:
     """Return the sections: comparisons over several settings, then each experiment on each setting."""
-    yield from across_settings.sections(table)
+    yield from multi_setting_tables.sections(table)
     if only_across:
         return
     first = {name: at for at, name in enumerate(ORDER)}

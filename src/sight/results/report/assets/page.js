@@ -48,8 +48,12 @@
 
   // Rows of days and the average day: the shares of the column at the pointer.
   for (const chart of document.querySelectorAll(".days")) {
-    const bins = Number(chart.dataset.bins), minutes = 1440 / bins;
-    const time = (bin) => `${two(Math.floor((bin * minutes) / 60))}:${two((bin * minutes) % 60)}`;
+    const bins = Number(chart.dataset.bins), minutes = Number(chart.dataset.minutes), first = Number(chart.dataset.from);
+    const unit = chart.dataset.unit ? ` ${chart.dataset.unit}` : "";
+    const time = (bin) => {
+      const at = first + bin * minutes;
+      return `${two(Math.floor(at / 60) % (unit || at === 1440 ? 100 : 24))}:${two(at % 60)}`;
+    };
     for (const row of chart.querySelectorAll(".day[data-name]")) {
       const svg = row.querySelector("svg");
       const blocks = [...svg.querySelectorAll("path[data-k]")].flatMap((path) =>
@@ -61,13 +65,14 @@
         const here = blocks.filter(({ first, end }) => first <= bin && bin < end).sort((a, b) => b.height - a.height);
         const lines = here.map(({ k, height }) => {
           const entry = make("span", undefined, "entry");
-          entry.append(make("i", undefined, `swatch ${k < 0 ? "off" : `k${k}`}`), make("span", k < 0 ? "not worn" : classes[k]));
+          const [kind, name] = k === -1 ? ["off", "not worn"] : k === -2 ? ["bed", "in bed"] : [`k${k}`, classes[k]];
+          entry.append(make("i", undefined, `swatch ${kind}`), make("span", name));
           const line = make("span", undefined, "line share");
           line.append(make("span", `${height} %`), entry);
           return line;
         });
         if (!lines.length) lines.push(make("span", "no data"));
-        showTip([make("strong", `${row.dataset.name}, ${time(bin)}\u2013${time(bin + 1)}`), ...lines], event.clientX, event.clientY);
+        showTip([make("strong", `${row.dataset.name}, ${time(bin)}\u2013${time(bin + 1)}${unit}`), ...lines], event.clientX, event.clientY);
       });
       svg.addEventListener("pointerleave", hideTip);
     }
