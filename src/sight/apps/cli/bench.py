@@ -1,12 +1,12 @@
 """``sight bench``: run the paper's experiments and report them."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Column, Table
 
-from sight.apps.cli._shared import console, errors, progress
+from sight.apps.cli._shared import console
 
 app = typer.Typer(no_args_is_help=True, help="Run experiments and report them with the paper's values.")
 
@@ -16,15 +16,19 @@ RUNS = Path("runs")
 
 @app.command()
 def run(
-    experiment: Annotated[str, typer.Argument(help="Name of an experiment, or a TOML file of your own.")],
+    experiment: Annotated[str, typer.Argument(help="Name of an experiment or a list, or a TOML file of your own.")],
     dataset: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--dataset",
             "-d",
-            help="Name of a setting, a dataset with its subjects (see: sight bench list), or a TOML file.",
+            help="Name of a setting, a dataset with its subjects (see: sight bench list), or a TOML file; synthetic by "
+            "default, for a list all its settings.",
         ),
-    ] = "synthetic",
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the datasets; SIGHT_DATA, or the user's data folder, by default.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results; the same folder resumes.")] = RUNS,
     engine: Annotated[str, typer.Option(help="loky, serial, dask:local:N or dask:ADDRESS.")] = "loky",
     jobs: Annotated[int | None, typer.Option(help="Processes of loky; all cores by default.", min=1)] = None,
@@ -39,8 +43,11 @@ def run(
     seeds: Annotated[str | None, typer.Option(help="Only these seeds, such as 0,1.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first N pairs of subjects.", min=1)] = None,
     gather: Annotated[bool, typer.Option("--gather", help="Compute nothing; collect the finished rows.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print source models, rows and estimated hours; run nothing.")
+    ] = False,
 ) -> None:
-    """Run an experiment on a setting; finished rows are stored and never computed twice.
+    """Run an experiment on a setting, or a list of experiments; finished rows are stored and never computed twice.
 
     [bold]Examples[/]
 
@@ -49,67 +56,30 @@ def run(
       sight bench run table-main --dataset hapt
 
       sight bench run table-main --dataset hapt-total-pooled --model own.onnx --methods none,keel
+
+      sight bench run paper --data DIR
     """
-    from sight.apps.bench import preflight
-    from sight.apps.bench.experiments import load_experiment, narrow, split_names
-    from sight.apps.bench.runner import count_steps, run as run_experiment
-    from sight.apps.bench.settings import load_setting
-    from sight.apps.bench.trial_rows import count_rows
+    from sight.apps.bench.experiment_lists import experiment_lists
+    from sight.apps.cli import _bench_run
 
-    plan = load_experiment(experiment)
-    names = None if methods is None else split_names(methods, plan)
-    plan = narrow(plan, names, None if seeds is None else _parse_seeds(seeds))
-    setting = load_setting(dataset, pairs=plan.pairs, limit=limit, model=model)
-    preflight.check(plan, setting)
-    if not gather:
-        preflight.check_output(out, device, engine)
-    absent: list[Any] = []
-    try:
-        with progress(
-            f"{plan.name} on {setting.name}", count_steps(plan, setting, only_finished=gather), "steps"
-        ) as show:
-            rows, failures = run_experiment(
-                plan,
-                setting,
-                out,
-                engine=engine,
-                jobs=jobs,
-                device=device,
-                only_finished=gather,
-                on_done=show,
-                on_absent=absent.append,
-            )
-    except KeyboardInterrupt:
-        _print(errors, f"Stopped with {count_rows(out)} finished rows in {out}; the same command resumes.")
-        raise typer.Exit(130) from None
-    partial = (methods, seeds, limit, model) != (None, None, None, None)
-    _write_rows(plan, setting, out, rows, failures, partial, gather, len(absent))
-
-
-def _print(to: Any, text: str) -> None:
-    to.print(text, highlight=False, soft_wrap=True)
-
-
-def _write_rows(
-    plan: Any, setting: Any, out: Path, rows: list[Any], failures: list[Any], partial: bool, gathered: bool, absent: int
-) -> None:
-    """Write the rows, as ``*.part.parquet`` unless they are complete, and report failures and absent streams."""
-    from sight.apps.bench.result_rows import write
-    from sight.apps.bench.runner import count_rows
-
-    total = count_rows(plan, setting) - absent * len(plan.variants)
-    partial = partial or (gathered and len(rows) < total)
-    path = out / f"{plan.name}_{setting.name}{'.part' if partial else ''}.parquet"
-    if rows:
-        write(path, rows)
-        count = f"{len(rows)} rows" if len(rows) == total else f"{len(rows)} of {total} rows"
-        _print(console, f"{count} in {path}; report them with: sight bench report {out} -o {out / 'report'}")
-    elif gathered and not failures:
-        _print(errors, f"No finished rows in {out}")
-        raise typer.Exit(1)
-    if absent:
-        console.print(f"Streams left out, for which the subject lacks windows: {absent}", highlight=False)
-    _report_failures(failures, path.with_suffix(".failures.txt"))
+    options = _bench_run.RunOptions(
+        out=out,
+        engine=engine,
+        jobs=jobs,
+        device=device,
+        gather=gather,
+        dry_run=dry_run,
+        methods=methods,
+        seeds=None if seeds is None else _parse_seeds(seeds),
+        limit=limit,
+    )
+    with _bench_run.data_folder_at(data):
+        if experiment not in experiment_lists():
+            _bench_run.run_one(experiment, dataset or "synthetic", model, options)
+        elif model is not None:
+            raise ValueError(f"{experiment} trains its own source models; name one experiment to use --model.")
+        else:
+            _bench_run.run_list(experiment, dataset, options)
 
 
 def _parse_seeds(text: str) -> list[int]:
@@ -117,23 +87,6 @@ def _parse_seeds(text: str) -> list[int]:
         return [int(seed) for seed in text.split(",")]
     except ValueError:
         raise ValueError(f"Expected seeds such as 0,1, got {text!r}; write whole numbers with commas.") from None
-
-
-def _report_failures(failures: list[Any], path: Path) -> None:
-    """Print failures, equal ones once, write all of them to a file, and exit; remove the file if there are none."""
-    path.unlink(missing_ok=True)
-    if not failures:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{failure}\n" for failure in failures), "utf-8")
-    by_error: dict[str, list[Any]] = {}
-    for failure in failures:
-        by_error.setdefault(failure.error, []).append(failure)
-    for first, *others in list(by_error.values())[:5]:
-        more = f" ({len(others) + 1} times)" if others else ""
-        errors.print(f"failed: {first}{more}", markup=False, highlight=False, soft_wrap=True)
-    errors.print(f"{len(failures)} rows failed, listed in {path}; the same command retries them.", soft_wrap=True)
-    raise typer.Exit(1)
 
 
 @app.command()
@@ -162,13 +115,19 @@ def report(
 
 @app.command("list")
 def list_all() -> None:
-    """List experiments and settings, and which settings have their data on this machine."""
-    from sight.apps.bench import experiments, settings
+    """List experiments, lists of them and settings, and which settings have their data on this machine."""
+    from sight.apps.bench import experiment_lists, experiments, settings
 
     table = Table("experiment", "title", "methods", "in the paper", title="Experiments")
     for name in experiments.experiments():
         plan = experiments.load_experiment(name)
         table.add_row(f"[bold]{name}[/]", plan.title, str(len(plan.variants)), plan.in_paper)
+    console.print(table)
+    table = Table("list", "title", "experiments", "settings", title="Lists of experiments")
+    for name in experiment_lists.experiment_lists():
+        listed = experiment_lists.load_list(name)
+        plans = dict.fromkeys(experiment for experiment, _ in listed.runs)
+        table.add_row(f"[bold]{name}[/]", listed.title, ", ".join(plans), ", ".join(listed.settings))
     console.print(table)
     heads = ("dataset", "pairs", "subjects here", "in the paper")
     table = Table(Column("setting", no_wrap=True), *heads, title="Settings")
@@ -176,8 +135,9 @@ def list_all() -> None:
         summary = settings.describe(name)
         table.add_row(f"[bold]{name}[/]", summary.dataset, summary.pairs, summary.subjects, summary.paper)
     console.print(table)
-    _print(
-        console,
+    console.print(
         "hapt replaces the paper's ucihar: HAPT contains the complete recordings behind UCI-HAR, of the same subjects "
         "in chronological order, and is cut into windows as UCI-HAR was.",
+        highlight=False,
+        soft_wrap=True,
     )
