@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -80,6 +81,16 @@ def test_only_the_call_that_kills_its_worker_is_lost(engine):
 def test_a_dead_worker_raises_without_on_lost():
     with pytest.raises(ChildProcessError, match="worker process died"):
         list(map_unordered(call, [(Task(deadly=True),)], "loky", 1))
+
+
+def log_error():
+    logging.getLogger("distributed.worker").error("Failed to communicate with scheduler during heartbeat.")
+
+
+@pytest.mark.long
+def test_errors_that_workers_log_while_a_cluster_closes_are_not_printed(capfd):
+    assert dict(map_unordered(log_error, [()], "dask:local:1")) == {0: None}
+    assert "heartbeat" not in capfd.readouterr().err
 
 
 def interrupt_own_process():

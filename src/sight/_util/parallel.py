@@ -217,7 +217,7 @@ def _client(address: str, limited: bool = False) -> Iterator[Any]:
             n_workers=int(count),
             threads_per_worker=1,
             dashboard_address=None,
-            silence_logs=logging.ERROR,  # warnings about workers that are slow to end
+            silence_logs=logging.CRITICAL,  # workers log lost connections as errors while the cluster closes
             # Dask would give each worker an equal share of memory, and kill it for one large recording.
             **({"memory_limit": 0} if limited else {}),
         )
