@@ -115,7 +115,7 @@ def load_trial(trial: Trial, job: Job) -> TrialData:
     return TrialData(dataset=dataset, sources=sources, target=target, recipe=recipe, trial=trial, job=job)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=16)  # a pooled source and some targets; a subject of CAPTURE-24 has 73 MB
 def _subject_windows(dataset: str, options: str, windowing: str, subject: str) -> Windows:
     """Return a subject's windows; options and windowing are JSON, which can be a key of the cache."""
     from sight.datasets import load, windows_of

@@ -105,9 +105,10 @@ def _print_data(name: str, chosen: Any) -> None:
     for setting, replacement in chosen.replaced.items():
         _print(console, f"{replacement} replaces {setting}, whose dataset is missing.")
     if not chosen.runs:
+        missing = ", ".join(dict.fromkeys(setting for setting, _ in chosen.missing))
         raise ValueError(
-            f"None of the datasets of {name} is in {data_folder()}: {', '.join(dict(chosen.missing.keys()))}; the lines above list "
-            f"the expected files. Name their folder with --data."
+            f"None of the datasets of {name} is in {data_folder()}: {missing}; the lines above list the expected "
+            f"files. Name their folder with --data."
         )
 
 
@@ -132,8 +133,8 @@ def _print_estimate(runs: Sequence[Any], options: RunOptions) -> None:
         f"{models:,} source models, {_hours(training)} hours; {rows:,} rows, {_hours(methods)} hours. Seconds per "
         f"window were measured on made data with the networks and methods of the plan.",
     )
-    heads = (Column(head, justify="right") for head in ("source models", "rows", "training, h", "methods, h"))
-    table = Table("experiment", "setting", *heads)
+    heads = (Column(head, justify="right") for head in ("models", "rows", "training, h", "methods, h"))
+    table = Table(Column("experiment", no_wrap=True), "setting", *heads)
     for cost, own in zip(costs, hours, strict=True):
         counts = f"{cost.models:,}", f"{cost.rows:,}"
         table.add_row(cost.experiment, cost.setting, *counts, *(_hours(value) for value in own))
