@@ -17,15 +17,15 @@ from sight.results.output_tables.bouts import join_runs
 from sight.results.output_tables.daily import hour_columns
 from sight.results.output_tables.headline import time_use
 from sight.results.output_tables.rules import TableRules
+from sight.results.paired_tests import holm, signed_rank
 from sight.results.prediction_loop import split_at_gaps
 from sight.results.score_statistics import (
     Difference,
+    SettingRuns,
     average_ranks,
     bootstrap_interval,
-    holm,
     record,
-    shared_interval,
-    signed_rank,
+    two_way_interval,
 )
 from sight.results.segments import Segments, run_starts
 from sight.results.smoothing import backward, rule_of
@@ -54,7 +54,8 @@ def test_metrics():
 
 def test_statistics():
     one = np.array([1.0, 2.0, 3.0, 2.0, 2.0])
-    assert bootstrap_interval(one) == shared_interval([one, one], ["abcde", "abcde"]) == (1.4, 2.6)
+    runs = SettingRuns(one[:, None], "abcde", ["model"])
+    assert bootstrap_interval(one) == two_way_interval([runs, runs]) == (1.4, 2.6)
     assert signed_rank(np.ones(5)) == 0.0625
     assert holm([0.01, 0.04, 0.03]).round(2).tolist() == [0.03, 0.06, 0.06]
     assert record(np.array([1.0, -0.5, 0.001, 2.0])) == (2, 1, 1)

@@ -1,10 +1,10 @@
-"""Statistics of paired differences over subjects.
+"""Means of paired differences over subjects, with intervals, records and ranks.
 
-Every function starts from one number per subject: the mean, over seeds and sources, of a method's score on that target.
+Intervals start from one number per subject and source model, and draw both. Records and ranks start from one number per
+subject: the mean, over source models, of a method's score on that target.
 """
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,12 +17,10 @@ DRAWS = 10_000
 MIN_SUBJECTS = 5
 #: Differences smaller than this many points are ties.
 TIE = 0.005
-#: Largest number of subjects for which all sign patterns are enumerated.
-EXACT = 12
 
 
 class Difference(NamedTuple):
-    """A mean difference in points, and its 95 % interval over subjects."""
+    """A mean difference in points, and its 95 % bootstrap interval."""
 
     mean: float
     low: float
@@ -44,95 +42,106 @@ class Record(NamedTuple):
     losses: int
 
 
+class SettingRuns(NamedTuple):
+    """Differences of two methods on one setting, and who is behind them.
+
+    Attributes
+    ----------
+    differences
+        One row per target subject, one column per source model (source subjects and seed); NaN where not run.
+    targets, models
+        Names of rows and columns.
+    dataset
+        Settings of one dataset share subjects.
+    weight
+        Weight of the setting in a mean over settings.
+    """
+
+    differences: Array
+    targets: Sequence[Hashable]
+    models: Sequence[Hashable]
+    dataset: str = ""
+    weight: float = 1.0
+
+
 def mean_difference(differences: Array) -> Difference:
-    """Return the mean of differences (n,), one per subject, with its bootstrap interval."""
-    mean = float(np.mean(differences)) if len(differences) else float("nan")
-    return Difference(mean, *bootstrap_interval(differences))
+    """Return the mean over subjects of differences (n,) or (n, source models), with its bootstrap interval."""
+    by_subject = _by_model(differences)
+    means = np.nanmean(by_subject, axis=1) if by_subject.size else np.empty(0)
+    mean = float(np.mean(means)) if len(means) else float("nan")
+    return Difference(mean, *bootstrap_interval(by_subject))
 
 
 def bootstrap_interval(differences: Array, draws: int = DRAWS) -> tuple[float, float]:
-    """Return the 95 % percentile interval of the mean over subjects drawn with replacement.
+    """Return the 95 % percentile interval of the mean, over subjects and source models drawn with replacement.
 
-    `differences` has one number per subject, (n,); fewer than five give NaN.
+    `differences` has one row per subject and one column per source model, NaN where not run; or one number per subject
+    (n,), which counts as one source model. See `two_way_interval`.
     """
-    differences = np.asarray(differences, dtype=np.float64)
-    if len(differences) < MIN_SUBJECTS:
-        return float("nan"), float("nan")
-    return _percentiles(differences[_draws(len(differences), draws)].mean(axis=1))
+    runs = _by_model(differences)
+    return two_way_interval([SettingRuns(runs, range(runs.shape[0]), range(runs.shape[1]))], draws)
 
 
-def shared_interval(differences: Sequence[Array], subjects: Sequence[Sequence[str]]) -> tuple[float, float]:
-    """Return the 95 % interval of the mean over settings of mean differences, where settings share subjects.
+def two_way_interval(settings: Sequence[SettingRuns], draws: int = DRAWS) -> tuple[float, float]:
+    """Return the 95 % percentile interval of the weighted mean over settings of mean differences.
 
-    For each setting: one difference per subject (n,) and the subjects. A subject drawn twice counts twice in every
-    setting that includes them. NaN if a setting has fewer than five subjects.
+    The mean of a setting is over target subjects of the mean over their source models. Each draw takes as many target
+    subjects as a dataset has, and as many source models as a setting has, both with replacement. A subject drawn twice
+    counts twice in every setting of the dataset. Settings of a dataset with the same source models, by name, share the
+    draw of models. A subject without any of the models drawn is not part of that draw.
+
+    NaN if a setting has fewer than five target subjects. With one source model only subjects are drawn, and the
+    interval does not cover other models. With two to four models it is too narrow, as with every bootstrap of so few.
     """
-    if not differences or min(map(len, differences)) < MIN_SUBJECTS:
+    if not settings or min(len(own.targets) for own in settings) < MIN_SUBJECTS:
         return float("nan"), float("nan")
-    unique = list(dict.fromkeys(subject for group in subjects for subject in group))
-    column = {subject: index for index, subject in enumerate(unique)}
-    counts = _draw_counts(len(unique), DRAWS)
-    means = []
-    for values, group in zip(differences, subjects, strict=True):
-        weight = counts[:, [column[subject] for subject in group]]
-        total = weight.sum(axis=1)
-        means.append(np.where(total > 0, weight @ np.asarray(values, dtype=np.float64), np.nan) / np.maximum(total, 1))
-    return _percentiles(np.nanmean(means, axis=0))
+    subjects: dict[str, dict[Hashable, int]] = {}
+    for own in settings:
+        pool = subjects.setdefault(own.dataset, {})
+        for target in own.targets:
+            pool.setdefault(target, len(pool))
+    pools = list(subjects)
+    groups = list(dict.fromkeys((own.dataset, frozenset(own.models)) for own in settings))
+    total, weight = np.zeros(draws), np.zeros(draws)
+    for own in settings:
+        pool = subjects[own.dataset]
+        chosen = _draw_counts(len(pool), draws, 2 * pools.index(own.dataset))[:, [pool[name] for name in own.targets]]
+        stream = 2 * groups.index((own.dataset, frozenset(own.models))) + 1
+        columns = np.argsort([str(name) for name in own.models])  # the same order in all settings of a group
+        means = _drawn_means(own.differences[:, columns], chosen, _draw_counts(len(own.models), draws, stream))
+        drawn = np.isfinite(means)
+        total += own.weight * np.where(drawn, means, 0)
+        weight += own.weight * drawn
+    return _percentiles(total[weight > 0] / weight[weight > 0])
+
+
+def _by_model(differences: Array) -> Array:
+    """Return differences as (subjects, source models)."""
+    values = np.asarray(differences, dtype=np.float64)
+    return values[:, None] if values.ndim == 1 else values
+
+
+def _drawn_means(differences: Array, subjects: Array, models: Array) -> Array:
+    """Return the mean of each draw, given how often it has each subject (draws, n) and each model (draws, m)."""
+    run = np.isfinite(differences)
+    count = models @ run.T  # (draws, n)
+    means = models @ np.where(run, differences, 0).T / np.maximum(count, 1)
+    weight = subjects * (count > 0)
+    total = weight.sum(axis=1)
+    return np.where(total > 0, (weight * means).sum(axis=1) / np.maximum(total, 1), np.nan)
 
 
 def _percentiles(means: Array) -> tuple[float, float]:
-    low, high = np.quantile(means, [0.025, 0.975])
+    low, high = np.quantile(means, [0.025, 0.975]).round(9)
     return float(low), float(high)
 
 
-@lru_cache(maxsize=16)
-def _draws(subjects: int, draws: int) -> Array:
-    """Return indices of subjects drawn with replacement, (draws, subjects), always the same."""
-    return np.random.default_rng(0).integers(subjects, size=(draws, subjects))
-
-
-@lru_cache(maxsize=16)
-def _draw_counts(subjects: int, draws: int) -> Array:
-    """Return how often each subject is in a draw, (draws, subjects)."""
-    cells = _draws(subjects, draws) + subjects * np.arange(draws)[:, None]
-    return np.bincount(cells.ravel(), minlength=draws * subjects).reshape(draws, subjects).astype(np.float64)
-
-
-def signed_rank(differences: Array) -> float:
-    """Return the two-sided p-value of Wilcoxon's signed-rank test; zero differences are excluded.
-
-    Exact for up to twelve subjects, and for up to fifty if no two differences have the same size; normal approximation
-    otherwise. 1 if all differences are zero. With five subjects or fewer the p-value is never below 0.05.
-    """
-    from scipy.stats import rankdata, wilcoxon
-
-    nonzero = np.asarray(differences, dtype=np.float64)
-    nonzero = nonzero[nonzero != 0]
-    if not len(nonzero):
-        return 1.0
-    if len(nonzero) <= EXACT:
-        ranks = rankdata(np.abs(nonzero))
-        sums = np.abs(_signs(len(nonzero)) @ ranks)
-        return float((sums >= abs(np.sign(nonzero) @ ranks)).mean())
-    distinct = len(np.unique(np.abs(nonzero))) == len(nonzero)
-    return float(wilcoxon(nonzero, method="exact" if distinct and len(nonzero) <= 50 else "approx").pvalue)
-
-
-@lru_cache(maxsize=EXACT)
-def _signs(subjects: int) -> Array:
-    """Return all sign patterns, (2^subjects, subjects)."""
-    return np.array(list(itertools.product((-1.0, 1.0), repeat=subjects)))
-
-
-def holm(p: Sequence[float] | Array) -> Array:
-    """Return p-values adjusted by Holm's step-down procedure; NaN is ignored."""
-    values = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(len(values), np.nan)
-    finite = np.flatnonzero(~np.isnan(values))
-    order = finite[np.argsort(values[finite], kind="stable")]
-    steps = values[order] * (len(order) - np.arange(len(order)))
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0) if len(order) else steps
-    return adjusted
+@lru_cache(maxsize=64)
+def _draw_counts(members: int, draws: int, stream: int) -> Array:
+    """Return how often each member is in a draw of as many with replacement, (draws, members); the same each time."""
+    drawn = np.random.default_rng(stream).integers(members, size=(draws, members))
+    cells = drawn + members * np.arange(draws)[:, None]
+    return np.bincount(cells.ravel(), minlength=draws * members).reshape(draws, members).astype(np.float64)
 
 
 def record(differences: Array, tie: float = TIE) -> Record:

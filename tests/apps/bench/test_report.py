@@ -15,7 +15,7 @@ from sight.apps.bench.experiment_report.table_format import DASH
 from sight.apps.bench.experiment_report.write import compose, write_report
 from sight.apps.bench.result_rows import frame, read, write
 from sight.apps.cli import app
-from sight.results.score_statistics import Difference
+from sight.results.score_statistics import Difference, bootstrap_interval
 from tests.helpers.bench_rows import BASE, POINTS, gained, rows
 
 PAIR = {"hapt-body-single": "HAPT body S", "wisdm-pooled": "WISDM P"}
@@ -54,12 +54,18 @@ def test_summary_by_hand(summary):
     assert found.loc["SIGHT", "paper"] == pytest.approx(np.mean(printed))
 
 
-def test_subjects_are_the_unit_of_intervals(summary):
-    """Twice the seeds change neither interval nor p-value."""
+def test_intervals_cover_subjects_and_source_models_and_tests_cover_subjects(summary):
     more = summarise(frame(rows(seeds=(0, 1, 2, 3)))).table
-    columns = ["low", "high", "p"]
-    assert summary.table.loc["SIGHT", columns].tolist() == pytest.approx(more.loc["SIGHT", columns].tolist())
+    assert summary.table.at["SIGHT", "p"] == more.at["SIGHT", "p"]  # twice the seeds, the same subjects
     assert summary.subjects == 6
+    # Three sources of two seeds, each with two targets.
+    found = summary.model_differences("SIGHT", "Source-only")
+    assert found.shape == (6, 6)
+    assert found.notna().sum(axis=1).tolist() == [2] * 6
+    low, high = bootstrap_interval(found.to_numpy())
+    assert summary.table.loc["SIGHT", ["low", "high"]].tolist() == [low, high]
+    subjects_only = bootstrap_interval(found.mean(axis=1).to_numpy())
+    assert high - low > subjects_only[1] - subjects_only[0]
 
 
 def test_fewer_than_five_subjects_have_no_interval():
@@ -166,7 +172,22 @@ def test_gains_over_settings_by_hand():
     assert found.best_in.to_dict() == {"Source-only": 0, "SIGHT": 1, "Keel": 1, "mine": 0}
     cells = {row[0].text: [cell.text for cell in row] for row in multi_setting_tables.gains(found, "nine", "T").rows}
     assert cells["mine"][1:4] == [DASH, "+1.0", DASH]
-    assert cells["Keel"][1:5] == ["+3.0", "\N{MINUS SIGN}4.0", "\N{MINUS SIGN}0.5", "50.0"]
+    # Six equal signs have a p-value of 2 / 2^6; two such tests are not below 5 % after correction.
+    assert cells["Keel"][1:6] == ["+3.0", "\N{MINUS SIGN}4.0", "\N{MINUS SIGN}0.5", "0/2/0", "50.0"]
+    assert found.verdicts("Keel") == {"HAPT body S": "open", "WISDM P": "open"}
+    assert found.verdicts("mine") == {"WISDM P": "better"}
+
+
+def test_a_mean_by_dataset_counts_each_dataset_once():
+    made = gained("hapt-body-single", {"Keel": 3.0}) + gained("hapt-body-pooled", {"Keel": 6.0})
+    made += gained("wisdm-pooled", {"Keel": -4.0}, dataset="wisdm2019")
+    found = summarise_settings(frame(made), PAIR | {"hapt-body-pooled": "HAPT body P"})
+    assert found.gain("Keel") == pytest.approx([5 / 3] * 3)
+    assert found.gain("Keel", by_dataset=True) == pytest.approx([(4.5 - 4.0) / 2] * 3)
+    assert found.harmed("Keel") == pytest.approx(1 / 3)
+    assert found.harmed("Keel", by_dataset=True) == pytest.approx(1 / 2)
+    table = multi_setting_tables.gains(found, "nine", "T")
+    assert dict(zip(table.heads, table.rows[0], strict=True))["Mean by dataset"].text == "+0.2"
 
 
 def test_leaderboard_counts_runs_where_they_differ():
@@ -189,12 +210,13 @@ def test_leaderboard_over_all_settings(tmp_path):
     assert len(table) == 36 + 48 + 36
     (board,) = (section.tables[0] for section in multi_setting_tables.sections(table) if section.name == "leaderboard")
     lines = board.markdown_body().splitlines()
-    assert lines[0] == "| Method | hapt | hapt-total | Mean | Harmed (%) | Best in | Rank | Settings |"
+    heads = ["Method", "hapt", "hapt-total", "Mean", "Mean by dataset", "Better/open/worse"]
+    assert board.heads == [*heads, "Harmed (%)", "Best in", "Rank", "Settings"]
     assert [line.split(" | ")[0].strip("| ") for line in lines[2:]] == ["Sticky", "SIGHT", "mine"]
     assert lines[2].startswith(
-        "| Sticky | **+1.2** [+0.5, +2.1] | +1.2 [+0.5, +2.1] | **+1.2** [+0.5, +2.1] | **0.0** | 1 |"
+        "| Sticky | **+1.2** [+0.5, +2.2] | +1.2 [+0.5, +2.2] | **+1.2** [+0.5, +2.2] | **+1.2** [+0.5, +2.2] | 0/2/0 |"
     )
-    assert lines[4] == f"| mine | {DASH} | **+9.0** [+9.0, +9.0] | {DASH} | 0.0 | 1 | 1.0 | 1 |"
+    assert lines[4] == f"| mine | {DASH} | **+9.0** [+9.0, +9.0] | {DASH} | {DASH} | 1/0/0 | 0.0 | 1 | 1.0 | 1 |"
 
 
 def test_sections_over_the_nine_settings_come_first():
@@ -204,7 +226,7 @@ def test_sections_over_the_nine_settings_come_first():
     sections = list(compose(frame(inside + stress + gained("hapt", gains)), only_across=True))
     assert [section.name for section in sections] == ["nine", "nine_stress", "leaderboard"]
     assert sections[0].title == "2 of the nine settings"
-    assert len(sections[2].tables[0].heads) == len(("hapt", *PAIR)) + 6
+    assert len(sections[2].tables[0].heads) == len(("hapt", *PAIR)) + 8
     (only,) = compose(frame(inside), only_across=True)  # no leaderboard without other settings
     assert only.name == "nine"
 

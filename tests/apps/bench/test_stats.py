@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from sight.results.score_statistics import average_ranks, bootstrap_interval, holm, record, shared_interval, signed_rank
+from sight.results.paired_tests import holm, signed_rank, verdicts
+from sight.results.score_statistics import (
+    SettingRuns,
+    average_ranks,
+    bootstrap_interval,
+    mean_difference,
+    record,
+    two_way_interval,
+)
 
 RNG = np.random.default_rng(3)
 
@@ -34,17 +42,84 @@ def test_bootstrap_has_its_nominal_coverage():
     assert 0.88 <= np.mean(hits) <= 0.98
 
 
-def test_subjects_shared_by_settings_are_drawn_together():
-    one, subjects = np.random.default_rng(0).normal(size=12), [f"p{i}" for i in range(12)]
-    others = [f"q{i}" for i in range(12)]
-    assert shared_interval([one, -one], [subjects, subjects]) == pytest.approx((0, 0))  # gains and losses cancel
-    low, high = shared_interval([one, -one], [subjects, others])
-    assert high - low > 0.2
-    assert shared_interval([one], [subjects]) == pytest.approx(bootstrap_interval(one))
-    # Independent settings: the deviation of a mean of two is that of one over the root of two.
-    single, both = bootstrap_interval(one), shared_interval([one, one], [subjects, others])
-    assert (both[1] - both[0]) / (single[1] - single[0]) == pytest.approx(1 / np.sqrt(2), abs=0.04)
-    assert all(np.isnan(shared_interval([one, one[:3]], [subjects, subjects[:3]])))
+def drawn_mean(differences, subjects, models):
+    """Return the mean of one draw, by loops."""
+    means = []
+    for subject in subjects:
+        own = [differences[subject][model] for model in models if not np.isnan(differences[subject][model])]
+        if own:
+            means.append(sum(own) / len(own))
+    return sum(means) / len(means) if means else np.nan
+
+
+def test_two_way_bootstrap_agrees_with_slow_loops():
+    differences = RNG.normal(1, 1, size=(7, 1)) + RNG.normal(0, 1, size=(1, 4)) + RNG.normal(0, 0.3, size=(7, 4))
+    differences[0, :2] = differences[3, 1:] = np.nan  # a target is not paired with every source
+    draw = np.random.default_rng(11)
+    slow = [drawn_mean(differences, draw.integers(7, size=7), draw.integers(4, size=4)) for _ in range(40_000)]
+    expected = np.nanquantile(slow, [0.025, 0.975])
+    assert bootstrap_interval(differences, draws=40_000) == pytest.approx(expected, abs=0.05)
+    assert mean_difference(differences).mean == pytest.approx(drawn_mean(differences, range(7), range(4)))
+
+
+def test_two_way_bootstrap_over_settings_agrees_with_slow_loops():
+    """Two settings of one dataset with other models, and one of another dataset with half of the weight."""
+    first, second, third = RNG.normal(1, 2, (6, 3)), RNG.normal(0, 2, (5, 2)), RNG.normal(-1, 2, (5, 2))
+    names = [[*"abcdef"], [*"abcde"], [*"pqrst"]]
+    draw, slow = np.random.default_rng(12), []
+    for _ in range(20_000):
+        people, others = draw.integers(6, size=6), draw.integers(5, size=5)
+        parts = [
+            drawn_mean(first, people, draw.integers(3, size=3)),
+            drawn_mean(second, [one for one in people if one < 5], draw.integers(2, size=2)),
+            drawn_mean(third, others, draw.integers(2, size=2)),
+        ]
+        slow.append(np.average(parts, weights=[1, 1, 0.5]))
+    settings = [
+        SettingRuns(first, names[0], ["A", "B", "C"], "one", 1.0),
+        SettingRuns(second, names[1], ["AB", "CD"], "one", 1.0),
+        SettingRuns(third, names[2], ["AB", "CD"], "two", 0.5),
+    ]
+    assert two_way_interval(settings, 20_000) == pytest.approx(np.nanquantile(slow, [0.025, 0.975]), abs=0.06)
+
+
+def test_subjects_and_models_shared_by_settings_are_drawn_together():
+    one, subjects, others = RNG.normal(size=(12, 3)), [*"abcdefghijkl"], [*"mnopqrstuvwx"]
+    models = ["A", "B", "C"]
+
+    def interval(second, names, columns, dataset="d"):
+        return two_way_interval([SettingRuns(one, subjects, models, "d"), SettingRuns(second, names, columns, dataset)])
+
+    assert interval(-one, subjects, models) == (0, 0)  # gains and losses cancel
+    assert interval(-one[:, ::-1], subjects, models[::-1]) == (0, 0)  # by name, not by place
+    for names, columns, dataset in ((others, models, "d"), (subjects, [*"DEF"], "d"), (subjects, models, "e")):
+        low, high = interval(-one, names, columns, dataset)
+        assert high - low > 0.2
+    alone = bootstrap_interval(one)
+    assert two_way_interval([SettingRuns(one, subjects, models)]) == alone
+    both = interval(one, subjects, models, "e")
+    assert (both[1] - both[0]) / (alone[1] - alone[0]) == pytest.approx(1 / np.sqrt(2), abs=0.05)
+
+
+def test_one_source_model_leaves_subjects_alone_and_few_subjects_have_no_interval():
+    one = RNG.normal(size=12)
+    assert bootstrap_interval(one[:, None]) == bootstrap_interval(one)
+    assert bootstrap_interval(np.column_stack([one, one])) == pytest.approx(bootstrap_interval(one))  # equal models
+    few = SettingRuns(one[:3, None], [*"abc"], ["A"])
+    assert np.isnan(two_way_interval([SettingRuns(one[:, None], range(12), ["A"]), few])).all()
+    assert np.isnan(two_way_interval([])).all()
+
+
+def test_two_way_bootstrap_has_its_nominal_coverage():
+    """Over subjects alone, the interval misses the spread of models."""
+    both, alone = [], []
+    for _ in range(200):
+        made = 0.3 + RNG.normal(size=(20, 1)) + RNG.normal(size=(1, 12)) + RNG.normal(size=(20, 12))
+        for hits, values in ((both, made), (alone, made.mean(axis=1))):
+            low, high = bootstrap_interval(values, draws=500)
+            hits.append(low <= 0.3 <= high)
+    assert 0.86 <= np.mean(both) <= 0.98
+    assert np.mean(alone) < 0.85
 
 
 @pytest.mark.parametrize("n", [5, 8, 10])
@@ -85,6 +160,23 @@ def test_holm_by_hand():
     assert holm([0.4, np.nan, 0.9]) == pytest.approx([0.8, np.nan, 0.9], nan_ok=True)
     assert holm([0.04, 0.045]) == pytest.approx([0.08, 0.08])
     assert len(holm([])) == 0
+
+
+def test_verdicts_are_corrected_over_settings_by_hand():
+    up, small = np.arange(1.0, 7.0), np.array([0.1, 0.2, 0.3, 0.4, 0.5, -0.05])
+    # p-values 2 / 64 and 4 / 64.
+    assert verdicts([up]) == ["better"]
+    assert verdicts([-up]) == ["worse"]
+    assert verdicts([up, up]) == ["open", "open"]  # 2 x 2 / 64 is above 5 %
+    seven = np.arange(1.0, 8.0)  # 2 / 128
+    assert verdicts([seven, -seven, small]) == ["better", "worse", "open"]
+    assert verdicts([seven] * 4) == ["open"] * 4
+    assert verdicts([seven, up[:4]]) == ["better", "unknown"]  # a setting without a test is not in the family
+    assert verdicts([]) == []
+
+
+def test_a_mean_against_the_ranks_shows_nothing():
+    assert verdicts([np.array([*np.arange(1.0, 12.0), -200.0])]) == ["open"]
 
 
 def test_holm_controls_the_family_wise_error():

@@ -34,8 +34,9 @@ GAINS_NOTE = (
     f"one source model, target subject, seed and stream. {COMPLETED} {FEW}"
 )
 RISK_NOTE = (
-    f"Share of runs, over all settings, that lose more than {HARM:g} points of accuracy to source-only, in percent; in "
-    f"brackets the worst 1 % (quantile {WORST:g} of the differences) and the worst run, in points. {COMPLETED} {FEW}"
+    f"Share of runs that lose more than {HARM:g} points of accuracy to source-only, in percent, mean over settings; in "
+    f"brackets, over the runs of all settings, the worst 1 % (quantile {WORST:g} of the differences) and the worst "
+    f"run, in points. {COMPLETED} {FEW}"
 )
 SCORES_NOTE = (
     "Accuracy and macro-F1 in points, time use as mean error per class in minutes per day: mean over all runs, then "
@@ -149,7 +150,7 @@ def _risks(methods: Methods, parts: Mapping[str, Any], name: str, title: str) ->
     for part, found in parts.items():
         own = found.loc[:, found.groupby("setting").count().all()].reindex(columns=found.columns)
         # Rounding removes floating-point noise, which must not decide whether a run is harmed.
-        harmed = 100 * (own.round(9) < -HARM).sum() / own.notna().sum().where(own.notna().any())
+        harmed = 100 * _mean((own.round(9) < -HARM).where(own.notna()).astype(float))
         worst = zip(own.quantile(WORST), own.min(), strict=True)
         cells = _cells(harmed, _full(own), higher=False)
         columns[part] = [cell._replace(below=_losses(*pair)) for cell, pair in zip(cells, worst, strict=True)]

@@ -61,7 +61,7 @@ def forest(gains: Mapping[str, Difference], xlabel: str, paper: Mapping[str, flo
                 axes.plot(paper[label], row, "D", color="white", mec=BLUE, ms=4.5, zorder=3)
         axes.set_xlabel(xlabel)
         intervals = any(np.isfinite(gain.low) for gain in gains.values())
-        label = "measured, 95 % interval over subjects" if intervals else "measured"
+        label = "measured, 95 % interval over subjects and source models" if intervals else "measured"
         handles = [axes.plot([], [], "o-" if intervals else "o", color=INK, ms=5, lw=1.4, label=label)[0]]
         if paper and np.isfinite(list(paper.values())).any():
             handles += axes.plot([], [], "D", color="white", mec=BLUE, ms=4.5, label="printed in the paper")

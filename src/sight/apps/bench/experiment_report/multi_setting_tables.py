@@ -1,6 +1,6 @@
 """Tables over several settings: the leaderboard, and every comparison on a group of settings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,16 @@ from sight.apps.bench.experiment_report.setting_tables import (
 from sight.apps.bench.experiment_report.summary import HARM, METRIC_OF_KIND
 from sight.apps.bench.experiment_report.table_format import DASH, Cell, Table, interval, mark_best, number
 from sight.apps.bench.settings import MAIN_GROUP, setting_group
-from sight.results.score_statistics import MIN_SUBJECTS
+from sight.results.score_statistics import MIN_SUBJECTS, Difference
 
 GAINS_NOTE = (
     "Difference of {metric} to source-only (raw predictions) in points, on the same runs, averaged by target subject, "
-    f"{INTERVALS}; in the mean, a subject drawn counts in every setting that includes them. Harmed: share of runs "
-    f"(source, target, seed) that lose more than {HARM:g} points. Best in: number of settings with the highest "
-    "difference. Rank: mean over subjects, then settings, among the methods run there. Methods run on more settings "
-    f"come first; {DASH}: not run. A column of runs is added where methods have different numbers of runs. "
-    f"{COMPLETED} {FEW}"
+    f"{INTERVALS}; in the mean, a subject drawn counts in every setting that includes them. Mean by dataset: mean over "
+    "datasets of the mean over their settings. Better/open/worse: number of settings by Wilcoxon's test over target "
+    "subjects at 5 %, with Holm correction over settings. Harmed: share of runs (source, target, seed) that lose more "
+    f"than {HARM:g} points, mean over settings. Best in: number of settings with the highest difference. Rank: mean "
+    "over subjects, then settings, among the methods run there. Methods run on more settings come first; "
+    f"{DASH}: not run. A column of runs is added where methods have different numbers of runs. {COMPLETED} {FEW}"
 )
 SCORES_NOTE = (
     "Mean over settings, for methods run on all of them. Wrong windows by kind in percent of all windows. Delay: "
@@ -107,10 +108,12 @@ def gains(summary: MultiSettingSummary, name: str, title: str, *, metric: str = 
     columns = {"Method": [summary.cells[label] for label in order]}
     for setting, own in summary.summaries.items():
         t = own.table.reindex(order)
-        columns[setting] = _with_intervals(t["delta"], [tuple(i) for i in t[["low", "high"]].to_numpy()])
+        columns[setting] = _with_intervals([Difference(*own) for own in t[["delta", "low", "high"]].to_numpy()])
     if several:
-        means = by["mean"][order].where(complete)
-        columns["Mean"] = _with_intervals(means, [summary.gain(label)[1:] for label in order])
+        columns["Mean"] = _with_intervals([summary.gain(label) for label in order])
+        if summary.repeats_datasets:
+            columns["Mean by dataset"] = _with_intervals([summary.gain(label, by_dataset=True) for label in order])
+        columns["Better/open/worse"] = [Cell(counts(summary.verdicts(label))) for label in order]
     harmed = np.array([100 * summary.harmed(label) for label in order])
     columns["Harmed (%)"] = mark_best([number(v) for v in harmed], np.where(complete, -harmed, np.nan))
     if several:
@@ -126,9 +129,16 @@ def gains(summary: MultiSettingSummary, name: str, title: str, *, metric: str = 
     return Table.of_columns(name, title, columns, GAINS_NOTE.format(metric=metric))
 
 
-def _with_intervals(means: Any, intervals: Sequence[Any]) -> list[Cell]:
-    cells = mark_best([number(value, sign=True) for value in means], means)
-    return [cell._replace(below=interval(*own)) for cell, own in zip(cells, intervals, strict=True)]
+def counts(verdicts: Mapping[str, str]) -> str:
+    """Return on how many settings a method is better, open and worse."""
+    found = list(verdicts.values())
+    return "/".join(str(found.count(verdict)) for verdict in ("better", "open", "worse"))
+
+
+def _with_intervals(differences: Sequence[Difference]) -> list[Cell]:
+    means = [own.mean for own in differences]
+    cells = mark_best([number(mean, sign=True) for mean in means], means)
+    return [cell._replace(below=interval(*own[1:])) for cell, own in zip(cells, differences, strict=True)]
 
 
 SCORE_COLUMNS = {

@@ -12,8 +12,8 @@ from sight.results.report.document import html_document
 from sight.results.report.html import Html, join, tag
 
 LEAD = (
-    "All methods run on the same source models and the same streams. Differences are paired over target subjects; "
-    "their intervals do not cover other source subjects, which are few and fixed. The paper's values are beside ours."
+    "All methods run on the same source models and the same streams. Differences are paired; their intervals cover "
+    "other target subjects and other source models, of which there are few. The paper's values are beside ours."
 )
 
 

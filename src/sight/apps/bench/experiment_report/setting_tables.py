@@ -26,8 +26,8 @@ from sight.results.score_statistics import MIN_SUBJECTS
 MAX_PAIRS = 20
 COMPLETED = "* completed by us: the authors' code is not public."
 INTERVALS = (
-    "in brackets its 95 % bootstrap interval over target subjects (five or more), which does not cover other sources, "
-    "seeds, processors or datasets"
+    "in brackets its 95 % bootstrap interval over target subjects (five or more) and source models (source subjects "
+    "and seed), which does not cover other processors or datasets"
 )
 RUNS = (
     "A column of runs is added where methods have different numbers of runs; only methods with all of them are marked."
@@ -37,9 +37,10 @@ FEW = "With fewer than five target subjects, no value is marked and no rank is g
 SCORES_NOTE = (
     "Macro-F1 over classes in truth or predictions, in points, mean over pairs; ± standard deviation over seeds. "
     f"{SOURCE_ONLY} Δ: difference to source-only on the same runs, averaged by target subject, {INTERVALS}. p: "
-    "Wilcoxon test over subjects with Holm correction. Won/tied/lost: subjects. Rank: mean over subjects, 1 is best. "
-    "F1 truth averages over classes in truth, F1 all over every class. Needs: G back-propagation at test time, B "
-    "predictions depend on how the stream is divided into chunks, S statistics of the source (s if available), W "
+    "Wilcoxon test over target subjects with Holm correction over methods. Won/tied/lost: subjects. Rank: mean over "
+    "subjects, 1 is best. F1 truth averages over classes in truth, F1 all over every class. Needs: G back-propagation "
+    "at test time, B predictions depend on how the stream is divided into chunks, S statistics of the source (s if "
+    "available), W "
     "windows of the wearer kept. Paper: the paper's mean over the same pairs if it prints all of them, else the "
     "average of its table. "
     f"{COMPLETED} {RUNS} {FEW}"

@@ -1,4 +1,4 @@
-"""Aggregation of result rows: means, spread over seeds, intervals over subjects, and the paper's values."""
+"""Aggregation of result rows: means, spread over seeds, intervals, and the paper's values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from sight.apps.bench import paper_values
 from sight.apps.bench.experiment_report.table_format import Cell
 from sight.apps.bench.experiments import grid_label, method_label
-from sight.results import score_statistics as stats
+from sight.results import paired_tests, score_statistics as stats
 from sight.results.score_statistics import Difference
 from sight.types import Array
 
@@ -64,13 +64,22 @@ class MethodSummary:
         return method_cells(self.table.reset_index())
 
     def difference(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Difference:
-        return stats.mean_difference(self.subject_differences(label, other, other_summary).to_numpy())
+        return stats.mean_difference(self.model_differences(label, other, other_summary).to_numpy())
 
     def subject_differences(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Any:
         """Return the difference of two methods for each target, over the runs that both have."""
+        return self.model_differences(label, other, other_summary).mean(axis=1).round(9)
+
+    def model_differences(self, label: str, other: str, other_summary: MethodSummary | None = None) -> Any:
+        """Return the difference of two methods for each target (rows) and source model (columns: sources, seed)."""
         runs = (other_summary or self).runs[other].reindex(self.runs.index)
-        # Rounding removes floating-point noise, which must not decide how a difference is printed.
-        return (self.runs[label] - runs).dropna().groupby("target", sort=False).mean().round(9)
+        return by_model(self.runs[label] - runs)
+
+
+def by_model(values: Any) -> Any:
+    """Return one value per run as targets by source models (sources, seed); NaN where a pair was not run."""
+    # Rounding removes floating-point noise, which must not decide how a difference is printed.
+    return values.dropna().unstack(["sources", "seed"], sort=False).round(9)
 
 
 def method_cells(rows: Any) -> dict[str, Cell]:
@@ -120,7 +129,7 @@ def summarise(rows: Any, metric: str | None = None) -> MethodSummary:
         table[name.replace("macro_f1", "gain")] = 100 * _target_gains(values[name], summary.source_only).mean()
     gains = _target_gains(runs, summary.source_only).round(9)
     table["rank"] = stats.average_ranks(gains.to_numpy())
-    _add_differences(summary, gains)
+    _add_differences(summary)
     _add_harm(summary)
     _add_paper(summary, rows)
     return summary
@@ -132,19 +141,19 @@ def _over_seeds(rows: Any, labels: list[str]) -> tuple[Array, Array]:
     return rows.groupby("label")["points"].mean().loc[labels].to_numpy(), seeds.std(axis=1, ddof=1).to_numpy()
 
 
-def _add_differences(summary: MethodSummary, gains: Any) -> None:
+def _add_differences(summary: MethodSummary) -> None:
     table, base = summary.table, summary.source_only
     columns = ["delta", "low", "high", "p", "wins", "ties", "losses"]
     values = np.full((len(table), len(columns)), np.nan)
     for row, label in zip(values, table.index, strict=True):
         if base is None or label == base:
             continue
-        differences = gains[label].dropna().to_numpy()
+        differences = summary.subject_differences(label, base).to_numpy()
         if len(differences):
-            p = stats.signed_rank(differences) if len(differences) >= stats.MIN_SUBJECTS else np.nan
-            row[:] = [*stats.mean_difference(differences), p, *stats.record(differences)]
+            p = paired_tests.signed_rank(differences) if len(differences) >= stats.MIN_SUBJECTS else np.nan
+            row[:] = [*summary.difference(label, base), p, *stats.record(differences)]
     table[columns] = values
-    table["p"] = stats.holm(table["p"].to_numpy(float))
+    table["p"] = paired_tests.holm(table["p"].to_numpy(float))
 
 
 def by_run(rows: Any, columns: list[str], labels: list[str], run: Sequence[str] = RUN) -> dict[str, Any]:
