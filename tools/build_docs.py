@@ -1,6 +1,8 @@
 """Generated parts of README and docs, between ``<!-- begin generated: NAME -->`` and ``<!-- end generated -->``.
 
 ``python -m tools.build_docs write`` (``make docs``) writes those that changed; the tests check that they are current.
+``python -m tools.build_docs versions`` lists pages whose tables have rows of several versions; if there are any, the
+exit code is 1.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks.scale import extrapolation
@@ -16,6 +18,7 @@ from benchmarks.scale import extrapolation
 from tools import (
     demo_model,
     device_tables,
+    findings_feature_tables,
     findings_figures,
     findings_keel_tables,
     findings_tables,
@@ -24,16 +27,18 @@ from tools import (
     model_tables,
     probability_tables,
     reference_blocks,
+    row_versions,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FIGURES = ROOT / "docs" / "figures"
-BLOCK = re.compile(r"(<!-- begin generated: ([\w-]+) -->\n).*?(<!-- end generated -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- begin generated: ([\w-]+) -->\n)(.*?)(<!-- end generated -->)", re.DOTALL)
 
 BLOCKS: dict[str, Callable[[], str]] = {
     **reference_blocks.BLOCKS,
     **findings_tables.BLOCKS,
+    **findings_feature_tables.BLOCKS,
     **findings_keel_tables.BLOCKS,
     **keel_tables.BLOCKS,
     **probability_tables.BLOCKS,
@@ -48,20 +53,45 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 @functools.cache
 def block(name: str) -> str:
-    """Return the content of a generated block."""
+    """Return the content of a generated block; a line under it names the versions of its benchmark rows."""
     if name not in BLOCKS:
         raise ValueError(f"There is no generated block {name!r}; known are {', '.join(BLOCKS)}.")
-    return BLOCKS[name]().strip()
+    with row_versions.recording() as used:
+        text = BLOCKS[name]().strip()
+    return f"{text}\n\n{used.line()}".strip()
 
 
 def fill(text: str) -> str:
     """Return the text of a page with all generated blocks replaced by current ones."""
-    return BLOCK.sub(lambda match: f"{match[1]}{block(match[2])}\n{match[3]}", text)
+    return BLOCK.sub(lambda match: f"{match[1]}{block(match[2])}\n{match[4]}", text)
 
 
 def blocks_in(text: str) -> list[str]:
     """Return the names of the generated blocks in a page."""
-    return [name for _, name, _ in BLOCK.findall(text)]
+    return [name for _, name, _, _ in BLOCK.findall(text)]
+
+
+def mixed_versions(pages: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
+    """Return the pages, by name, whose tables have rows of several versions: the blocks of each version."""
+    found = {}
+    for page, text in pages.items():
+        blocks: dict[str, list[str]] = {}
+        for _, name, content, _ in BLOCK.findall(text):
+            for version in row_versions.versions_in(content):
+                blocks.setdefault(version, []).append(name)
+        if len(blocks) > 1:
+            found[page] = dict(sorted(blocks.items()))
+    return found
+
+
+def print_versions() -> int:
+    """Print the pages that mix versions, and return the exit code."""
+    mixed = mixed_versions({str(page.relative_to(ROOT)): page.read_text("utf-8") for page in PAGES})
+    for page, versions in mixed.items():
+        print(page)
+        for version, blocks in versions.items():
+            print(f"  sight {version}: {', '.join(blocks)}")
+    return 1 if mixed else 0
 
 
 def figures() -> dict[Path, str]:
@@ -81,6 +111,9 @@ def write() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] != ["write"]:
-        raise SystemExit("Expected: python -m tools.build_docs write")
-    write()
+    if sys.argv[1:] == ["write"]:
+        write()
+    elif sys.argv[1:] == ["versions"]:
+        raise SystemExit(print_versions())
+    else:
+        raise SystemExit("Expected: python -m tools.build_docs write, or versions")

@@ -5,25 +5,34 @@ from __future__ import annotations
 import functools
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from sight.apps.bench import result_rows
 from sight.apps.bench.experiment_report.multi_setting_summary import MultiSettingSummary, summarise_settings
+from sight.apps.bench.experiment_report.summary import RUN, by_model
 from sight.apps.bench.settings import setting_group, settings, short_name
-from sight.results import score_statistics as stats
+from sight.results import paired_tests, score_statistics as stats
 from sight.results.score_statistics import Difference
+from tools.row_versions import record
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 SOURCE_ONLY, SIGHT, AUTHORS = "Source-only", "SIGHT", "SIGHT, authors' code"
 KEEL, KEEL_NORM = "Keel", "Keel, norm"
 STICKY, LEARNED, EMA = "Sticky", "Sticky, learned", "EMA"
+#: Settings with the pairs of the paper, on the paper's datasets or on what replaces them.
+PAPER_SETTINGS = ("harth", "capture24", "uschad", "ucihar", "hapt")
+Scope: TypeAlias = Literal["nine", "paper", "all"]
 #: Simple filters of a few lines.
 FILTERS = (STICKY, LEARNED, EMA)
 
 
-@functools.cache
 def all_rows() -> Any:
     """Return all committed rows, without columns that no table needs."""
+    return record(_all_rows())
+
+
+@functools.cache
+def _all_rows() -> Any:
     rows = result_rows.read([RESULTS / name for name in settings() if (RESULTS / name).is_dir()])
     unused = {*result_rows.NESTED, "machine", "python", "numpy", "torch", "numba", "scipy", "title"}
     return rows.drop(columns=list(unused - {"needs", "params"}))
@@ -31,7 +40,7 @@ def all_rows() -> Any:
 
 @functools.cache
 def _by_experiment() -> dict[str, Any]:
-    return dict(iter(all_rows().groupby("experiment")))
+    return dict(iter(_all_rows().groupby("experiment")))
 
 
 @functools.cache
@@ -40,44 +49,69 @@ def speed() -> dict[str, Any]:
     return json.loads((RESULTS / "speed.json").read_text("utf-8"))
 
 
-def names() -> dict[str, str]:
-    """Return the settings with results and their short names, the nine settings last."""
-    present, group = set(all_rows()["setting"]), setting_group()
-    others = {name: short_name(name) for name in sorted(present - set(group))}
-    return others | {name: short for name, short in group.items() if name in present}
+def names(scope: Scope = "all") -> dict[str, str]:
+    """Return the settings with results and their short names: the pairs of the paper, the nine settings, or both."""
+    present, nine = set(_all_rows()["setting"]), setting_group()
+    chosen = {name: short_name(name) for name in PAPER_SETTINGS} if scope != "nine" else {}
+    chosen |= nine if scope != "paper" else {}
+    return {name: short for name, short in chosen.items() if name in present}
 
 
-def rows_of(experiment: str, **where: str) -> Any:
-    """Return the rows of an experiment on the nine settings, filtered by other columns."""
+def rows_of(experiment: str, scope: Scope = "nine", **where: str) -> Any:
+    """Return the rows of an experiment on some settings, filtered by other columns."""
+    return record(_rows_of(experiment, scope, **where))
+
+
+@functools.cache
+def _rows_of(experiment: str, scope: Scope, **where: str) -> Any:
     rows = _by_experiment()[experiment]
-    kept = rows["setting"].isin(list(setting_group()))
+    kept = rows["setting"].isin(list(names(scope)))
     for column, value in where.items():
         kept &= rows[column] == value
     return rows[kept]
 
 
-@functools.cache
 def summary(
-    experiment: str, metric: str | None = None, labels: tuple[str, ...] = (), **where: str
+    experiment: str,
+    scope: Scope = "nine",
+    *,
+    metric: str | None = None,
+    labels: tuple[str, ...] = (),
+    **where: str,
 ) -> MultiSettingSummary:
-    """Return the summary of an experiment over the nine settings, of all methods or some."""
-    rows = rows_of(experiment, **where)
-    return summarise_settings(rows[rows["label"].isin(labels)] if labels else rows, setting_group(), metric)
+    """Return the summary of an experiment over some settings, of all methods or some."""
+    record(_labelled(_rows_of(experiment, scope, **where), labels))
+    return _summary(experiment, scope, metric, labels, **where)
 
 
 @functools.cache
-def paper_pairs() -> MultiSettingSummary:
-    """Return the summary of the main comparison on the settings outside the nine: the pairs of the paper."""
-    outside = {name: short for name, short in names().items() if name not in setting_group()}
-    return summarise_settings(_by_experiment()["table-main"], outside)
+def _summary(
+    experiment: str, scope: Scope, metric: str | None, labels: tuple[str, ...], **where: str
+) -> MultiSettingSummary:
+    rows = _labelled(_rows_of(experiment, scope, **where), labels)
+    return summarise_settings(rows, names(scope), metric)
+
+
+def _labelled(rows: Any, labels: tuple[str, ...]) -> Any:
+    return rows[rows["label"].isin(labels)] if labels else rows
 
 
 def by_subject(rows: Any, values: Any) -> dict[str, Difference]:
-    """Return the mean and interval over target subjects of one value per row, by setting."""
+    """Return the mean and interval over target subjects and source models of one value per row, by setting."""
+    return {short: stats.mean_difference(own.to_numpy()) for short, own in _by_model(rows, values).items()}
+
+
+def subject_verdicts(rows: Any, values: Any) -> dict[str, str]:
+    """Return the result of the test over target subjects of one value per row, by setting."""
+    found = _by_model(rows, values)
+    return dict(zip(found, paired_tests.verdicts([own.mean(axis=1) for own in found.values()]), strict=True))
+
+
+def _by_model(rows: Any, values: Any) -> dict[str, Any]:
     found = {}
-    for setting, short in setting_group().items():
+    for setting, short in names().items():
         own = rows["setting"] == setting
-        means = values[own].groupby(rows.loc[own, "target"]).mean().dropna().to_numpy()
-        if len(means):
-            found[short] = stats.mean_difference(means)
+        runs = values[own].set_axis(rows[own].set_index(RUN).index)
+        if runs.notna().any():
+            found[short] = by_model(runs)
     return found

@@ -21,10 +21,8 @@ from sight.apps.bench.experiment_report.figures import (
     svg,
 )
 from sight.apps.bench.experiment_report.multi_setting_summary import MultiSettingSummary
-from sight.apps.bench.experiment_report.write import ORDER_NAMES
-from sight.apps.bench.settings import setting_group
-from sight.apps.bench.trials import ORDERS
-from tools.findings_data import AUTHORS, KEEL, SIGHT, STICKY, rows_of, summary
+from tools.findings_data import AUTHORS, KEEL, SIGHT, STICKY, names, rows_of, summary
+from tools.findings_tables import ORDERS
 
 MARKERS = {SIGHT: "o", AUTHORS: "D", STICKY: "s", KEEL: "P"}
 
@@ -37,8 +35,8 @@ def figures() -> dict[str, str]:
     found = {
         "gains": gains(summary("table-main"), (SIGHT, AUTHORS, STICKY, KEEL)),
         "means": forest(summary("table-main").mean_gains, "Mean gain over source-only, points of macro-F1"),
-        "order": orders({name: summary("order", order=name) for name in ORDERS}, (SIGHT, STICKY, "OATTA", KEEL)),
-        "geometry": geometry(rows_of("geometry"), setting_group()),
+        "order": orders({name: summary("order", "all", order=name) for name in ORDERS}, (SIGHT, STICKY, "OATTA", KEEL)),
+        "geometry": geometry(rows_of("geometry", "all"), names()),
         "parts": forest(differences, "Macro-F1 against Keel, points, mean over settings"),
     }
     return {f"findings-{name}.svg": text for name, text in found.items()}
@@ -46,13 +44,13 @@ def figures() -> dict[str, str]:
 
 def gains(found: MultiSettingSummary, labels: Sequence[str]) -> str:
     """Draw the gain over source-only of some methods on each setting, with intervals."""
-    names = list(found.summaries)[::-1]
-    with canvas(7.0, 1.0 + 0.48 * len(names)) as (figure, axes):
-        named_rows(axes, names)
+    settings = list(found.summaries)[::-1]
+    with canvas(7.0, 1.0 + 0.48 * len(settings)) as (figure, axes):
+        named_rows(axes, settings)
         for at, label in enumerate(labels):
             shift = (at - (len(labels) - 1) / 2) * 0.17
             own = found.by_setting(label)
-            for row, name in enumerate(names):
+            for row, name in enumerate(settings):
                 draw_interval(axes, own[name], row - shift, COLOUR.get(label, INK), MARKERS.get(label, "o"))
         axes.set_xlabel("Macro-F1 against source-only, points")
         _legend(figure, axes, labels)
@@ -71,16 +69,16 @@ def orders(found: Mapping[str, MultiSettingSummary], labels: Sequence[str]) -> s
             for place, gain in zip(places, own, strict=True):
                 axes.plot([place, place], [gain.low, gain.high], color=colour, lw=1.2, alpha=0.7)
                 axes.plot(place, gain.mean, MARKERS.get(label, "o"), color=colour, ms=5)
-        axes.set_xticks(range(len(found)), [ORDER_NAMES[name] for name in found])
+        axes.set_xticks(range(len(found)), [ORDERS[name] for name in found])
         axes.set_ylabel("Macro-F1 against\nsource-only, points")
         axes.grid(axis="y", color=RULE, lw=0.5)
         _legend(figure, axes, labels)
         return svg(figure)
 
 
-def geometry(rows: Any, names: Mapping[str, str]) -> str:
+def geometry(rows: Any, short_names: Mapping[str, str]) -> str:
     """Draw the separability of changes, and how often the new class is identified, by setting."""
-    present = [setting for setting in names if (rows["setting"] == setting).any()]
+    present = [setting for setting in short_names if (rows["setting"] == setting).any()]
     by = rows.groupby("setting")[["auc", "auc_true", "routing_top1", "chance", "raw_top1"]].mean().loc[present[::-1]]
     places = np.arange(len(by))
     with canvas(7.2, 1.0 + 0.27 * len(by), 2, sharey=True) as (figure, (left, right)):
@@ -94,7 +92,7 @@ def geometry(rows: Any, names: Mapping[str, str]) -> str:
         right.plot(100 * by["raw_top1"], places, "s", mfc="none", mec=SOFT, ms=9, label="source-only")
         right.set_xlim(0, 100)
         right.set_xlabel("New class identified at a change, %")
-        left.set_yticks(places, [names[setting] for setting in by.index])
+        left.set_yticks(places, [short_names[setting] for setting in by.index])
         for axes in (left, right):
             axes.tick_params(axis="y", length=0)
             axes.grid(axis="x", color=RULE, lw=0.5)

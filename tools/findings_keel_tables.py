@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sight.apps.bench.experiment_report.multi_setting_summary import MultiSettingSummary
+from sight.apps.bench.experiment_report.multi_setting_tables import counts
 from sight.apps.bench.experiment_report.table_format import number, points
 from sight.apps.bench.result_rows import matrices
 from sight.apps.bench.settings import setting_group
@@ -22,7 +23,7 @@ from tools.findings_data import (
     rows_of,
     summary,
 )
-from tools.findings_tables import counts, lists, markdown, percent
+from tools.findings_tables import MEANS, both_means, lists, markdown, percent, tested, tested_gains
 
 
 def errors() -> str:
@@ -90,8 +91,10 @@ def overview(found: MultiSettingSummary) -> str:
             for head, own in best.items()
         ]
         lines.append([str(short), number(level), *cells])
-    mean = float(levels.mean())
-    lines.append(["**Mean**", number(mean), *(_level(mean, gain) for gain in np.mean(kept, axis=0))])
+    for name, by_dataset in MEANS.items():
+        weights = list(found.weights(by_dataset=by_dataset).values())
+        mean, gained = np.average(levels, weights=weights), np.average(kept, axis=0, weights=weights)
+        lines.append([name, number(mean), *(_level(mean, gain) for gain in gained)])
     return markdown(["Setting", SOURCE_ONLY, *groups], lines)
 
 
@@ -105,14 +108,12 @@ def baselines() -> str:
     others = [label for label in nine.methods if label not in (KEEL, SOURCE_ONLY)]
     lines = []
     for label in (SOURCE_ONLY, *sorted(others, key=lambda label: nine.difference(KEEL, label).mean)):
-        by_setting = nine.by_setting(KEEL, label)
-        better = sum(difference.verdict == "better" for difference in by_setting.values())
-        where = [f"{better} of {len(by_setting)}", *lists(by_setting)[1:]]
-        lines.append(
-            [nine.cells[label].text, points(nine.difference(KEEL, label)), *where, percent(nine.harmed(label))]
-        )
-    heads = ["Keel against", "mean", "better on", "worse on", "no difference shown on", "harmed by that method, %"]
-    return markdown(heads, lines)
+        verdicts = nine.verdicts(KEEL, label)
+        better = list(verdicts.values()).count("better")
+        where = [f"{better} of {len(verdicts)}", *lists(verdicts)[1:]]
+        lines.append([nine.cells[label].text, *both_means(nine, KEEL, label), *where, percent(nine.harmed(label))])
+    heads = ["Keel against", "mean", "mean by dataset", "better on", "worse on", "no difference shown on"]
+    return markdown([*heads, "harmed by that method, %"], lines)
 
 
 def keel_parts() -> str:
@@ -121,26 +122,25 @@ def keel_parts() -> str:
     labels = [label for label in found.complete if found.methods[label] == "keel"]
     lines = []
     for label in sorted(labels, key=lambda label: found.difference(label, KEEL).mean):
-        apart = (
-            ["", ""]
-            if label == KEEL
-            else [points(found.difference(label, KEEL)), counts(found.by_setting(label, KEEL))]
-        )
+        apart = [*both_means(found, label, KEEL), counts(found.verdicts(label, KEEL))] if label != KEEL else [""] * 3
         lines.append([label, *apart, points(found.gain(label)), percent(found.harmed(label))])
-    return markdown(["Variant", "against Keel", "better/open/worse", "against source-only", "harmed, %"], lines)
+    heads = ["Variant", "against Keel", "by dataset", "better/open/worse", "against source-only", "harmed, %"]
+    return markdown(heads, lines)
 
 
 def stress() -> str:
     """Return the gains on shuffled streams and on streams of one class."""
-    lines = []
-    for name, found in (("shuffled", summary("order", order="shuffled")), ("one class", summary("stress"))):
+    lines, labels = [], (SIGHT, STICKY, KEEL)
+    for name, found in (("shuffled", summary("order", "all", order="shuffled")), ("one class", summary("stress"))):
+        gains = [tested_gains(found, label) for label in labels]
         for short, own in found.summaries.items():
-            gains = [points(own.difference(label, SOURCE_ONLY)) for label in (SIGHT, STICKY, KEEL)]
             harmed, total = own.table.loc[KEEL, ["harmed", "runs"]]
-            lines.append([f"{name}, {short}", *gains, percent(harmed / total)])
-        means = [points(found.gain(label)) for label in (SIGHT, STICKY, KEEL)]
-        lines.append([f"**{name}, mean**", *means, percent(found.harmed(KEEL))])
-    return markdown(["Stream", SIGHT, STICKY, KEEL, "harmed by Keel, %"], lines)
+            lines.append([f"{name}, {short}", *(gain[short] for gain in gains), percent(harmed / total)])
+        for mean, by_dataset in {"mean": False, "mean by dataset": True}.items():
+            if found.repeats_datasets or not by_dataset:
+                means = [points(found.gain(label, by_dataset=by_dataset)) for label in labels]
+                lines.append([f"**{name}, {mean}**", *means, percent(found.harmed(KEEL, by_dataset=by_dataset))])
+    return markdown(["Stream", *labels, "harmed by Keel, %"], lines)
 
 
 def losses() -> str:
@@ -152,12 +152,13 @@ def losses() -> str:
         harmed = [percent(table.at[label, "harmed"] / table.at[label, "runs"]) for label in (KEEL, SIGHT)]
         lost = f"{table.at[KEEL, 'losses']:.0f} of {own.subjects}"
         best = str(table["delta"].drop(KEEL_NORM).idxmax())
-        against = "" if best == KEEL else f"{best}: {points(own.difference(KEEL, best))}"
-        lines.append([short, *harmed, lost, against])
+        shown = "" if best == KEEL else tested(own.difference(KEEL, best), nine.verdicts(KEEL, best)[short])
+        lines.append([short, *harmed, lost, shown and f"{best}: {shown}"])
     count = sum(own.table.at[KEEL, "losses"] for own in nine.summaries.values())
     total = sum(own.subjects for own in nine.summaries.values())
-    harmed = [percent(nine.harmed(label)) for label in (KEEL, SIGHT)]
-    lines.append(["**All**", *harmed, f"{count:.0f} of {total}", ""])
+    for name, by_dataset in MEANS.items():
+        harmed = [percent(nine.harmed(label, by_dataset=by_dataset)) for label in (KEEL, SIGHT)]
+        lines.append([name, *harmed, "" if by_dataset else f"{count:.0f} of {total} in all", ""])
     heads = [
         "Setting",
         "harmed by Keel, %",

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from sight.apps.bench import paper_values
-from sight.apps.bench.analyses import EDGES
 from sight.apps.bench.experiment_report import multi_setting_tables
-from sight.apps.bench.experiment_report.analysis_tables import persistence
+from sight.apps.bench.experiment_report.multi_setting_summary import MultiSettingSummary
 from sight.apps.bench.experiment_report.summary import MACRO_F1, grids
-from sight.apps.bench.experiment_report.table_format import DASH, Cell, Table, delta_cells, number, points
-from sight.apps.bench.experiment_report.write import ORDER_NAMES
-from sight.apps.bench.result_rows import arrays
-from sight.apps.bench.settings import setting_group
-from sight.apps.bench.trials import ORDERS
+from sight.apps.bench.experiment_report.table_format import DASH, Cell, Table, number, points
 from sight.results.score_statistics import Difference
 from tools.findings_data import (
     AUTHORS,
@@ -28,14 +22,17 @@ from tools.findings_data import (
     SOURCE_ONLY,
     STICKY,
     all_rows,
-    by_subject,
     names,
-    paper_pairs,
-    rows_of,
     speed,
     summary,
 )
 
+#: Stream orders of the table.
+ORDERS = {"chronological": "chronological", "blocks": "blocks of 32", "shuffled": "shuffled"}
+#: Signs of differences that the test shows.
+ARROWS = {"better": "↑", "worse": "↓"}
+#: Names of the rows with means, and whether each is the mean by dataset.
+MEANS = {"**Mean**": False, "**Mean by dataset**": True}
 #: Datasets of the paper's smaller tables.
 PAPER_DATASETS = {"harth": "HARTH", "capture24": "CAPTURE-24"}
 
@@ -51,19 +48,29 @@ def percent(share: float, digits: int = 1) -> str:
     return number(100 * share, digits)
 
 
-def lists(differences: Mapping[str, Difference]) -> list[str]:
-    """Return the settings on which a difference is better, worse and open, as three texts."""
+def lists(verdicts: Mapping[str, str]) -> list[str]:
+    """Return the settings on which a method is better, worse and open, as three texts."""
     found = []
     for verdict in ("better", "worse", "open"):
-        own = [setting for setting, difference in differences.items() if difference.verdict == verdict]
-        found.append(f"all {len(own)}" if len(own) == len(differences) else ", ".join(own) or DASH)
+        own = [setting for setting, given in verdicts.items() if given == verdict]
+        found.append(f"all {len(own)}" if len(own) == len(verdicts) else "; ".join(own) or DASH)
     return found
 
 
-def counts(differences: Mapping[str, Difference]) -> str:
-    """Return on how many settings a difference is better, open and worse."""
-    verdicts = [difference.verdict for difference in differences.values()]
-    return "/".join(str(verdicts.count(verdict)) for verdict in ("better", "open", "worse"))
+def tested(difference: Difference, verdict: str) -> str:
+    """Format a difference with its interval, and an arrow if the test shows that it is better or worse."""
+    return f"{points(difference)} {ARROWS.get(verdict, '')}".strip()
+
+
+def tested_gains(found: MultiSettingSummary, label: str) -> dict[str, str]:
+    """Return the gain of a method on each setting, with its interval and the result of the test."""
+    verdicts = found.verdicts(label)
+    return {setting: tested(own, verdicts[setting]) for setting, own in found.by_setting(label).items()}
+
+
+def both_means(found: MultiSettingSummary, label: str, other: str) -> list[str]:
+    """Return the difference of two methods as the mean over settings and as the mean by dataset."""
+    return [points(found.difference(label, other, by_dataset=by_dataset)) for by_dataset in (False, True)]
 
 
 # --- what was run --------------------------------------------------------------------------------------------------
@@ -71,32 +78,32 @@ def counts(differences: Mapping[str, Difference]) -> str:
 
 def runs() -> str:
     """Return the size of each setting."""
-    rows = all_rows()
-    lines = []
+    rows, lines = all_rows(), []
+    rows = rows[rows["setting"].isin(list(names()))]
     for setting, short in names().items():
         own = rows[rows["setting"] == setting]
         main = own[own["experiment"] == "table-main"]
         link = f"[{short}](../benchmarks/results/{setting}/report.md)"
         sizes = (main["target"].nunique(), main["sources"].nunique(), main["seed"].nunique(), len(own))
-        lines.append([link, own["dataset"].iloc[0], *(f"{size:,}" for size in sizes)])
+        versions = ", ".join(sorted(own["sight"].unique()))
+        lines.append([link, own["dataset"].iloc[0], *(f"{size:,}" for size in sizes), versions])
     subjects = len(rows.drop_duplicates(["dataset", "target"]))
     datasets, seeds = rows["dataset"].nunique(), rows["seed"].nunique()
-    lines.append(["**all**", f"{datasets} datasets", f"{subjects} different", "", str(seeds), f"{len(rows):,}"])
-    return markdown(["Setting", "Dataset", "Target subjects", "Sources", "Seeds", "Rows"], lines)
+    lines.append(["**all**", f"{datasets} datasets", f"{subjects} different", "", str(seeds), f"{len(rows):,}", ""])
+    return markdown(["Setting", "Dataset", "Target subjects", "Sources", "Seeds", "Rows", "sight"], lines)
 
 
 def seeds() -> str:
     """Return the range of means over the seeds of source training, by setting."""
     lines = []
-    for found in (paper_pairs(), summary("table-main")):
-        for short, own in found.summaries.items():
-            values = {SOURCE_ONLY: own.runs[SOURCE_ONLY]}
-            values |= {label: own.runs[label] - own.runs[SOURCE_ONLY] for label in (SIGHT, KEEL)}
-            cells = []
-            for label, scores in values.items():
-                means = scores.groupby(["seed", "target"]).mean().groupby("seed").mean()
-                cells.append(" to ".join(number(end, sign=label != SOURCE_ONLY) for end in (means.min(), means.max())))
-            lines.append([short, *cells])
+    for short, own in summary("table-main", "all").summaries.items():
+        values = {SOURCE_ONLY: own.runs[SOURCE_ONLY]}
+        values |= {label: own.runs[label] - own.runs[SOURCE_ONLY] for label in (SIGHT, KEEL)}
+        cells = []
+        for label, scores in values.items():
+            means = scores.groupby(["seed", "target"]).mean().groupby("seed").mean()
+            cells.append(" to ".join(number(end, sign=label != SOURCE_ONLY) for end in (means.min(), means.max())))
+        lines.append([short, *cells])
     return markdown(["Setting", "Source-only, points", "gain of SIGHT", "gain of Keel"], lines)
 
 
@@ -105,20 +112,20 @@ def seeds() -> str:
 
 def sight() -> str:
     """Return the gains of SIGHT and of simple filters on each setting."""
+    found, nine, labels = summary("table-main", "all"), summary("table-main"), (SIGHT, AUTHORS, EMA, STICKY)
+    gains = [tested_gains(found, label) for label in labels]
     lines = []
-    for found in (paper_pairs(), summary("table-main")):
-        for short, own in found.summaries.items():
-            table = own.table
-            gains = dict(zip(table.index, delta_cells(table), strict=True))
-            wins, ties, losses, harmed, runs_ = table.loc[SIGHT, ["wins", "ties", "losses", "harmed", "runs"]]
-            cells = [f"{gains[label].text} {gains[label].below}" for label in (SIGHT, AUTHORS, EMA, STICKY)]
-            level = number(table.at[SOURCE_ONLY, "subject_mean"])
-            record = f"{wins:.0f}/{ties:.0f}/{losses:.0f}"
-            lines.append([short, level, cells[0], record, percent(harmed / runs_), *cells[1:]])
-    nine = summary("table-main")
-    means = [points(nine.gain(label)) for label in (SIGHT, AUTHORS, EMA, STICKY)]
-    level = number(nine.column("subject_mean").loc[SOURCE_ONLY].mean())
-    lines.append(["**Mean of the nine**", level, means[0], "", percent(nine.harmed(SIGHT)), *means[1:]])
+    for short, own in found.summaries.items():
+        wins, ties, losses, harmed, runs_ = own.table.loc[SIGHT, ["wins", "ties", "losses", "harmed", "runs"]]
+        cells = [own_gains[short] for own_gains in gains]
+        level = number(own.table.at[SOURCE_ONLY, "subject_mean"])
+        record = f"{wins:.0f}/{ties:.0f}/{losses:.0f}"
+        lines.append([short, level, cells[0], record, percent(harmed / runs_), *cells[1:]])
+    levels = nine.column("subject_mean").loc[SOURCE_ONLY].to_dict()
+    for name, by_dataset in {"**Mean of the nine**": False, "**Mean of the nine by dataset**": True}.items():
+        means = [points(nine.gain(label, by_dataset=by_dataset)) for label in labels]
+        level, harmed = nine.mean(levels, by_dataset=by_dataset), nine.harmed(SIGHT, by_dataset=by_dataset)
+        lines.append([name, number(level), means[0], "", percent(harmed), *means[1:]])
     heads = ["Setting", SOURCE_ONLY, SIGHT, "won/tied/lost", "harmed, %", AUTHORS, EMA, STICKY]
     return markdown(heads, lines)
 
@@ -126,7 +133,7 @@ def sight() -> str:
 def paper() -> str:
     """Return the paper's values for SIGHT beside ours, on the pairs of the paper."""
     lines = []
-    for short, own in paper_pairs().summaries.items():
+    for short, own in summary("table-main", "paper").summaries.items():
         table = own.table
         gain = points(own.difference(SIGHT, SOURCE_ONLY))
         levels = [number(table.at[SOURCE_ONLY, column]) for column in ("paper", "mean")]
@@ -142,100 +149,50 @@ def filters() -> str:
     """Return simple filters against SIGHT."""
     nine = summary("table-main")
     lines = [
-        [label, points(nine.difference(label, SIGHT)), *lists(nine.by_setting(label, SIGHT))]
+        [label, *both_means(nine, label, SIGHT), *lists(nine.verdicts(label, SIGHT))]
         for label in FILTERS
         if label in nine.methods
     ]
-    return markdown(["Filter against SIGHT", "mean", "better on", "worse on", "no difference shown on"], lines)
+    heads = ["Filter against SIGHT", "mean", "mean by dataset", "better on", "worse on", "no difference shown on"]
+    return markdown(heads, lines)
 
 
 def macro_f1() -> str:
     """Return the gains of SIGHT and Keel under three definitions of macro-F1, and the best method but `keel-norm`."""
     labels = (SOURCE_ONLY, SIGHT, KEEL)
     found = [summary("table-main", metric=metric, labels=labels) for metric in MACRO_F1]
-    gains = [own.by_setting(label) | {"**Mean**": own.gain(label)} for label in (SIGHT, KEEL) for own in found]
-    columns = [metric.replace("macro_f1", "gain") for metric in MACRO_F1]
+    columns = [(own, label) for label in (SIGHT, KEEL) for own in found]
+    gains = [tested_gains(*column) for column in columns]
+    names_ = [metric.replace("macro_f1", "gain") for metric in MACRO_F1]
     lines = []
     for short, own in summary("table-main").summaries.items():
-        best = dict.fromkeys(str(own.table[column].drop(KEEL_NORM).idxmax()) for column in columns)
-        lines.append([short, *(points(gain[short]) for gain in gains), ", ".join(best)])
-    lines.append(["**Mean**", *(points(gain["**Mean**"]) for gain in gains), ""])
+        best = dict.fromkeys(str(own.table[name].drop(KEEL_NORM).idxmax()) for name in names_)
+        lines.append([short, *(gain[short] for gain in gains), ", ".join(best)])
+    for name, by_dataset in MEANS.items():
+        lines.append([name, *(points(own.gain(label, by_dataset=by_dataset)) for own, label in columns), ""])
     kinds = ("union", "truth", "all")
     return markdown(["Setting", *(f"{label}, {kind}" for label in (SIGHT, KEEL) for kind in kinds), "best"], lines)
 
 
 def order() -> str:
     """Return the gains over source-only by stream order, and the differences that order makes."""
-    found = {name: summary("order", order=name) for name in ORDERS}
+    found = {name: summary("order", "all", order=name) for name in ORDERS}
     first, *others = found.values()
     lines = []
-    for label in (SIGHT, STICKY, "OATTA", KEEL):
+    for label in (label for label in first.complete if label != SOURCE_ONLY):
         gains = [points(own.gain(label)) for own in found.values()]
-        lines.append(
-            [first.cells[label].text, *gains, *(points(first.difference(label, label, own)) for own in others)]
-        )
+        against = [points(first.difference(label, label, own)) for own in others]
+        lines.append([first.cells[label].text, *gains, *against])
+    by_order = [tested_gains(own, SIGHT) for own in found.values()]
+    verdicts = [first.verdicts(SIGHT, SIGHT, own) for own in others]
     for short, own in first.summaries.items():
-        gains = [points(each.summaries[short].difference(SIGHT, SOURCE_ONLY)) for each in found.values()]
-        against = [points(own.difference(SIGHT, SIGHT, other.summaries[short])) for other in others]
-        lines.append([f"SIGHT on {short}", *gains, *against])
-    heads = ["Method", *ORDER_NAMES.values(), "chronological less blocks", "chronological less shuffled"]
+        against = [
+            tested(own.difference(SIGHT, SIGHT, other.summaries[short]), shown[short])
+            for other, shown in zip(others, verdicts, strict=True)
+        ]
+        lines.append([f"SIGHT on {short}", *(gains[short] for gains in by_order), *against])
+    heads = ["Method", *ORDERS.values(), "chronological less blocks", "chronological less shuffled"]
     return markdown(heads, lines)
-
-
-def geometry() -> str:
-    """Return the separability of changes and the accuracy of routing, by setting."""
-    rows = rows_of("geometry")
-    columns = ["auc", "auc_true", "routing_top1", "chance", "raw_top1"]
-    means = rows.groupby("setting")[columns].mean()
-    gates = {kind: _gates(rows, kind) for kind in ("inside", "change")}
-    against = by_subject(rows, 100 * (rows["routing_top1"] - rows["raw_top1"]))
-    lines = []
-    for setting, short in setting_group().items():
-        if setting in means.index:
-            own = means.loc[setting]
-            gate = [number(gates[kind][setting], 2) for kind in gates]
-            shares = [percent(own[name], 0) for name in ("routing_top1", "chance", "raw_top1")]
-            aucs = [number(own[name], 2) for name in ("auc", "auc_true")]
-            lines.append([short, *aucs, *gate, *shares, points(against[short])])
-    overall = means.mean()
-    gate = [number(float(np.mean(list(own.values()))), 2) for own in gates.values()]
-    shares = [percent(overall[name], 0) for name in ("routing_top1", "chance", "raw_top1")]
-    lines.append(["**Mean**", *(number(overall[name], 2) for name in ("auc", "auc_true")), *gate, *shares, ""])
-    heads = ["Setting", "AUC", "AUC, true class", "gate inside", "gate at a change", "routing, %", "chance, %"]
-    return markdown([*heads, "source-only, %", "routing less source-only"], lines)
-
-
-def _gates(rows: Any, kind: str) -> dict[str, float]:
-    """Return SIGHT's mean gate at beta = 1 from the histograms of similarity, by setting."""
-    middle = (EDGES[1:] + EDGES[:-1]) / 2
-    surprise, found = 1 - np.exp(-((1 - middle) ** 2)), {}
-    for setting, own in rows.groupby("setting"):
-        histogram = arrays(own, f"histogram_{kind}").sum(axis=0)
-        found[str(setting)] = float((histogram * surprise).sum() / max(histogram.sum(), 1))
-    return found
-
-
-def prototypes() -> str:
-    """Return persistence, and the cosine of prototypes and class centroids, by setting."""
-    rows, repeats = rows_of("prototypes"), rows_of("motivation")
-    ends = {name: rows[f"prototype_{name}"].map(_finite_mean) for name in ("first", "last")}
-    moved = by_subject(rows, ends["last"] - ends["first"])
-    lines = []
-    for setting, short in setting_group().items():
-        own = repeats[repeats["setting"] == setting]
-        if len(own):
-            stays = [number(persistence(own, f"transitions_{kind}"), 2) for kind in ("true", "raw")]
-            here = rows["setting"] == setting
-            cosines = [number(ends[name][here].mean(), 2) for name in ends]
-            change = moved.get(short)
-            text = DASH if change is None else f"{change.mean:+.2f} [{change.low:+.2f}, {change.high:+.2f}]"
-            lines.append([short, *stays, *cosines, text])
-    heads = ["Setting", "persistence, truth", "persistence, source-only", "cosine, first segment", "last segment"]
-    return markdown([*heads, "change"], lines)
-
-
-def _finite_mean(values: Any) -> float:
-    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
 
 def ablation() -> str:
@@ -249,18 +206,18 @@ def design() -> str:
 
 
 def _variants(experiment: str) -> str:
-    found = summary(experiment)
+    found = summary(experiment, "all")
     lines = [
         [
             label,
-            points(found.difference(label, SIGHT)),
-            *lists(found.by_setting(label, SIGHT)),
+            *both_means(found, label, SIGHT),
+            *lists(found.verdicts(label, SIGHT)),
             *_paper(experiment, label),
         ]
         for label in found.complete
         if label not in (SOURCE_ONLY, SIGHT)
     ]
-    heads = ["Variant against SIGHT", "mean", "better on", "worse on", "no difference shown on"]
+    heads = ["Variant against SIGHT", "mean", "mean by dataset", "better on", "worse on", "no difference shown on"]
     return markdown([*heads, *(f"paper, {name}" for name in PAPER_DATASETS.values())], lines)
 
 
@@ -276,7 +233,7 @@ def _paper(table: str, label: str, condition: str = "average", base: str = SIGHT
 
 def sensitivity() -> str:
     """Return how far each hyper-parameter of SIGHT moves the mean over its grid."""
-    found = summary("sensitivity")
+    found = summary("sensitivity", "all")
     means = found.column("subject_mean").mean(axis=1)
     lines = []
     for name, labels in grids(next(iter(found.summaries.values())).table["params"]).items():
@@ -292,7 +249,7 @@ def networks() -> str:
     """Return the gains of SIGHT and the sticky filter by network."""
     lines = []
     for encoder in ("cnn", "resnet", "transformer"):
-        found, name = summary("backbones", encoder=encoder), paper_values.CONDITIONS[encoder]
+        found, name = summary("backbones", "all", encoder=encoder), paper_values.CONDITIONS[encoder]
         gains = [points(found.gain(label)) for label in (SIGHT, STICKY)]
         lines.append([name, *gains, *_paper("backbone", SIGHT, name, SOURCE_ONLY)])
     return markdown(
@@ -332,8 +289,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "findings-filters": filters,
     "findings-macro-f1": macro_f1,
     "findings-order": order,
-    "findings-geometry": geometry,
-    "findings-prototypes": prototypes,
     "findings-ablation": ablation,
     "findings-design": design,
     "findings-sensitivity": sensitivity,
