@@ -212,12 +212,16 @@ def _client(address: str, limited: bool = False) -> Iterator[Any]:
     count = address.removeprefix("local:")
     if not count.isdigit() or int(count) < 1:
         raise ValueError(f"Expected engine dask:local:N with N of 1 or more, got dask:{address}.")
-    with _sigint_ignored():
+    # Workers log lost connections as errors while the cluster closes; what fails in a call is raised here.
+    config: Any = import_module("dask.config")
+    key = "distributed.nanny.pre-spawn-environ"
+    quiet = {**config.get(key), "DASK_LOGGING__DISTRIBUTED": "critical"}
+    with _sigint_ignored(), config.set({key: quiet}):
         cluster = dask.LocalCluster(
             n_workers=int(count),
             threads_per_worker=1,
             dashboard_address=None,
-            silence_logs=logging.CRITICAL,  # workers log lost connections as errors while the cluster closes
+            silence_logs=logging.ERROR,  # warnings about workers that are slow to end
             # Dask would give each worker an equal share of memory, and kill it for one large recording.
             **({"memory_limit": 0} if limited else {}),
         )

@@ -17,6 +17,8 @@ ACTIVITIES = ("walking", "walking_upstairs", "walking_downstairs", "sitting", "s
 TRANSITIONS = ("stand_to_sit", "sit_to_stand", "sit_to_lie", "lie_to_sit", "stand_to_lie", "lie_to_stand")
 BASIC = dict(enumerate(ACTIVITIES, start=1))
 LABELS = "RawData/labels.txt"
+#: Order of the activities of a recording in the files of UCI-HAR, by index of the class.
+UCIHAR_ORDER = (4, 3, 5, 0, 2, 1)
 
 
 @dataclass(kw_only=True)
@@ -31,6 +33,9 @@ class HAPT(Dataset):
         is a gap.
     acc
         Acceleration of the "ucihar" protocol: "total_acc" with gravity, or "body_acc", high-passed at 0.3 Hz.
+    order
+        Order of the windows of the "ucihar" protocol: "time", or "ucihar" as in the files of UCI-HAR, where the
+        windows of a recording are grouped by activity; gaps are then unknown and zero.
     transitions
         Whether the six postural transitions are classes too; otherwise they are unlabelled.
     gyro
@@ -39,6 +44,7 @@ class HAPT(Dataset):
 
     protocol: Literal["stream", "ucihar"] = "stream"
     acc: Literal["total_acc", "body_acc"] = "total_acc"
+    order: Literal["time", "ucihar"] = "time"
     transitions: bool = False
     gyro: bool = True
 
@@ -115,7 +121,8 @@ class HAPT(Dataset):
         from sight.recordings.signal import join
 
         filtered = (self._filter(recording) for recording in self.recordings(subject))
-        return join([self._cut_labelled(recording, windowing) for recording in filtered])
+        parts = [self._cut_labelled(recording, windowing) for recording in filtered]
+        return join([_in_ucihar_order(part) for part in parts] if self.order == "ucihar" else parts)
 
     def _filter(self, recording: Recording) -> Recording:
         """Apply a median of 3 and zero-phase Butterworth filters of order 3: 20 Hz low-pass, 0.3 Hz high-pass."""
@@ -138,6 +145,13 @@ class HAPT(Dataset):
                 starts.append(np.arange(first, min(end, len(recording.values)) - length + 1, step))
                 labels.append(np.full(len(starts[-1]), label))
         return windows_at(recording, np.concatenate(starts), np.concatenate(labels), windowing)
+
+
+def _in_ucihar_order(windows: Windows) -> Windows:
+    """Group the windows of a recording by activity, in time within each activity."""
+    index = np.argsort(np.argsort(UCIHAR_ORDER)[windows.label], kind="stable")
+    time_s, gaps = windows.time_s[:1] + np.arange(len(index)) * windows.stride_s, np.zeros(len(index))
+    return replace(windows, x=windows.x[index], label=windows.label[index], time_s=time_s, gap_before_s=gaps)
 
 
 def _gyro_file(acc_file: str) -> str:

@@ -21,9 +21,10 @@ LENGTH, STRIDE = 128, 64
 class UCIHAR(Dataset):
     """Human Activity Recognition Using Smartphones, from its inertial signals.
 
-    The files contain windows in the order of recording, without times. `time_s` advances by one stride per window.
-    Where two windows do not overlap there is a gap of unknown length, counted as one stride. A recording is a run of
-    overlapping windows, joined to one signal.
+    The files contain windows without times, those of a recording grouped by activity: standing, sitting, laying,
+    walking, downstairs, upstairs. They are kept in this order, which is not that of recording; HAPT has the times.
+    `time_s` advances by one stride per window. Where two windows do not overlap there is a gap of unknown length,
+    counted as one stride. A recording is a run of overlapping windows, joined to one signal.
 
     Parameters
     ----------

@@ -38,7 +38,8 @@ def train(
     lr: float = 1e-3,
     batch: int = 64,
     seed: int = 0,
-    validation: float = 0.0,
+    validation: float | Windows = 0.0,
+    scaled: bool = True,
     device: str = "cpu",
     stats: bool = True,
     fisher: bool = False,
@@ -65,8 +66,11 @@ def train(
     seed
         Seed of weights, order and dropout; on the CPU of one machine, equal seeds give bit-identical networks.
     validation
-        Share of each class held out. Its accuracy and macro-F1 are computed after each epoch, and the weights of the
-        epoch with the best macro-F1 are kept. With 0 the last weights are kept.
+        Share of each class held out, or labelled windows of their own, such as those of another subject. Their
+        accuracy and macro-F1 are computed after each epoch, and the weights of the epoch with the best macro-F1 are
+        kept. With 0 the last weights are kept.
+    scaled
+        Whether to normalise the channels; otherwise the network gets the values as they are.
     device
         "cpu" or "cuda"; all data are copied there.
     stats, fisher
@@ -99,7 +103,9 @@ def train(
         raise ValueError(f"Expected a CUDA device for device={device!r}, this torch finds none; train on the cpu.")
     data = _collect(windows, len(classes), rate_hz)
     mean, std, fill = normalisation(data.x)
-    train_rows, validation_rows = _split(data.y, validation, seed)
+    if not scaled:
+        mean, std = np.zeros_like(mean), np.ones_like(std)
+    all_x, all_y, train_rows, validation_rows = _with_validation(data, validation, len(classes), seed)
     n_channels, length = data.x.shape[1:]
     with one_thread(), torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device != "cpu" else ()):
         torch.manual_seed(seed)
@@ -107,12 +113,13 @@ def train(
         network: Encoder = registry.get("encoders", encoder)(**args)
         network.normalise(mean, std, fill)
         network.to(device)
-        arrays = (data.x, data.y, train_rows, validation_rows)
+        arrays = (all_x, all_y, train_rows, validation_rows)
         x, y, rows, held_out = (torch.from_numpy(array).to(device) for array in arrays)
         optimiser = torch.optim.Adam(network.parameters(), lr=lr)
         scores = (_epoch(network, optimiser, x, y, rows, held_out, batch) for _ in range(epochs))
         history = _fit(network, scores, on_epoch, keep_on_interrupt)
-    params = {"epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "validation": validation, "device": device}
+    share = "own windows" if isinstance(validation, Windows) else validation
+    params = {"epochs": epochs, "lr": lr, "batch": batch, "seed": seed, "validation": share, "device": device}
     unseen = validation_rows if len(validation_rows) else train_rows
     if fisher:
         params["fisher"] = "held-out windows" if len(validation_rows) else "training windows"
@@ -135,7 +142,7 @@ def train(
     )
     source = TorchSource(network, classes=card.classes, card=card)
     source.stats = source_stats(source, data.x, data.y, subjects=data.subjects) if stats else None
-    source.fisher = fisher_information(network, data.x[unseen], seed=seed) if fisher else None
+    source.fisher = fisher_information(network, all_x[unseen], seed=seed) if fisher else None
     return source
 
 
@@ -196,6 +203,18 @@ def _collect(windows: TrainingData, n_classes: int, rate_hz: float | None) -> _D
             f"with labels {np.unique(y).tolist()}; check the classes."
         )
     return _Data(x, y, rate_hz, stride_s, n_subjects, [own for own, _ in parts])
+
+
+def _with_validation(
+    data: _Data, validation: float | Windows, n_classes: int, seed: int
+) -> tuple[Array, Array, Array, Array]:
+    """Return all windows and labels, and the rows for training and for validation."""
+    if not isinstance(validation, Windows):
+        return (data.x, data.y, *_split(data.y, validation, seed))
+    other = _collect(validation, n_classes, None)
+    rows = np.arange(len(data.y) + len(other.y))
+    x, y = np.concatenate([data.x, other.x]), np.concatenate([data.y, other.y])
+    return x, y, rows[: len(data.y)], rows[len(data.y) :]
 
 
 def _split(y: Array, share: float, seed: int) -> tuple[Array, Array]:

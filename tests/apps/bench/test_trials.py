@@ -22,7 +22,12 @@ from sight.testing import ToySource, toy_stream
 
 def test_every_table_and_figure_of_the_paper_has_an_experiment():
     names = set(experiments.experiments())
-    assert {name for name in names if not load_experiment(name).in_paper} == {"days", "keel-parts", "stress"}
+    assert {name for name in names if not load_experiment(name).in_paper} == {
+        "days",
+        "keel-parts",
+        "reproduction",
+        "stress",
+    }
     kinds = {load_experiment(name).kind for name in names}
     assert kinds == {"compare", "classes", "geometry", "prototypes", "motivation"}
 

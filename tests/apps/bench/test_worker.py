@@ -12,7 +12,7 @@ from sight.apps.bench import source_models, trial_data, worker
 from sight.apps.bench.source_models import Recipe
 from sight.apps.bench.trial_data import Job, TrialData
 from sight.apps.bench.trial_rows import read_row, write_row
-from sight.apps.bench.trials import Trial, Variant
+from sight.apps.bench.trials import Setting, Trial, Variant
 from sight.testing import toy_network, toy_stream
 
 
@@ -22,7 +22,8 @@ def data(tmp_path, monkeypatch):
     windows = toy_stream(n=40)
     recipe = Recipe(classes=tuple("abcde"), encoder="cnn", epochs=1, batch=8, seed=0, device="cpu")
     trial = Trial(sources=("A",), target="B", seed=0, encoder="cnn", order="chronological")
-    plan = {"experiment": SimpleNamespace(kind="compare"), "setting": SimpleNamespace(use_gaps=False, model="")}
+    setting = Setting(name="toy", dataset="toy", options={}, pairs=((("A",), "B"),))
+    plan = {"experiment": SimpleNamespace(kind="compare"), "setting": setting}
     job = Job(**plan, out=tmp_path)
     return TrialData(dataset=None, sources=[windows], target=windows, recipe=recipe, trial=trial, job=job)
 
@@ -86,7 +87,7 @@ def test_a_row_records_the_needs_under_its_streaming_rule(data, method, rule, ba
 def with_target(data, n: int, *, use_gaps: bool = False):
     windows = toy_stream(n=n)
     windows.gap_before_s[5] = 30
-    job = replace(data.job, setting=SimpleNamespace(use_gaps=use_gaps, model=""))
+    job = replace(data.job, setting=replace(data.job.setting, use_gaps=use_gaps))
     return replace(data, target=windows, job=job)
 
 
@@ -145,14 +146,14 @@ def test_an_altered_row_is_not_read(tmp_path):
 def test_an_altered_source_model_is_trained_again(data, tmp_path, monkeypatch):
     trained = []
     monkeypatch.setattr(source_models, "_train", lambda *_: trained.append(1) or toy_network("resnet"))
-    weight = source_models.source_model(data.recipe, data.sources, None, tmp_path).weight
-    source_models.source_model(data.recipe, data.sources, None, tmp_path)
+    path = tmp_path / "model.safetensors"
+    weight = source_models.source_model(data.recipe, data.sources, None, path).weight
+    source_models.source_model(data.recipe, data.sources, None, path)
     assert len(trained) == 1
-    [path] = tmp_path.glob("*.safetensors")
     content = bytearray(path.read_bytes())
     content[-2] ^= 64
     path.write_bytes(content)
-    np.testing.assert_array_equal(source_models.source_model(data.recipe, data.sources, None, tmp_path).weight, weight)
+    np.testing.assert_array_equal(source_models.source_model(data.recipe, data.sources, None, path).weight, weight)
     assert len(trained) == 2
 
 

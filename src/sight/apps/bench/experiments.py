@@ -11,13 +11,15 @@ from typing import Any
 from sight import registry
 from sight.apps.bench import experiment_files, simulated_days
 from sight.apps.bench.experiment_files import check_keys, check_name
-from sight.apps.bench.trials import KINDS, NATURAL, ORDERS, Experiment, Variant
+from sight.apps.bench.trials import KINDS, NATURAL, ORDERS, OWN_ORDERS, Experiment, Variant
 
 CONFIGS = resources.files("sight.apps.bench") / "configs"
 KEYS = (
     *("title", "kind", "in_paper", "paper", "pairs", "ranked", "preset", "rule", "methods", "all_methods", "grids"),
-    *("encoders", "seeds", "orders"),
+    *("encoders", "seeds", "orders", "protocols"),
 )
+#: Fields of a setting that a protocol may change.
+PROTOCOL_KEYS = ("use_gaps", "epochs", "scaling", "power", "whole_batches", "oracle_epoch")
 
 
 def experiments() -> tuple[str, ...]:
@@ -73,12 +75,14 @@ def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
         if key in table
     }
     for order in lists.get("orders", ()):
-        check_name(order, (*ORDERS, *simulated_days.ORDERS, NATURAL), "order")
+        check_name(order, (*ORDERS, *OWN_ORDERS, *simulated_days.ORDERS, NATURAL), "order")
+    for protocol, changes in table.get("protocols", {}).items():
+        check_keys(changes, PROTOCOL_KEYS, f"{where}, protocol {protocol}")
     variants = tuple(_variants(table, where))
     labels = [variant.label for variant in variants]
     if len(set(labels)) != len(labels):
         raise ValueError(f"{where}: two methods share a label among {labels}; give each its own.")
-    single = {key: table[key] for key in ("in_paper", "paper", "pairs", "ranked") if key in table}
+    single = {key: table[key] for key in ("in_paper", "paper", "pairs", "ranked", "protocols") if key in table}
     title = table.get("title", name)
     return Experiment(name=name, title=title, kind=table["kind"], variants=variants, **single, **lists)
 

@@ -18,7 +18,7 @@ from sight.results.metrics import MINUTES_PER_DAY
 from sight.types import Array
 
 #: Columns that identify a run of a method, and columns that a later run may change.
-RUN = ("experiment", "setting", "encoder", "order", "label", "method", "sources", "target", "seed")
+RUN = ("experiment", "setting", "encoder", "order", "protocol", "label", "method", "sources", "target", "seed")
 VERSION = ("params", "code")
 #: Nested values, stored as JSON.
 NESTED = ("options", "windowing", "label_map", "needs", "params", "training", "notes", "state_kinds")
@@ -89,6 +89,8 @@ def matrices(table: Any, name: str) -> Array:
 
 
 def _derive(table: Any) -> Any:
+    if "protocol" not in table:  # rows of experiments without protocols
+        table["protocol"] = ""
     if "confusion" not in table:
         return table
     sizes = table["confusion"].map(lambda value: len(value) if isinstance(value, np.ndarray) else 0)

@@ -18,7 +18,8 @@ from sight.models.load import load
 MAIN_GROUP = "nine"
 KEYS = (
     *("short_name", "group", "dataset", "options", "windowing", "pairs", "detailed", "sources", "encoder"),
-    *("model", "epochs", "batch", "use_gaps", "sedentary", "standing", "free_living", "paper", "paper_subject"),
+    *("model", "epochs", "batch", "use_gaps", "orders", "sedentary", "standing", "free_living"),
+    *("paper", "paper_subject"),
 )
 
 
@@ -68,7 +69,10 @@ def load_setting(
     own = str(model or (path.parent / table["model"] if table.get("model") else ""))
     if own:
         found = list(_own_pairs(own, dataset, dict.fromkeys(target for _, target in found)))
-    kept = ("windowing", "encoder", "epochs", "batch", "use_gaps", "standing", "free_living", "paper", "paper_subject")
+    kept = (
+        *("windowing", "encoder", "epochs", "batch", "use_gaps", "orders", "standing", "free_living"),
+        *("paper", "paper_subject"),
+    )
     return Setting(
         name=name,
         dataset=dataset,

@@ -30,6 +30,7 @@ class Recipe:
     batch: int
     seed: int
     device: str
+    scaled: bool = True  # whether channels are normalised by the mean and deviation of the training data
 
     def model_key(self, data: str) -> str:
         """Return a hash of data, recipe and training code, by which the model is stored; `data` is a hash too."""
@@ -50,14 +51,18 @@ def data_hash(windows: Sequence[Windows]) -> str:
     return digest.hexdigest()
 
 
-def source_model(recipe: Recipe, windows: Sequence[Windows], dataset: Any, folder: Path) -> Any:
-    """Return a trained source model, from the folder if an unaltered copy is stored there."""
+def source_model(
+    recipe: Recipe, windows: Sequence[Windows], dataset: Any, path: Path, validation: Windows | None = None
+) -> Any:
+    """Return a trained source model, from its file if that is stored and unaltered.
+
+    With `validation` the epoch with the best macro-F1 on these windows is kept.
+    """
     from sight.models.torch import TorchSource
 
-    path = folder / f"{recipe.model_key(data_hash(windows))}.safetensors"
     with suppress(OSError, ValueError):  # missing, damaged or altered
         return TorchSource.load(path)
-    _train(recipe, windows, dataset).save(path)
+    _train(recipe, windows, dataset, validation).save(path)
     return TorchSource.load(path)
 
 
@@ -73,7 +78,7 @@ def own_model(path: str, classes: Sequence[str]) -> Any:
     return source
 
 
-def _train(recipe: Recipe, windows: Sequence[Windows], dataset: Any) -> Any:
+def _train(recipe: Recipe, windows: Sequence[Windows], dataset: Any, validation: Windows | None) -> Any:
     from sight.models.train import train
 
     return train(
@@ -84,6 +89,8 @@ def _train(recipe: Recipe, windows: Sequence[Windows], dataset: Any) -> Any:
         batch=recipe.batch,
         seed=recipe.seed,
         device=recipe.device,
+        scaled=recipe.scaled,
+        validation=0.0 if validation is None else validation,
         fisher=True,
         channels=dataset.channels,
         units=dataset.units,

@@ -25,16 +25,26 @@ def stream_index(labels: Array, trial: Trial, setting: Setting, classes: Sequenc
         # Targets with equal seeds would share the lengths of their bouts, and with them the realised shares.
         seed = [trial.seed, *f"{trial.target} {trial.order}".encode()]
         return day_stream(labels, kind, seed, **indices)
+    index = _ordered(labels, trial)
+    return index[: len(index) // setting.whole_batches * setting.whole_batches] if setting.whole_batches else index
+
+
+def _ordered(labels: Array, trial: Trial) -> Array:
     rng = np.random.default_rng(trial.seed)
     index = np.arange(len(labels))
+    if trial.order == "activity":
+        return np.argsort(labels, kind="stable")
     if trial.order == "blocks":
         blocks = np.array_split(index, range(BLOCK, len(index), BLOCK))
         return np.concatenate([blocks[i] for i in rng.permutation(len(blocks))])
     return rng.permutation(len(index)) if trial.order == "shuffled" else index
 
 
-def reorder(windows: Windows, index: Array) -> Windows:
-    """Return the windows of an index as one stream, recordings joined and times evenly spaced."""
-    time_s, gaps = np.arange(len(index)) * windows.stride_s, np.zeros(len(index))
+def reorder(windows: Windows, index: Array, *, gaps: bool = False) -> Windows:
+    """Return the windows of an index as one stream; without gaps, recordings are joined and times evenly spaced."""
     x, label = windows.x[index], windows.label[index]
-    return replace(windows, x=x, label=label, time_s=time_s, gap_before_s=gaps, wear=None, start=None)
+    if gaps:
+        time_s, gap_before_s, start = windows.time_s[index], windows.gap_before_s[index], windows.start
+    else:
+        time_s, gap_before_s, start = np.arange(len(index)) * windows.stride_s, np.zeros(len(index)), None
+    return replace(windows, x=x, label=label, time_s=time_s, gap_before_s=gap_before_s, wear=None, start=start)

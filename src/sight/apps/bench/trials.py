@@ -7,7 +7,7 @@ source subjects and target subjects.
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 from sight import registry
@@ -16,7 +16,11 @@ from sight.base import Adapter
 
 #: Kinds of experiments: functions of `sight.apps.bench.analyses`.
 KINDS = ("compare", "classes", "geometry", "prototypes", "motivation")
-ORDERS = ("chronological", "blocks", "shuffled")
+ORDERS = ("chronological", "activity", "blocks", "shuffled")
+#: Orders that a setting may define, by options of its dataset for the target subject.
+OWN_ORDERS = ("time", "files")
+#: How the channels of a window are scaled before the network.
+SCALINGS = ("source", "none", "subject", "window")
 #: Order that stands for "chronological" on settings recorded in daily life, and for no stream on others.
 NATURAL = "natural"
 
@@ -58,6 +62,7 @@ class Experiment:
     encoders: tuple[str, ...] = ()  # networks; empty for the network of the setting
     seeds: tuple[int, ...] = (0, 1, 2)  # of source training
     orders: tuple[str, ...] = ("chronological",)
+    protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})  # name to changes of a setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,11 @@ class Setting:
     batch: int | None = None  # None: 64, or 256 above 8,000 windows
     model: str = ""  # file of a trained model that replaces training; `pairs` then has its name as source
     use_gaps: bool = False  # whether methods are informed of gaps; otherwise recordings are joined, as in the paper
+    orders: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # one of `OWN_ORDERS` to dataset options
+    scaling: str = "source"  # one of `SCALINGS`: by the source's mean and deviation, not at all, by the own ones
+    power: float = 1  # exponent of the source model's probabilities, which are normalised again
+    whole_batches: int = 0  # number of windows of which a stream is a multiple; the rest is dropped. 0: keep all
+    oracle_epoch: bool = False  # whether the epoch with the best macro-F1 on the target is kept; uses its labels
     sedentary: tuple[str, ...] = ()  # sedentary classes, sitting first, for streams of days
     standing: str = ""  # class of standing, for streams of days
     free_living: bool = False  # whether chronological order is a natural day
@@ -90,9 +100,11 @@ class Trial:
     seed: int
     encoder: str
     order: str
+    protocol: str = ""
 
     def __str__(self) -> str:
-        return f"{'+'.join(self.sources)}->{self.target}, seed {self.seed}, {self.encoder}, {self.order}"
+        parts = (f"seed {self.seed}", self.encoder, self.order, *filter(None, [self.protocol]))
+        return f"{'+'.join(self.sources)}->{self.target}, {', '.join(parts)}"
 
 
 def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
@@ -105,9 +117,9 @@ def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
     for source, target in setting.pairs:
         targets.setdefault(source, []).append(target)
     orders = dict.fromkeys(name for order in experiment.orders for name in expand_order(order, setting))
-    for encoder, seed, source in itertools.product(encoders, seeds, targets):
+    for protocol, encoder, seed, source in itertools.product(experiment.protocols, encoders, seeds, targets):
         for target, order in itertools.product(targets[source], orders):
-            yield Trial(sources=source, target=target, seed=seed, encoder=encoder, order=order)
+            yield Trial(sources=source, target=target, seed=seed, encoder=encoder, order=order, protocol=protocol)
 
 
 def expand_order(order: str, setting: Setting) -> tuple[str, ...]:
@@ -116,4 +128,11 @@ def expand_order(order: str, setting: Setting) -> tuple[str, ...]:
         return tuple(f"{order} {name}" for name in setting.sedentary)
     if order == NATURAL:
         return ("chronological",) if setting.free_living else ()
+    if order in OWN_ORDERS:
+        return (order,) if order in setting.orders else ()
     return () if order == "time-use" and not setting.standing else (order,)
+
+
+def setting_of(trial: Trial, experiment: Experiment, setting: Setting) -> Setting:
+    """Return the setting with the changes of the trial's protocol."""
+    return replace(setting, **experiment.protocols[trial.protocol])

@@ -13,6 +13,7 @@ from sight.apps.bench.experiment_report import (
     figures,
     multi_setting_tables,
     page,
+    protocol_tables,
     setting_tables,
 )
 from sight.apps.bench.experiment_report.page import Section
@@ -128,6 +129,11 @@ def _rows_section(table: Any) -> Section:
 def _compare(section: Section, own: Any) -> None:
     if day_tables.has_days(own):
         day_tables.fill(section, own)
+        return
+    if own["protocol"].any():
+        found = protocol_tables.summaries(own)
+        section.tables.append(protocol_tables.gains(found, section.name, section.title))
+        section.figures[section.name] = protocol_tables.figure(found)
         return
     for column in ("order", "encoder"):
         if own[column].nunique() > 1 or own["paper_table"].iloc[0] == column:
