@@ -27,13 +27,14 @@ FILTERS = (STICKY, LEARNED, EMA)
 
 
 def all_rows() -> Any:
-    """Return all committed rows, without columns that no table needs."""
+    """Return the committed rows of the findings, without columns that no table needs."""
     return record(_all_rows())
 
 
 @functools.cache
 def _all_rows() -> Any:
     rows = result_rows.read([RESULTS / name for name in settings() if (RESULTS / name).is_dir()])
+    rows = rows[rows["protocol"] == ""]  # protocols have a page of their own
     unused = {*result_rows.NESTED, "machine", "python", "numpy", "torch", "numba", "scipy", "title"}
     return rows.drop(columns=list(unused - {"needs", "params"}))
 

@@ -31,6 +31,22 @@ def test_hapt_ucihar_protocol(real):
     assert gravity(body) < 0.1
 
 
+def test_the_order_of_the_files_of_ucihar(real):
+    dataset = HAPT(real("hapt.zip"), protocol="ucihar", order="ucihar")
+    in_time = HAPT(real("hapt.zip"), protocol="ucihar").windows("3")
+    windows = dataset.windows("3")
+    with zipfile.ZipFile(real("ucihar_labels.zip")) as labels:
+        subjects, activities = (
+            np.array(labels.read(f"train/{name}_train.txt").split(), int) for name in ("subject", "y")
+        )
+    published = activities[subjects == 3] - 1
+    starts = [np.append(True, np.diff(label) != 0) for label in (windows.label, published)]
+    assert windows.label[starts[0]].tolist() == published[starts[1]].tolist()
+    assert np.bincount(windows.label).tolist() == np.bincount(in_time.label).tolist()
+    assert sorted(windows.x[:, 0, 0]) == sorted(in_time.x[:, 0, 0])
+    assert (windows.gap_before_s > 0).sum() <= 1  # at most between the two recordings
+
+
 def test_hapt_stream_protocol(real):
     dataset = HAPT(real("hapt.zip"), transitions=True)
     recordings = [recording for subject in dataset.subjects() for recording in dataset.recordings(subject)]

@@ -1,4 +1,4 @@
-"""A Cortex-M4F in an emulator: predictions of Python, features of this machine, limits of flash, RAM and instructions."""
+"""A Cortex-M4F in an emulator: predictions of Python, features of this machine, limits of flash, RAM, instructions."""
 
 from __future__ import annotations
 
