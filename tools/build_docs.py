@@ -1,7 +1,7 @@
 """Generated parts of README and docs, between ``<!-- begin generated: NAME -->`` and ``<!-- end generated -->``.
 
 ``python -m tools.build_docs write`` (``make docs``) writes those that changed; the tests check that they are current.
-``python -m tools.build_docs versions`` lists pages whose tables have rows of several versions; if there are any, the
+``python -m tools.build_docs versions`` lists pages whose tables have results of several versions; if there are any, the
 exit code is 1.
 """
 
@@ -29,6 +29,7 @@ from tools import (
     reference_blocks,
     row_versions,
 )
+from tools.result_files import RESULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -45,15 +46,15 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **model_tables.BLOCKS,
     **device_tables.BLOCKS,
     "demo": demo_model.table,
-    "load": lambda: load_figures.table(ROOT / "benchmarks" / "results" / "live"),
-    "latency": lambda: load_figures.latency_table(ROOT / "benchmarks" / "results" / "live"),
-    **{f"scale-{name}": functools.partial(extrapolation.page_table, name) for name in extrapolation.TABLES},
+    "load": lambda: load_figures.table(RESULTS / "live"),
+    "latency": lambda: load_figures.latency_table(RESULTS / "live"),
+    **{f"scale-{name}": table for name, table in extrapolation.TABLES.items()},
 }
 
 
 @functools.cache
 def block(name: str) -> str:
-    """Return the content of a generated block; a line under it names the versions of its benchmark rows."""
+    """Return the content of a generated block; a line under it names the versions of its results."""
     if name not in BLOCKS:
         raise ValueError(f"There is no generated block {name!r}; known are {', '.join(BLOCKS)}.")
     with row_versions.recording() as used:
@@ -72,7 +73,7 @@ def blocks_in(text: str) -> list[str]:
 
 
 def mixed_versions(pages: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
-    """Return the pages, by name, whose tables have rows of several versions: the blocks of each version."""
+    """Return the pages, by name, whose tables have results of several versions: the blocks of each version."""
     found = {}
     for page, text in pages.items():
         blocks: dict[str, list[str]] = {}

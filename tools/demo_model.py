@@ -7,12 +7,11 @@ give other last digits.
 
 from __future__ import annotations
 
-import csv
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
+from benchmarks.version_and_date import version_and_date
 
 from sight import registry
 from sight._util.atomic import write_atomic
@@ -21,8 +20,9 @@ from sight.datasets import windows_of
 from sight.datasets.synthetic import Synthetic
 from sight.models.load import load
 from sight.results.prediction_loop import run
+from tools.result_files import RESULTS, read_csv
 
-RESULT = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "live" / "demo.csv"
+RESULT = RESULTS / "live" / "demo.csv"
 #: Minutes of signal that the page shows in the first half minute, minute and two minutes of the demo.
 MINUTES = (5, 10, 20)
 
@@ -60,15 +60,15 @@ def train_model() -> None:
 def measure() -> str:
     """Return a CSV file with the accuracies of every wearer that the model was not trained on."""
     subjects = [name for name in Synthetic(**demo.DATASET).subjects() if name not in demo.TRAINING_SUBJECTS]
-    lines = ["subject," + ",".join(f"raw_{minutes}_min,refined_{minutes}_min" for minutes in MINUTES)]
-    lines += [f"{subject},{','.join(map(str, np.ravel(accuracies(subject)).tolist()))}" for subject in subjects]
-    return "\n".join([*lines, ""])
+    columns, facts = [f"{kind}_{minutes}_min" for minutes in MINUTES for kind in ("raw", "refined")], version_and_date()
+    lines = [["subject", *columns, *facts]]
+    lines += [[subject, *map(str, np.ravel(accuracies(subject))), *facts.values()] for subject in subjects]
+    return "\n".join([*map(",".join, lines), ""])
 
 
 def measured() -> dict[str, list[list[float]]]:
     """Return the accuracies in the file, as `accuracies` returns them."""
-    with RESULT.open(newline="", encoding="utf-8") as file:
-        _, *rows = csv.reader(file)
+    rows = (list(row.values()) for row in read_csv(RESULT))
     return {row[0]: np.reshape(np.array(row[1:], float), (-1, 2)).tolist() for row in rows}
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from tools.findings_tables import markdown
+from tools.result_files import RESULTS, read_json
 
-RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "device.json"
+PATH = RESULTS / "device.json"
 #: Model and precision of the tables that compare methods, and ways to run a model.
 MODEL, PRECISION = "wrist", "int8"
 TITLES = {"cnn": "1D-CNN"}
@@ -17,8 +17,7 @@ TITLES = {"cnn": "1D-CNN"}
 
 def read() -> dict[str, Any]:
     """Return the measurements."""
-    found: dict[str, Any] = json.loads(RESULTS.read_text("utf-8"))
-    return found
+    return read_json(PATH)
 
 
 def _kb(count: float) -> str:
@@ -40,8 +39,8 @@ def _per_second(row: dict[str, Any]) -> float:
 
 
 def tools() -> str:
-    """Return the compiler and the emulator that measured."""
-    compiler, emulator = read()["tools"]
+    """Return the compiler and the emulator that measured; this is no table, so that nothing is recorded."""
+    compiler, emulator = json.loads(PATH.read_text("utf-8"))["tools"]
     return f"Measured with {compiler} and {emulator}:"
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from sight.apps.bench import result_rows
@@ -13,15 +11,15 @@ from sight.apps.bench.experiment_report.summary import RUN, by_model
 from sight.apps.bench.settings import setting_group, settings, short_name
 from sight.results import paired_tests, score_statistics as stats
 from sight.results.score_statistics import Difference
+from tools.result_files import RESULTS, read_json
 from tools.row_versions import record
 
-RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 SOURCE_ONLY, SIGHT, AUTHORS = "Source-only", "SIGHT", "SIGHT, authors' code"
 KEEL, KEEL_NORM = "Keel", "Keel, norm"
 STICKY, LEARNED, EMA = "Sticky", "Sticky, learned", "EMA"
 #: Settings with the pairs of the paper, on the paper's datasets or on what replaces them.
 PAPER_SETTINGS = ("harth", "capture24", "uschad", "ucihar", "hapt")
-Scope: TypeAlias = Literal["nine", "paper", "all"]
+Scope: TypeAlias = Literal["main", "paper", "all"]
 #: Simple filters of a few lines.
 FILTERS = (STICKY, LEARNED, EMA)
 
@@ -44,21 +42,20 @@ def _by_experiment() -> dict[str, Any]:
     return dict(iter(_all_rows().groupby("experiment")))
 
 
-@functools.cache
 def speed() -> dict[str, Any]:
     """Return the committed figures of ``python -m benchmarks.speed methods``."""
-    return json.loads((RESULTS / "speed.json").read_text("utf-8"))
+    return read_json(RESULTS / "speed.json")
 
 
 def names(scope: Scope = "all") -> dict[str, str]:
-    """Return the settings with results and their short names: the pairs of the paper, the nine settings, or both."""
-    present, nine = set(_all_rows()["setting"]), setting_group()
-    chosen = {name: short_name(name) for name in PAPER_SETTINGS} if scope != "nine" else {}
-    chosen |= nine if scope != "paper" else {}
+    """Return the settings with results and their short names: the pairs of the paper, the main settings, or both."""
+    present, main = set(_all_rows()["setting"]), setting_group()
+    chosen = {name: short_name(name) for name in PAPER_SETTINGS} if scope != "main" else {}
+    chosen |= main if scope != "paper" else {}
     return {name: short for name, short in chosen.items() if name in present}
 
 
-def rows_of(experiment: str, scope: Scope = "nine", **where: str) -> Any:
+def rows_of(experiment: str, scope: Scope = "main", **where: str) -> Any:
     """Return the rows of an experiment on some settings, filtered by other columns."""
     return record(_rows_of(experiment, scope, **where))
 
@@ -74,7 +71,7 @@ def _rows_of(experiment: str, scope: Scope, **where: str) -> Any:
 
 def summary(
     experiment: str,
-    scope: Scope = "nine",
+    scope: Scope = "main",
     *,
     metric: str | None = None,
     labels: tuple[str, ...] = (),

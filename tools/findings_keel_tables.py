@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from sight.apps.bench.experiment_report import day_tables
 from sight.apps.bench.experiment_report.multi_setting_summary import MultiSettingSummary
 from sight.apps.bench.experiment_report.multi_setting_tables import counts
 from sight.apps.bench.experiment_report.table_format import number, points
@@ -104,14 +106,14 @@ def _level(level: float, gain: float, name: str = "") -> str:
 
 def baselines() -> str:
     """Return Keel against every other method."""
-    nine = summary("table-main")
-    others = [label for label in nine.methods if label not in (KEEL, SOURCE_ONLY)]
+    found = summary("table-main")
+    others = [label for label in found.methods if label not in (KEEL, SOURCE_ONLY)]
     lines = []
-    for label in (SOURCE_ONLY, *sorted(others, key=lambda label: nine.difference(KEEL, label).mean)):
-        verdicts = nine.verdicts(KEEL, label)
+    for label in (SOURCE_ONLY, *sorted(others, key=lambda label: found.difference(KEEL, label).mean)):
+        verdicts = found.verdicts(KEEL, label)
         better = list(verdicts.values()).count("better")
         where = [f"{better} of {len(verdicts)}", *lists(verdicts)[1:]]
-        lines.append([nine.cells[label].text, *both_means(nine, KEEL, label), *where, percent(nine.harmed(label))])
+        lines.append([found.cells[label].text, *both_means(found, KEEL, label), *where, percent(found.harmed(label))])
     heads = ["Keel against", "mean", "mean by dataset", "better on", "worse on", "no difference shown on"]
     return markdown([*heads, "harmed by that method, %"], lines)
 
@@ -143,21 +145,29 @@ def stress() -> str:
     return markdown(["Stream", *labels, "harmed by Keel, %"], lines)
 
 
+def days(pooled_only: bool = False) -> str:
+    """Return gains and losses of all methods on streams of days, over all settings or over those of pooled sources."""
+    rows = rows_of("days")
+    if pooled_only:
+        rows = rows[rows["setting"].str.endswith("-pooled")]
+    return day_tables.overview(rows).markdown_body()
+
+
 def losses() -> str:
     """Return where Keel loses: harmed runs, subjects with a loss, and a better baseline, by setting."""
-    nine = summary("table-main")
+    found = summary("table-main")
     lines = []
-    for short, own in nine.summaries.items():
+    for short, own in found.summaries.items():
         table = own.table
         harmed = [percent(table.at[label, "harmed"] / table.at[label, "runs"]) for label in (KEEL, SIGHT)]
         lost = f"{table.at[KEEL, 'losses']:.0f} of {own.subjects}"
         best = str(table["delta"].drop(KEEL_NORM).idxmax())
-        shown = "" if best == KEEL else tested(own.difference(KEEL, best), nine.verdicts(KEEL, best)[short])
+        shown = "" if best == KEEL else tested(own.difference(KEEL, best), found.verdicts(KEEL, best)[short])
         lines.append([short, *harmed, lost, shown and f"{best}: {shown}"])
-    count = sum(own.table.at[KEEL, "losses"] for own in nine.summaries.values())
-    total = sum(own.subjects for own in nine.summaries.values())
+    count = sum(own.table.at[KEEL, "losses"] for own in found.summaries.values())
+    total = sum(own.subjects for own in found.summaries.values())
     for name, by_dataset in MEANS.items():
-        harmed = [percent(nine.harmed(label, by_dataset=by_dataset)) for label in (KEEL, SIGHT)]
+        harmed = [percent(found.harmed(label, by_dataset=by_dataset)) for label in (KEEL, SIGHT)]
         lines.append([name, *harmed, "" if by_dataset else f"{count:.0f} of {total} in all", ""])
     heads = [
         "Setting",
@@ -175,5 +185,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "findings-baselines": baselines,
     "findings-keel-parts": keel_parts,
     "findings-stress": stress,
+    "findings-days": days,
+    "findings-days-pooled": functools.partial(days, pooled_only=True),
     "findings-losses": losses,
 }

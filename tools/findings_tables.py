@@ -112,7 +112,7 @@ def seeds() -> str:
 
 def sight() -> str:
     """Return the gains of SIGHT and of simple filters on each setting."""
-    found, nine, labels = summary("table-main", "all"), summary("table-main"), (SIGHT, AUTHORS, EMA, STICKY)
+    found, main, labels = summary("table-main", "all"), summary("table-main"), (SIGHT, AUTHORS, EMA, STICKY)
     gains = [tested_gains(found, label) for label in labels]
     lines = []
     for short, own in found.summaries.items():
@@ -121,10 +121,10 @@ def sight() -> str:
         level = number(own.table.at[SOURCE_ONLY, "subject_mean"])
         record = f"{wins:.0f}/{ties:.0f}/{losses:.0f}"
         lines.append([short, level, cells[0], record, percent(harmed / runs_), *cells[1:]])
-    levels = nine.column("subject_mean").loc[SOURCE_ONLY].to_dict()
-    for name, by_dataset in {"**Mean of the nine**": False, "**Mean of the nine by dataset**": True}.items():
-        means = [points(nine.gain(label, by_dataset=by_dataset)) for label in labels]
-        level, harmed = nine.mean(levels, by_dataset=by_dataset), nine.harmed(SIGHT, by_dataset=by_dataset)
+    levels = main.column("subject_mean").loc[SOURCE_ONLY].to_dict()
+    for name, by_dataset in {"**Mean of the main settings**": False, "**Mean of these by dataset**": True}.items():
+        means = [points(main.gain(label, by_dataset=by_dataset)) for label in labels]
+        level, harmed = main.mean(levels, by_dataset=by_dataset), main.harmed(SIGHT, by_dataset=by_dataset)
         lines.append([name, number(level), means[0], "", percent(harmed), *means[1:]])
     heads = ["Setting", SOURCE_ONLY, SIGHT, "won/tied/lost", "harmed, %", AUTHORS, EMA, STICKY]
     return markdown(heads, lines)
@@ -147,11 +147,11 @@ def paper() -> str:
 
 def filters() -> str:
     """Return simple filters against SIGHT."""
-    nine = summary("table-main")
+    main = summary("table-main")
     lines = [
-        [label, *both_means(nine, label, SIGHT), *lists(nine.verdicts(label, SIGHT))]
+        [label, *both_means(main, label, SIGHT), *lists(main.verdicts(label, SIGHT))]
         for label in FILTERS
-        if label in nine.methods
+        if label in main.methods
     ]
     heads = ["Filter against SIGHT", "mean", "mean by dataset", "better on", "worse on", "no difference shown on"]
     return markdown(heads, lines)

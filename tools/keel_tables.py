@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import functools
 from collections.abc import Callable
-from pathlib import Path
 
 from sight.apps.bench.experiment_report.table_format import number
 from tools.findings_tables import markdown
+from tools.result_files import RESULTS, read_csv
 
-FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "keel"
 #: Methods of days.csv in the table, and single-subject settings of normalisation.csv with their short names.
 DAYS = (
     "sticky",
@@ -42,11 +40,9 @@ SCORES = {
 }
 
 
-@functools.cache
 def read(name: str) -> list[dict[str, str]]:
     """Return the rows of a CSV file."""
-    with (FOLDER / f"{name}.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return read_csv(RESULTS / "keel" / f"{name}.csv")
 
 
 def days(settings: str = "all") -> str:
@@ -80,7 +76,7 @@ def parts() -> str:
     """Return the effect of each part: one hyper-parameter or constant changed, live and on whole recordings."""
     found = {(row["change"], row["used"]): row for row in read("parts")}
     rows = []
-    for change in dict.fromkeys(row["change"] for row in read("parts")):
+    for change in dict.fromkeys(change for change, _ in found):
         cells = [_with_harm(found[change, used], name) for used in LAGS for name in ("recordings", "days")]
         rows.append([change, *cells])
     return markdown(["", *(f"{name}, {used}" for used in LAGS for name in ("recordings", "days"))], rows)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tools.result_files import read_json
 
 #: Targets, on a machine that also runs the client: wearers, seconds, milliseconds, kills, milliseconds of one stride.
 WEARERS, SECONDS, P99_MS, KILLS, STRIDE_MS = 1000, 300, 500.0, 20, 3.0
@@ -18,7 +19,7 @@ Row = tuple[str, str, str, str]
 
 def table(folder: Path) -> str:
     """Return the machine, then target, figure and verdict of each result."""
-    found = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))}
+    found = {path.stem: read_json(path) for path in sorted(folder.glob("*.json"))}
     lines = [machine(found), "", "| test | target | measured | |", "|---|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for row in rows(found)]
     return "\n".join([*lines, "", ""])
@@ -29,7 +30,7 @@ def latency_table(folder: Path) -> str:
     path = folder / "latency.json"
     if not path.is_file():
         return f"The latency is {MISSING}."
-    found = json.loads(path.read_text("utf-8"))
+    found = read_json(path)
     names, medians = list(found["median_ms"]), found["median_ms"]
     now = medians["now"]["total"]
     heads = ["stage, median in ms", *names, "includes"]
@@ -56,7 +57,7 @@ def machine(found: dict[str, Any]) -> str:
     first = runs[0]
     load = first.get("load_average_at_start")
     busy = "" if load is None else f", load average {load:g} at the start"
-    return f"On {first['cores']} cores ({first['machine']}) shared by client and service{busy}, {first['date']}:"
+    return f"On {first['cores']} cores ({first['machine']}) shared by client and service{busy}:"
 
 
 def rows(found: dict[str, Any]) -> Iterator[Row]:

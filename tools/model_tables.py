@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
-from pathlib import Path
 from statistics import mean, stdev
 
 from sight.models.bundled import names
 from sight.models.model_inspection import inspect
 from tools.findings_tables import markdown
+from tools.result_files import RESULTS, read_csv
 
-FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "models"
 METHODS = {"none": "model alone", "sticky": "sticky", "keel": "Keel"}
 #: How the sensor is turned in training, in words.
 MOUNTS = {
@@ -24,8 +22,7 @@ MOUNTS = {
 
 def read(name: str) -> list[dict[str, str]]:
     """Return the rows of a CSV file."""
-    with (FOLDER / f"{name}.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    return read_csv(RESULTS / "models" / f"{name}.csv")
 
 
 def overview() -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
 from sight.results.score_statistics import bootstrap_interval
 from tools.findings_tables import markdown
+from tools.result_files import RESULTS, read_csv
 
-RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results" / "probabilities" / "sklearn_classifiers.csv"
 DATASETS = {"hapt": "HAPT", "hugadb": "HuGaDB"}
 #: Sharpness that `sight.sklearn` chooses for each classifier.
 CHOSEN = {"random forest": 5, "boosted trees": 3}
@@ -20,11 +18,10 @@ CHOSEN = {"random forest": 5, "boosted trees": 3}
 def probabilities() -> str:
     """Return macro-F1 of the classifiers, and the gain of each method over subjects."""
     scores: dict[tuple[str, ...], dict[str, float]] = {}
-    with RESULTS.open(newline="") as file:
-        for row in csv.DictReader(file):
-            key = row["dataset"], row["sources"], row["classifier"]
-            for method in list(row)[4:]:
-                scores.setdefault((*key, method), {})[row["subject"]] = float(row[method])
+    for row in read_csv(RESULTS / "probabilities" / "sklearn_classifiers.csv"):
+        key = row["dataset"], row["sources"], row["classifier"]
+        for method in list(row)[4:]:
+            scores.setdefault((*key, method), {})[row["subject"]] = float(row[method])
     columns = [(data, kind, name) for data in DATASETS for kind in ("pooled", "single") for name in CHOSEN]
     methods = ("ema", "sticky", "sticky-learned", "oatta", "keel")
     rows = [["source-only, macro-F1", *(f"{np.mean(list(scores[*c, 'source-only'].values())):.1f}" for c in columns)]]

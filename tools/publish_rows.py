@@ -49,7 +49,7 @@ def publish(places: Sequence[Path], to: Path = RESULTS, *, partial: bool = False
     for setting in sorted(settings):
         write_report([to / setting], to / setting, formats="markdown")
     rows = sorted({path.parent for path in to.glob("*/*.parquet")})
-    write_report(rows, to / "nine-settings", only_across=True, formats="markdown")
+    write_report(rows, to / "main-settings", only_across=True, formats="markdown")
     return lines
 
 

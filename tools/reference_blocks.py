@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,8 +20,10 @@ from sight.apps.cli import app
 from sight.models.card import ModelCard
 from sight.models.encoders.cnn import CNN
 from sight.models.torch import TorchSource
-from tools.findings_data import RESULTS, speed
+from tools.findings_data import speed
 from tools.findings_tables import markdown
+from tools.result_files import RESULTS, read_json
+from tools.row_versions import record_entries
 
 #: Reasons for figures that differ from the paper's by more than one percent.
 MEMORY_NOTES = {
@@ -172,7 +173,7 @@ def speed_machine() -> str:
 
 def pipeline() -> str:
     """Return the stages from a file to its report."""
-    return pipeline_table(json.loads((RESULTS / "pipeline.json").read_text("utf-8"))).markdown_body()
+    return pipeline_table(read_json(RESULTS / "pipeline.json")).markdown_body()
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

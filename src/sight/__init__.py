@@ -11,7 +11,7 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "1.0.0.dev0"
+__version__ = "1.0.0"
 
 if TYPE_CHECKING:
     from sight.models.export import export as export

@@ -47,6 +47,20 @@ def test_the_order_of_the_files_of_ucihar(real):
     assert (windows.gap_before_s > 0).sum() <= 1  # at most between the two recordings
 
 
+def test_windows_of_ucihar(real):
+    """UCI-HAR's first windows are of subject 1; the filters differ, so moving windows agree less than those at rest."""
+    with np.load(real("ucihar_window_sample.npz")) as sample:
+        published, label = sample["total_acc_train"][:80], sample["y_train"][:80] - 1
+    windows = HAPT(real("hapt.zip"), protocol="ucihar").windows("1")
+    errors_g = np.sqrt(((windows.x[None, :, :3] - published[:, None]) ** 2).mean(axis=(2, 3)))
+    nearest = errors_g.argmin(axis=1)
+    assert (windows.label[nearest] == label).all()
+    moving, least = label < 3, errors_g.min(axis=1)
+    assert np.median(least[~moving]) < 0.005
+    assert np.median(least[moving]) < 0.12
+    assert least.max() < 0.25
+
+
 def test_hapt_stream_protocol(real):
     dataset = HAPT(real("hapt.zip"), transitions=True)
     recordings = [recording for subject in dataset.subjects() for recording in dataset.recordings(subject)]

@@ -24,7 +24,7 @@ def test_new_changed_equal_and_removed_rows(tmp_path):
     path = to / "hapt" / "mine_hapt.parquet"
     assert path.read_bytes() == (runs / "mine_hapt.parquet").read_bytes()
     assert "Main comparison" not in (to / "hapt" / "report.md").read_text()
-    assert (to / "nine-settings" / "report.md").exists()
+    assert (to / "main-settings" / "report.md").exists()
     better = {
         "Source-only": POINTS["Source-only"],
         "SIGHT": tuple(v + 7 for v in POINTS["SIGHT"]),

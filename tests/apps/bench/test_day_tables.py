@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sight.apps.bench.experiment_report import day_tables
 from sight.apps.bench.experiment_report.table_format import DASH
 from sight.apps.bench.experiment_report.write import compose
 from sight.apps.bench.result_rows import frame
@@ -79,12 +80,12 @@ def test_time_use_error_by_hand():
 def test_several_settings_are_averaged_over_settings():
     made = day_rows("hapt-body-single", FIRST) + day_rows("extrasensory-pooled", SECOND, dataset="extrasensory")
     found = tables_of(made)
-    keel = {head: text for head, (text, _) in found["nine_days_accuracy"]["Keel"].items()}
+    keel = {head: text for head, (text, _) in found["main_days_accuracy"]["Keel"].items()}
     # day-60: mean of 18 / 12 and 5.5; all: mean of 30 / 18 and 29 / 12.
     assert keel == {"natural day": f"{MINUS}0.7", "60 % one class": "+3.5", "week": "+2.0", "all streams": "+2.0"}
-    sight = found["nine_days_accuracy"]["SIGHT"]
+    sight = found["main_days_accuracy"]["SIGHT"]
     assert (sight["week"][0], sight["60 % one class"][0], sight["all streams"][0]) == (f"{MINUS}3.0", DASH, DASH)
-    settings = found["nine_days_settings"]["Keel"]
+    settings = found["main_days_settings"]["Keel"]
     assert {head: text for head, (text, _) in settings.items()} == {
         "HAPT body S": "+1.7",
         "ExtraSensory P": "+2.4",
@@ -92,11 +93,11 @@ def test_several_settings_are_averaged_over_settings():
     }
     # One of 18 runs is harmed by 8 points, one of 12 by 4: the mean of both shares.
     pooled = [*[1] * 6, *[4] * 5, -8, *[2] * 6, *[5.5] * 6, -4, *[0] * 5]
-    share, below = found["nine_days_harm"]["Keel"]["all streams"]
+    share, below = found["main_days_harm"]["Keel"]["all streams"]
     assert share == f"{100 * (1 / 18 + 1 / 12) / 2:.1f}"
     assert below == f"({np.quantile(pooled, 0.01):.1f}, -8.0)".replace("-", MINUS)
-    assert found["nine_days_settings_harm"]["Keel"]["ExtraSensory P"][0] == "8.3"
-    assert found["nine_days_harm"]["SIGHT"]["all streams"] == (DASH, "")  # not run on one of the settings
+    assert found["main_days_settings_harm"]["Keel"]["ExtraSensory P"][0] == "8.3"
+    assert found["main_days_harm"]["SIGHT"]["all streams"] == (DASH, "")  # not run on one of the settings
 
 
 def test_without_source_only_there_are_scores_and_no_differences():
@@ -127,3 +128,13 @@ def test_few_subjects_have_no_best_method():
 def test_networks_are_runs_of_their_own():
     made = day_rows("hapt-body-single", FIRST) + day_rows("hapt-body-single", FIRST, encoder="transformer")
     assert tables_of(made)["days_hapt-body-single"]["Keel"]["Runs"][0] == "36"
+
+
+def test_overview_of_gains_and_losses_by_hand():
+    table = day_tables.overview(frame(day_rows("hapt-body-single", FIRST)))
+    found = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    assert table.heads[1:] == ["Accuracy", "Macro-F1", "Time use (min/day)", "Harmed (%)", "Worst 1 %", "Worst"]
+    assert found["Keel"][0] == "+1.7"  # (6 + 12 + 12) / 18, as by kind
+    assert found["Keel"][3] == "5.6"  # one of 18 runs loses 8 points
+    assert found["Keel"][5] == f"{MINUS}8.0"
+    assert found["SIGHT"][3] == "5.6"

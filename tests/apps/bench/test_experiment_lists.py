@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -42,6 +43,22 @@ def test_the_list_of_the_paper_has_every_printed_table_with_scores():
     printed = {(table, dataset) for table, dataset, *_ in values()}
     runs = {(load_experiment(experiment).paper, setting) for experiment, setting in load_list("paper").runs}
     assert printed <= runs
+
+
+def test_the_list_of_results_has_every_experiment_and_main_setting():
+    listed = load_list("results")
+    assert {experiment for experiment, _ in listed.runs} == set(experiments()) - {"table-detailed"}
+    for experiment in ("table-main", "days", "keel-parts", "stress"):
+        assert set(settings.setting_group()) <= {setting for name, setting in listed.runs if name == experiment}
+
+
+def test_protocols_that_share_a_source_model_are_estimated_once():
+    plan = replace(load_experiment("reproduction"), seeds=(0,))
+    setting = replace(load_setting("synthetic"), orders={"time": {}, "files": {}})
+    runs = [PlannedRun(plan, setting)]
+    (cost,) = estimate(runs, count_windows(runs, engine="serial"))
+    # Three sources: as trained and in four protocols trained otherwise; the oracle has a model for each of three pairs.
+    assert cost.models == 3 * 5 + 3
 
 
 def test_one_command_runs_what_has_data_and_resumes(tmp_path, short):

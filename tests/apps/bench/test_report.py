@@ -170,7 +170,7 @@ def test_gains_over_settings_by_hand():
     assert found.harmed("Keel") == 0.5  # all runs of one setting lose four points
     assert found.harmed("SIGHT") == 0
     assert found.best_in.to_dict() == {"Source-only": 0, "SIGHT": 1, "Keel": 1, "mine": 0}
-    cells = {row[0].text: [cell.text for cell in row] for row in multi_setting_tables.gains(found, "nine", "T").rows}
+    cells = {row[0].text: [cell.text for cell in row] for row in multi_setting_tables.gains(found, "main", "T").rows}
     assert cells["mine"][1:4] == [DASH, "+1.0", DASH]
     # Six equal signs have a p-value of 2 / 2^6; two such tests are not below 5 % after correction.
     assert cells["Keel"][1:6] == ["+3.0", "\N{MINUS SIGN}4.0", "\N{MINUS SIGN}0.5", "0/2/0", "50.0"]
@@ -186,14 +186,14 @@ def test_a_mean_by_dataset_counts_each_dataset_once():
     assert found.gain("Keel", by_dataset=True) == pytest.approx([(4.5 - 4.0) / 2] * 3)
     assert found.harmed("Keel") == pytest.approx(1 / 3)
     assert found.harmed("Keel", by_dataset=True) == pytest.approx(1 / 2)
-    table = multi_setting_tables.gains(found, "nine", "T")
+    table = multi_setting_tables.gains(found, "main", "T")
     assert dict(zip(table.heads, table.rows[0], strict=True))["Mean by dataset"].text == "+0.2"
 
 
 def test_leaderboard_counts_runs_where_they_differ():
     made = gained("hapt-body-single", {"Keel": 3.0, "TENT": 4.0}) + gained("wisdm-pooled", {"Keel": 3.0, "TENT": 4.0})
     made = [row for row in made if row["label"] != "TENT" or row["seed"] == 0]
-    board = multi_setting_tables.gains(summarise_settings(frame(made), PAIR), "nine", "T")
+    board = multi_setting_tables.gains(summarise_settings(frame(made), PAIR), "main", "T")
     assert board.heads[-1] == "Runs"
     assert {row[0].text: row[-1].text for row in board.rows} == {"TENT": "12", "Keel": "24"}
     means = multi_setting_tables.mean_scores(summarise_settings(frame(made), PAIR), "m", "T")
@@ -224,11 +224,11 @@ def test_sections_over_the_nine_settings_come_first():
     inside = [row for setting in PAIR for row in gained(setting, gains)]
     stress = [row for setting in PAIR for row in gained(setting, gains, experiment="stress")]
     sections = list(compose(frame(inside + stress + gained("hapt", gains)), only_across=True))
-    assert [section.name for section in sections] == ["nine", "nine_stress", "leaderboard"]
-    assert sections[0].title == "2 of the nine settings"
+    assert [section.name for section in sections] == ["main", "main_stress", "leaderboard"]
+    assert sections[0].title == "2 of the main settings"
     assert len(sections[2].tables[0].heads) == len(("hapt", *PAIR)) + 8
     (only,) = compose(frame(inside), only_across=True)  # no leaderboard without other settings
-    assert only.name == "nine"
+    assert only.name == "main"
 
 
 def test_single_class_streams_are_reported_by_accuracy():
@@ -248,10 +248,10 @@ def test_the_command_writes_all_formats_or_markdown_alone(tmp_path):
     run = CliRunner().invoke(app, ["bench", "report", str(tmp_path), "-o", str(out), "--across"])
     assert run.exit_code == 0, run.output
     assert {path.name for path in out.iterdir()} == {"index.html", "report.md", "tables", "figures"}
-    expected = {f"{name}.{kind}" for name in ("nine", "nine_accuracy", "nine_scores", "rows") for kind in ("md", "tex")}
+    expected = {f"{name}.{kind}" for name in ("main", "main_accuracy", "main_scores", "rows") for kind in ("md", "tex")}
     assert {path.name for path in (out / "tables").iterdir()} == expected
     assert "Main comparison on" not in (out / "index.html").read_text()
-    assert "| Keel | **+4.0** [+4.0, +4.0] |" in (out / "tables" / "nine.md").read_text()
+    assert "| Keel | **+4.0** [+4.0, +4.0] |" in (out / "tables" / "main.md").read_text()
     brief = tmp_path / "brief"
     run = CliRunner().invoke(app, ["bench", "report", str(tmp_path), "-o", str(brief), "--format", "markdown"])
     assert run.exit_code == 0, run.output

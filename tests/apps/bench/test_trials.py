@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 
 import numpy as np
@@ -78,14 +79,16 @@ def test_settings_of_the_paper_have_its_pairs(name, pairs):
     assert len(own) == (6 if two_lists and pairs == "main" else 16)
 
 
-def test_the_nine_settings():
-    kinds = ("hapt-total", "hapt-body", "hugadb", "wisdm")
+def test_the_main_settings():
+    kinds = ("hapt-total", "hapt-body", "hugadb", "wisdm", "uschad")
     names = {f"{kind}-{how}" for kind in kinds for how in ("single", "pooled")} | {"extrasensory-pooled"}
     tables = settings._tables()
     assert names == set(settings.setting_group())
-    assert len(set(settings.setting_group().values())) == 9
-    assert {tables[name].get("epochs", 100) for name in names if name.endswith("single")} == {100}
-    assert {tables[name]["epochs"] for name in names if name.endswith("pooled")} == {33}
+    assert len(set(settings.setting_group().values())) == 11
+    epochs = {name: tables[name].get("epochs", 100) for name in names}
+    assert (epochs.pop("uschad-single"), epochs.pop("uschad-pooled")) == (33, 15)
+    assert {count for name, count in epochs.items() if name.endswith("single")} == {100}
+    assert {count for name, count in epochs.items() if name.endswith("pooled")} == {33}
     first, last = (group.split("+") for group in tables["extrasensory-pooled"]["sources"])
     assert sorted(first + last) == first + last
     assert len(first) == len(last) == 7
@@ -124,6 +127,44 @@ def test_trials_of_one_source_model_are_adjacent():
     assert len(changes) == len(set(changes)) == 12
     vectors = Setting(name="s", dataset="synthetic", options={}, pairs=setting.pairs, encoder="mlp")
     assert {trial.encoder for trial in trials(experiment, vectors)} == {"mlp"}  # ignores the experiment's networks
+
+
+def crossed(subjects=6, sources=("1", "2")):
+    """Return a setting that pairs each source with all other subjects."""
+    pairs = [((source,), str(n)) for source in sources for n in range(1, subjects + 1) if str(n) != source]
+    return Setting(name="mine", dataset="synthetic", options={}, pairs=tuple(pairs), crossed=True)
+
+
+def models_by_target(experiment, setting):
+    found: dict[str, list[tuple[int, str]]] = {}
+    for trial in trials(experiment, setting):
+        found.setdefault(trial.target, []).append((trial.seed, *trial.sources))
+    return found
+
+
+def test_each_target_of_a_crossed_setting_has_one_source_model_of_each_seed():
+    found = models_by_target(load_experiment("table-main"), crossed())
+    assert set(found) == set("123456")
+    assert all([seed for seed, _ in models] == [0, 1, 2] for models in found.values())
+    assert found["2"] == [(0, "1"), (1, "1"), (2, "1")]  # a source is no target of its own model
+    assert {model for models in found.values() for model in models} == {(s, n) for s in range(3) for n in "12"}
+
+
+def test_models_per_target_can_be_any_number_or_all():
+    experiment, setting = load_experiment("table-main"), crossed()
+    for count in (1, 2, 4, 9):
+        found = models_by_target(replace(experiment, models_per_target=count), setting)
+        assert {len(models) for models in found.values()} == {min(count, 3), min(count, 6)}
+    every = models_by_target(replace(experiment, models_per_target=0), setting)
+    assert {target: len(models) for target, models in every.items()} == dict.fromkeys("3456", 6) | {"1": 3, "2": 3}
+    assert models_by_target(experiment, replace(setting, crossed=False)) == every  # pairs are all run
+
+
+def test_settings_with_sources_are_crossed_and_settings_with_pairs_are_not(tmp_path):
+    keys = 'dataset = "synthetic"\noptions = { wearers = 3, hours = 0.1 }\n'
+    for name, subjects in {"crossed": 'sources = ["W01"]', "pairs": 'pairs = ["W01->W02"]'}.items():
+        (tmp_path / f"{name}.toml").write_text(keys + subjects)
+        assert load_setting(str(tmp_path / f"{name}.toml")).crossed is (name == "crossed")
 
 
 def test_orders_of_days_expand_to_the_sedentary_classes_of_a_setting():

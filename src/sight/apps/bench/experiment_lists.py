@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sight.apps.bench.experiment_files import check_name
 from sight.apps.bench.experiments import CONFIGS, load_experiment, narrow, split_names
 from sight.apps.bench.preflight import check
-from sight.apps.bench.settings import load_setting
+from sight.apps.bench.settings import load_setting, setting_group
 from sight.apps.bench.trials import Experiment, Setting
 
 
@@ -56,7 +56,12 @@ def experiment_lists() -> tuple[str, ...]:
 def load_list(name: str) -> ExperimentList:
     check_name(name, experiment_lists(), "list of experiments")
     table = _tables()[name]
-    runs = tuple((experiment, setting) for experiment, settings in table["runs"].items() for setting in settings)
+    runs = tuple(
+        (experiment, setting)
+        for experiment, names in table["runs"].items()
+        for name in names
+        for setting in (setting_group(name) or (name,))
+    )
     return ExperimentList(name=name, title=table["title"], runs=runs, replacements=table.get("replacements", {}))
 
 

@@ -5,7 +5,7 @@ machine (`sight.apps.bench.run_timing`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from sight._util.parallel import map_unordered
@@ -13,7 +13,7 @@ from sight.apps.bench.experiment_lists import PlannedRun
 from sight.apps.bench.run_timing import Network, Seconds, measure
 from sight.apps.bench.settings import make_dataset
 from sight.apps.bench.trial_rows import canonical_json
-from sight.apps.bench.trials import Setting, Trial, Variant, trials
+from sight.apps.bench.trials import Setting, Trial, Variant, model_identity, setting_of, trials
 
 OnDone: TypeAlias = Callable[[int, str], None]
 
@@ -137,11 +137,13 @@ def _new_work(runs: Sequence[PlannedRun]) -> list[Work]:
     for run in runs:
         experiment, setting = run
         work = Work(run, [], [])
-        data = (_data_key(setting), setting.epochs, setting.batch, setting.model)
+        data = (_data_key(setting), setting.batch, setting.model)
         for trial in trials(experiment, setting):
-            if not setting.model and is_new(models, data, replace(trial, target="", order="")):
+            model = model_identity(trial, experiment, setting)
+            if not setting.model and is_new(models, data, model):
                 work.models.append(trial)
-            own = [v for v in experiment.variants if is_new(rows, data, trial, experiment.kind, *_identity(v))]
+            row = (data, model, trial, experiment.kind)
+            own = [v for v in experiment.variants if is_new(rows, row, *_identity(v))]
             if own:
                 work.trials.append((trial, own))
         works.append(work)
@@ -165,7 +167,9 @@ def _cost(work: Work, sizes: Sizes, seconds: dict[Network, Seconds]) -> RunCost:
     training_s = methods_s = 0.0
     for trial in work.models:
         labelled = sum(sizes[data, subject].labelled for subject in trial.sources)
-        training_s += setting.epochs * labelled * seconds[_network(setting, trial, sizes)].epoch
+        training_s += (
+            setting_of(trial, experiment, setting).epochs * labelled * seconds[_network(setting, trial, sizes)].epoch
+        )
     for trial, variants in work.trials:
         each = seconds[_network(setting, trial, sizes)]
         window_s = each.encode + sum(each.methods[variant.method] for variant in variants)

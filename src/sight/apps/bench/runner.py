@@ -11,7 +11,7 @@ from pathlib import Path
 from sight._util.parallel import map_unordered
 from sight.apps.bench.trial_data import Job
 from sight.apps.bench.trial_rows import Row
-from sight.apps.bench.trials import Experiment, Setting, Trial, setting_of, trials
+from sight.apps.bench.trials import Experiment, Setting, Trial, model_identity, trials
 from sight.apps.bench.worker import Failure, TrialResult, run_trial, train_source
 
 
@@ -67,12 +67,5 @@ def count_rows(experiment: Experiment, setting: Setting) -> int:
 def _plan(experiment: Experiment, setting: Setting, only_finished: bool) -> tuple[list[Trial], list[list[Trial]]]:
     """Return all trials, and the same grouped by source model; no groups if nothing is to be trained."""
     planned = list(trials(experiment, setting))
-    groups = itertools.groupby(planned, key=lambda trial: _model_of(trial, experiment, setting))
+    groups = itertools.groupby(planned, key=lambda trial: model_identity(trial, experiment, setting))
     return planned, [] if only_finished else [list(group) for _, group in groups]
-
-
-def _model_of(trial: Trial, experiment: Experiment, setting: Setting) -> tuple[object, ...]:
-    """Return what determines the source model of a trial."""
-    own = setting_of(trial, experiment, setting)
-    target = trial.target if own.oracle_epoch else ""
-    return own.scaling, own.epochs, trial.encoder, trial.seed, trial.sources, target

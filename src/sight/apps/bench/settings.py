@@ -15,7 +15,7 @@ from sight.models.card import require_card
 from sight.models.load import load
 
 #: Group of settings that tables over several settings report.
-MAIN_GROUP = "nine"
+MAIN_GROUP = "main"
 KEYS = (
     *("short_name", "group", "dataset", "options", "windowing", "pairs", "detailed", "sources", "encoder"),
     *("model", "epochs", "batch", "use_gaps", "orders", "sedentary", "standing", "free_living"),
@@ -78,6 +78,7 @@ def load_setting(
         dataset=dataset,
         options=options,
         pairs=tuple(found[:limit]),
+        crossed=not listed,
         model=str(Path(own).resolve()) if own else "",
         sedentary=tuple(experiment_files.get_list(table, "sedentary", where)),
         **{key: table[key] for key in kept if key in table},

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,14 @@ class Recipe:
     scaled: bool = True  # whether channels are normalised by the mean and deviation of the training data
 
     def model_key(self, data: str) -> str:
-        """Return a hash of data, recipe and training code, by which the model is stored; `data` is a hash too."""
+        """Return a hash of data, recipe and training code, by which the model is stored; `data` is a hash too.
+
+        The device is not part of it, so that a machine without a GPU continues with models that were trained on one.
+        """
+        recipe = asdict(self)
+        del recipe["device"]
         code = (module_fingerprint("sight.models.train"), class_fingerprint(registry.get("encoders", self.encoder)))
-        return hash_key(data, self, code)
+        return hash_key(data, recipe, code)
 
 
 def batch_size(requested: int | None, windows: Sequence[Windows]) -> int:

@@ -6,7 +6,7 @@ source subjects and target subjects.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
@@ -62,6 +62,7 @@ class Experiment:
     encoders: tuple[str, ...] = ()  # networks; empty for the network of the setting
     seeds: tuple[int, ...] = (0, 1, 2)  # of source training
     orders: tuple[str, ...] = ("chronological",)
+    models_per_target: int = 3  # source models of each target on settings that list `sources`, in turn; 0: all
     protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})  # name to changes of a setting
 
 
@@ -73,6 +74,7 @@ class Setting:
     dataset: str
     options: Mapping[str, Any]  # of the dataset
     pairs: tuple[Pair, ...]
+    crossed: bool = False  # whether each source is paired with all other subjects
     windowing: Mapping[str, Any] = field(default_factory=dict)  # replaces the dataset's defaults
     encoder: str = "cnn"  # with another network, the networks of an experiment are ignored
     epochs: int = 100
@@ -116,10 +118,28 @@ def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
     targets: dict[tuple[str, ...], list[str]] = {}
     for source, target in setting.pairs:
         targets.setdefault(source, []).append(target)
+    models = _models_by_target(targets, seeds, experiment.models_per_target if setting.crossed else 0)
     orders = dict.fromkeys(name for order in experiment.orders for name in expand_order(order, setting))
     for protocol, encoder, seed, source in itertools.product(experiment.protocols, encoders, seeds, targets):
         for target, order in itertools.product(targets[source], orders):
+            if (seed, source) not in models[target]:
+                continue
             yield Trial(sources=source, target=target, seed=seed, encoder=encoder, order=order, protocol=protocol)
+
+
+def _models_by_target(
+    targets: Mapping[tuple[str, ...], Sequence[str]], seeds: Sequence[int], count: int
+) -> dict[str, set[tuple[int, tuple[str, ...]]]]:
+    """Return the source models (seed and source subjects) of each target: `count` of them, 0 for all.
+
+    They are equally spaced among all models of the target; the first of the next target is the next model.
+    """
+    found = {}
+    for at, target in enumerate(dict.fromkeys(target for own in targets.values() for target in own)):
+        every = [(seed, source) for seed in seeds for source in targets if target in targets[source]]
+        chosen = (at + each * len(every) // count for each in range(count)) if count else range(len(every))
+        found[target] = {every[place % len(every)] for place in chosen}
+    return found
 
 
 def expand_order(order: str, setting: Setting) -> tuple[str, ...]:
@@ -136,3 +156,10 @@ def expand_order(order: str, setting: Setting) -> tuple[str, ...]:
 def setting_of(trial: Trial, experiment: Experiment, setting: Setting) -> Setting:
     """Return the setting with the changes of the trial's protocol."""
     return replace(setting, **experiment.protocols[trial.protocol])
+
+
+def model_identity(trial: Trial, experiment: Experiment, setting: Setting) -> tuple[object, ...]:
+    """Return what determines the source model of a trial, besides the data of the setting."""
+    own = setting_of(trial, experiment, setting)
+    target = trial.target if own.oracle_epoch else ""
+    return own.scaling, own.epochs, trial.encoder, trial.seed, trial.sources, target

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from sight.types import Array, Windows
 
 #: Packages whose versions are part of a row.
 PACKAGES = ("numpy", "torch", "numba", "scipy")
+#: What a row has from the training facts of a model's card, and the value where the card has none.
+TRAINED = {"windows": 0, "device": ""}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +126,7 @@ def _result_columns(
     lag = {"lag": variant.lag} if variant.lag else {}
     scores = ANALYSES[data.job.experiment.kind](adapter, windows, encoded, **lag)
     seconds = time.perf_counter() - began
+    trained = source.card.training
     return {
         "params": adapter.params(),
         "rule": rule_of(variant.lag) if variant.lag else adapter.rule,
@@ -131,7 +135,7 @@ def _result_columns(
         "code": class_fingerprint(type(adapter)),
         "scores": scores,
         "state_bytes": adapter.state_bytes(),
-        "training": asdict(data.recipe) | {"windows": source.card.training.get("windows", 0)},
+        "training": asdict(data.recipe) | {key: trained.get(key, value) for key, value in TRAINED.items()},
         "source_data": data.source_hash,
         "target_data": data.target_hash,
         "computed_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -143,6 +147,7 @@ def _result_columns(
     }
 
 
+@cache  # reading the metadata of a package takes milliseconds
 def package_versions(*names: str) -> dict[str, str]:
     versions = {}
     for name in names:

@@ -62,6 +62,20 @@ SCORES = {
 }
 
 
+def overview(rows: Any) -> Table:
+    """Return one table of gains and losses: all streams of days, mean over runs, then over settings."""
+    runs, base = _runs(rows), rows.loc[rows["method"] == SOURCE_ONLY, "label"].iloc[0]
+    gains = {head: own.sub(own[base], axis=0).drop(columns=base) for head, own in runs.items()}
+    methods, accuracy = method_cells(rows), gains["Accuracy"]
+    columns = {"Method": [methods[label] for label in accuracy]}
+    for head, own in gains.items():
+        columns[head] = _cells(_mean(own), _full(own), higher=SCORES[head].higher, sign=True)
+    columns["Harmed (%)"] = _cells(_harmed(accuracy), _full(accuracy), higher=False)
+    losses = {"Worst 1 %": accuracy.quantile(WORST), "Worst": accuracy.min()}
+    columns |= {head: [Cell(number(value, sign=True)) for value in found] for head, found in losses.items()}
+    return Table.of_columns("days", "Days", columns)
+
+
 def has_days(rows: Any) -> bool:
     return bool(rows["order"].map(_kind).isin(simulated_days.ORDERS).any())
 
@@ -149,12 +163,16 @@ def _risks(methods: Methods, parts: Mapping[str, Any], name: str, title: str) ->
     columns = {"Method": [methods[label] for label in parts[ALL].columns]}
     for part, found in parts.items():
         own = found.loc[:, found.groupby("setting").count().all()].reindex(columns=found.columns)
-        # Rounding removes floating-point noise, which must not decide whether a run is harmed.
-        harmed = 100 * _mean((own.round(9) < -HARM).where(own.notna()).astype(float))
         worst = zip(own.quantile(WORST), own.min(), strict=True)
-        cells = _cells(harmed, _full(own), higher=False)
+        cells = _cells(_harmed(own), _full(own), higher=False)
         columns[part] = [cell._replace(below=_losses(*pair)) for cell, pair in zip(cells, worst, strict=True)]
     return Table.of_columns(name, title, columns, RISK_NOTE)
+
+
+def _harmed(gains: Any) -> Any:
+    """Return the percentage of runs that lose more than the margin, mean over settings."""
+    # Rounding removes floating-point noise, which must not decide whether a run is harmed.
+    return 100 * _mean((gains.round(9) < -HARM).where(gains.notna()).astype(float))
 
 
 def _losses(worst_share: float, worst: float) -> str:
