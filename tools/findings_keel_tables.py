@@ -13,7 +13,6 @@ from sight.apps.bench.experiment_report.multi_setting_summary import MultiSettin
 from sight.apps.bench.experiment_report.multi_setting_tables import counts
 from sight.apps.bench.experiment_report.table_format import number, points
 from sight.apps.bench.result_rows import matrices
-from sight.apps.bench.settings import setting_group
 from tools.findings_data import (
     AUTHORS,
     FILTERS,
@@ -22,6 +21,7 @@ from tools.findings_data import (
     SIGHT,
     SOURCE_ONLY,
     STICKY,
+    names,
     rows_of,
     summary,
 )
@@ -32,7 +32,7 @@ def errors() -> str:
     """Return how concentrated the errors of source-only are, by setting."""
     rows = rows_of("table-main", label=SOURCE_ONLY)
     lines = []
-    for setting, short in setting_group().items():
+    for setting, short in names("main").items():
         confusions = matrices(rows[rows["setting"] == setting], "confusion")
         lines.append([short, *(number(_mean(confusions, share), 0) for share in (_to_one_class, _in_missed_classes))])
     for kind, name in (("-single", "**Single sources**"), ("-pooled", "**Pooled sources**")):

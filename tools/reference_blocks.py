@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import typer.main
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from sight import registry
 from sight.apps.bench import paper_values
+from sight.apps.bench.experiment_report.table_format import Table
 from sight.apps.cli import app
 from sight.models.card import ModelCard
 from sight.models.encoders.cnn import CNN
@@ -171,6 +173,18 @@ def speed_machine() -> str:
     return markdown(["machine", ""], [[name.replace("_", " "), str(value)] for name, value in values.items()])
 
 
+def speed_blocks() -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield name and function of each table of speed; the figures of int8 state their own version and date."""
+    found = speed()
+    for table in speed_tables(found):
+        yield f"speed-{table.name}", partial(_speed_block, table, found["int8"] if table.name == "int8" else found)
+
+
+def _speed_block(table: Table, figures: dict[str, Any]) -> str:
+    record_entries([figures])
+    return table.markdown_body()
+
+
 def pipeline() -> str:
     """Return the stages from a file to its report."""
     return pipeline_table(read_json(RESULTS / "pipeline.json")).markdown_body()
@@ -184,5 +198,5 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "memory": memory,
     "speed-machine": speed_machine,
     "speed-pipeline": pipeline,
-    **{f"speed-{table.name}": table.markdown_body for table in speed_tables(speed())},
+    **dict(speed_blocks()),
 }

@@ -19,6 +19,7 @@ import onnxruntime
 from benchmarks.device import arm_board
 from benchmarks.device.host_library import csv_lines
 from benchmarks.device.int8_accuracy import scores
+from benchmarks.version_and_date import version_and_date
 
 import sight
 from sight._util.atomic import write_json
@@ -123,7 +124,8 @@ def main() -> None:
     compiler = subprocess.run(["arm-none-eabi-gcc", "--version"], capture_output=True, text=True, check=True)
     emulator = subprocess.run(["qemu-system-arm", "--version"], capture_output=True, text=True, check=True)
     tools = [done.stdout.splitlines()[0] for done in (compiler, emulator)]
-    write_json(RESULTS, {"tools": tools, "rows": rows, "accuracy": accuracy, "onnx_runtime": runtime})
+    found = {"tools": tools, "rows": rows, "accuracy": accuracy, "onnx_runtime": runtime}
+    write_json(RESULTS, version_and_date() | found)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from benchmarks.keel.recursions import Model, Stream, read, streams
+from benchmarks.version_and_date import version_and_date
 from joblib import Parallel, delayed
 
 from sight.apps.bench.simulated_days import DOMINATED
@@ -89,6 +90,6 @@ def _harmed(runs: pd.DataFrame, score: str) -> float:
 
 
 def write(rows: Sequence[dict[str, object]], path: Path) -> None:
-    """Write rows as CSV, numbers with two decimals."""
-    pd.DataFrame(rows).to_csv(path, index=False, float_format="%.2f", lineterminator="\n")
+    """Write rows as CSV with version and date, numbers with two decimals."""
+    pd.DataFrame(rows).assign(**version_and_date()).to_csv(path, index=False, float_format="%.2f", lineterminator="\n")
     print(f"{len(rows)} rows in {path}", flush=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.keel.source_training import read_dataset, run_parallel
+from benchmarks.version_and_date import version_and_date
 
 DATASETS = {"hapt-total": range(10), "wisdm": range(10)}  # positions of the source subjects
 SEEDS = (0,)
@@ -115,9 +116,10 @@ def score(windows: Path, stored: Path, results: Path) -> None:
         own = [row[3:] for row in rows if row[0] == dataset and row[2] == name]
         rows.append((dataset, "mean", name, *(float(value) for value in np.mean(own, axis=0))))
     with (results / "unknown_classes.csv").open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["dataset", "left_out", "score", "auroc", "unknown_detected_at_5_percent_false_alarms"])
-        writer.writerows((*row[:3], f"{row[3]:.3f}", f"{row[4]:.3f}") for row in rows)
+        writer, facts = csv.writer(file, lineterminator="\n"), version_and_date()
+        heads = ("dataset", "left_out", "score", "auroc", "unknown_detected_at_5_percent_false_alarms")
+        writer.writerow([*heads, *facts])
+        writer.writerows((*row[:3], f"{row[3]:.3f}", f"{row[4]:.3f}", *facts.values()) for row in rows)
     for row in rows[-len(DATASETS) * len(SCORES) :]:
         print(*row)
 

@@ -1,7 +1,7 @@
 """Kills the service with SIGKILL at random moments, and checks that every acknowledged chunk is durable.
 
-    python benchmarks/live/kills.py                     # 20 kills, SQLite
-    python benchmarks/live/kills.py --store redis       # 20 kills, and one of Redis itself; needs redis-server
+    python -m benchmarks.live.kills                     # 20 kills, SQLite
+    python -m benchmarks.live.kills --store redis       # 20 kills, and one of Redis itself; needs redis-server
 
 Wearers send all the time, half of them over WebSocket with several chunks pending, half over HTTP, and repeat chunks
 that were not acknowledged. At the end each acknowledged chunk must be stored exactly once, and every event, as
@@ -29,6 +29,7 @@ from typing import Any
 import httpx
 import numpy as np
 import websockets
+from benchmarks.version_and_date import version_and_date
 
 from sight._util.atomic import write_json
 from sight.apps.serve.chunks import Chunk
@@ -343,7 +344,7 @@ def main() -> None:
         key: sum(row[key] for row in report["wearers"])
         for key in ("chunks", "windows", "repeated", "chunks_unaccounted")
     }
-    path = write_json(options.out or RESULTS / f"kills_{options.store}.json", report | totals)
+    path = write_json(options.out or RESULTS / f"kills_{options.store}.json", version_and_date() | report | totals)
     print(f"{totals}; {'nothing lost, duplicated or changed' if report['sound'] else 'NOT SOUND'}; wrote {path}")
     sys.exit(0 if report["sound"] else 1)
 

@@ -1,7 +1,7 @@
 """Where the time goes between a stride and its acknowledged event: one wearer on a WebSocket, stage by stage.
 
-    python benchmarks/live/latency.py                                     # this code
-    python benchmarks/live/latency.py --also before=../earlier/src        # and another checkout, in alternating rounds
+    python -m benchmarks.live.latency                                     # this code
+    python -m benchmarks.live.latency --also before=../earlier/src        # and another checkout, in alternating rounds
 
 A client sends one stride (a second of HARTH's shape: 3 channels at 50 Hz) at a time and waits for its acknowledgement,
 which has one event. The model is the paper's CNN as ONNX, with the recommended method and the default store. The
@@ -158,8 +158,8 @@ def main() -> None:
     if options.traced:
         serve_traced(*options.traced)
         return
-    sys.path.insert(0, str(Path(__file__).parent))
-    from load import make_model
+    from benchmarks.live.load import make_model
+    from benchmarks.version_and_date import version_and_date
 
     from sight._util.atomic import write_json
 
@@ -172,10 +172,10 @@ def main() -> None:
             for name, source in sources.items():
                 rows[name].append(measure_round(source.resolve(), model, options.strides))
     result: dict[str, Any] = {
+        **version_and_date(),
         "machine": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "load_average_at_start": round(os.getloadavg()[0], 1),
-        "date": time.strftime("%F"),
         "strides": options.rounds * options.strides,
         "stages": STAGES,
         "median_ms": {},

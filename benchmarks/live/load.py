@@ -1,8 +1,8 @@
 """Load test of the service: starts it, sends one window per second and wearer, and counts what is acknowledged.
 
-    python benchmarks/live/load.py --wearers 1000 --seconds 300      # latency, losses, processor time, memory
-    python benchmarks/live/load.py --find-limit --seconds 60         # more wearers until p99 exceeds 500 ms
-    python benchmarks/live/load.py --soak 20                         # 20 minutes at a tenth of the load: memory
+    python -m benchmarks.live.load --wearers 1000 --seconds 300      # latency, losses, processor time, memory
+    python -m benchmarks.live.load --find-limit --seconds 60         # more wearers until p99 exceeds 500 ms
+    python -m benchmarks.live.load --soak 20                         # 20 minutes at a tenth of the load: memory
 
 Windows have HARTH's shape: 3 channels at 50 Hz, 2 s every second; the model is the paper's CNN as ONNX, with the
 recommended method. Client and service share this machine, and the wearers a few WebSockets, as behind a gateway. A
@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import psutil
 import websockets
+from benchmarks.version_and_date import version_and_date
 
 from sight._util.atomic import write_json
 from sight.apps.serve.chunks import Chunk
@@ -312,10 +313,10 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     machine = {
+        **version_and_date(),
         "machine": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "load_average_at_start": round(os.getloadavg()[0], 1),
-        "date": time.strftime("%F"),
     }
     if options.soak:
         name, result = "load_soak.json", soak(options.soak, max(1, options.wearers // 10), options.sockets)

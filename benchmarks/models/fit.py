@@ -20,6 +20,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from benchmarks.models.specs import MODELS, VARIANTS, Spec, regroup
+from benchmarks.version_and_date import version_and_date
 from torch import Tensor
 
 from sight import registry
@@ -195,6 +196,7 @@ def evaluate(source: TorchSource, spec: Spec, data: dict[str, Any], subject: int
                     "macro_f1": round(100 * metrics.macro_f1_union(table), 2),
                     "accuracy": round(100 * metrics.accuracy(table), 2),
                     "windows": int((y >= 0).sum()),
+                    **version_and_date(),
                 }
             )
     return scores, raw.astype(np.float16)
@@ -249,7 +251,8 @@ def main() -> None:
         (options.out / "scores.csv").open("w", newline="") as file,
         multiprocessing.get_context("spawn").Pool(options.processes) as pool,
     ):
-        writer = csv.DictWriter(file, ["model", "subject", "mounting", "method", "macro_f1", "accuracy", "windows"])
+        heads = ("model", "subject", "mounting", "method", "macro_f1", "accuracy", "windows", *version_and_date())
+        writer = csv.DictWriter(file, heads)
         writer.writeheader()
         for spec, left_out, scores, raw, seconds in pool.imap_unordered(task, jobs):
             writer.writerows(scores)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.models.specs import regroup
+from benchmarks.version_and_date import version_and_date
 
 from sight.datasets.wisdm2019 import COARSE
 from sight.results import metrics
@@ -34,7 +35,7 @@ def main() -> None:
     labels, subjects = data["classes"].tolist(), data["subjects"].tolist()
     maps = {f"{len(groups)} classes, {name}": groups for name, groups in MAPS.items()}
     maps["18 classes, model `wrist-18`"] = {name: (name,) for name in labels}
-    rows = []
+    rows, facts = [], version_and_date()
     for name, groups in maps.items():
         members = np.array([[label in group for label in labels] for group in groups.values()], np.float32)
         for k, subject in enumerate(subjects):
@@ -42,7 +43,8 @@ def main() -> None:
             y, _ = regroup(data["y"][own], labels, groups)
             p = heldout[f"wrist-18/{k}"][data["y"][data["subject"] == k] >= 0].astype(np.float32) @ members.T
             table = metrics.confusion(y, p.argmax(axis=1), len(groups))
-            rows.append({"map": name, "subject": subject, "macro_f1": round(100 * metrics.macro_f1_union(table), 2)})
+            score = round(100 * metrics.macro_f1_union(table), 2)
+            rows.append({"map": name, "subject": subject, "macro_f1": score, **facts})
     with out.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()

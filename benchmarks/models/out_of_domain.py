@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.version_and_date import version_and_date
 
 from sight.apps.stream.session import EXAMINED
 from sight.datasets import load
@@ -107,7 +108,8 @@ def _outcome(check: Domain, x: Array) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    table = list(itertools.chain.from_iterable(rows(model) for model in MODELS))
+    facts = version_and_date()
+    table = [row | facts for row in itertools.chain.from_iterable(rows(model) for model in MODELS)]
     with Path(sys.argv[1]).open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
         writer.writeheader()

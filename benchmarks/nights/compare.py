@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.version_and_date import version_and_date
 
 from sight.recordings.recording_files import read
 from sight.recordings.signal.clock import drop_invalid
@@ -179,8 +180,8 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("-o", "--out", type=Path, required=True)
     arguments = parser.parse_args()
-    packages = ("sight-har", "scikit-digital-health", "wristpy", "numpy", "scipy")
-    report: dict[str, Any] = {"versions": {name: version(name) for name in packages}}
+    packages = ("scikit-digital-health", "wristpy", "numpy", "scipy")
+    report: dict[str, Any] = {**version_and_date(), "versions": {name: version(name) for name in packages}}
     recordings = [(f"week, seed {seed}", partial(made_week, seed)) for seed in SEEDS]
     recordings += [(path.name, partial(read_device, path)) for path in arguments.files]
     for name, load in recordings:

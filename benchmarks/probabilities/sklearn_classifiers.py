@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.version_and_date import version_and_date
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import sight
@@ -101,10 +102,10 @@ def main() -> None:
     """Write the CSV."""
     OUT.parent.mkdir(parents=True, exist_ok=True)
     with OUT.open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer, facts = csv.writer(file, lineterminator="\n"), version_and_date()
+        writer.writerow([*COLUMNS, *facts])
         for dataset, options in DATASETS.items():
-            writer.writerows(evaluate(dataset, options))
+            writer.writerows((*row, *facts.values()) for row in evaluate(dataset, options))
 
 
 if __name__ == "__main__":

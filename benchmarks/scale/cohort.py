@@ -25,8 +25,8 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
+from benchmarks.version_and_date import version_and_date
 
-from sight import __version__
 from sight.datasets import windows_of
 from sight.datasets.synthetic import Synthetic
 
@@ -171,6 +171,7 @@ def report(runs: list[dict[str, Any]], options: argparse.Namespace) -> dict[str,
     each = (two[last] - two[first]) / (last - first)
     worker = max(run["worker_peak_bytes"] for run in runs)
     return {
+        **version_and_date(),
         "recording": {"hours": options.hours, "sensor_hz": 50, "axes": 3, "window_s": WINDOW_S, "model_hz": MODEL_HZ},
         "recordings_per_hour": last / two[last] * 3600,
         "efficiency_two_workers": efficiency,
@@ -192,7 +193,7 @@ def report(runs: list[dict[str, Any]], options: argparse.Namespace) -> dict[str,
         "linearity": [{"recordings": count, "best_seconds": two[count]} for count in counts],
         "one_worker": {"recordings": first, "best_seconds": one},
         "runs": runs,
-        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "sight": __version__},
+        "machine": {"cores": os.cpu_count(), "system": platform.platform()},
     }
 
 

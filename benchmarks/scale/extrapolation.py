@@ -7,7 +7,6 @@ Prices and limits that were not measured are the fields of `Assumed`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -15,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.scale.simulation import NO_FAULTS, Cell, Cohort, Faults, batch, live, most_wearers
+from benchmarks.version_and_date import version_and_date
+from tools.result_files import RESULTS, read_json
 
 from sight._util.atomic import write_atomic, write_json
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks" / "results"
 SIMULATED = RESULTS / "scale" / "simulation.json"
 FIGURE = ROOT / "docs" / "scale.svg"
 
@@ -73,8 +73,7 @@ class Costs:
 
 def measured(folder: Path = RESULTS) -> Costs:
     """Return the costs from the result files."""
-    fleet = json.loads((folder / "scale" / "fleet.json").read_text("utf-8"))
-    speed = json.loads((folder / "speed.json").read_text("utf-8"))
+    fleet, speed = read_json(folder / "scale" / "fleet.json"), read_json(folder / "speed.json")
     small, cores = fleet["small"], fleet["cores"]
     window_core_s = cores * (fleet["batch_s"] - small["batch_s"]) / (fleet["wearers"] - small["wearers"])
     if not window_core_s > 0:
@@ -100,7 +99,7 @@ def day_of_recording(folder: Path) -> tuple[float, str]:
     path = folder / "scale" / "cohort.json"
     if not path.is_file():
         return ASSUMED.week_read_s / DAYS, "reading alone, assumed"
-    cohort = json.loads(path.read_text("utf-8"))
+    cohort = read_json(path)
     day_s = cohort["seconds_per_recording_and_core"] * 24 / cohort["recording"]["hours"]
     return day_s, "`sight cohort`, model at 10 Hz"
 
@@ -135,7 +134,13 @@ def simulate(costs: Costs) -> dict[str, Any]:
         for failures in (0.0, 1.0, 24.0)
         for nodes in (1, 2, 4, 8, 16, 32, 64, 128)
     ]
-    return {"faults": vars(faults), "costs": vars(costs), "live": curves, "limits": limits, "cohort": cohorts}
+    found = {"faults": vars(faults), "costs": vars(costs), "live": curves, "limits": limits, "cohort": cohorts}
+    return version_and_date() | found
+
+
+def simulated() -> dict[str, Any]:
+    """Return the committed results of the simulations."""
+    return read_json(SIMULATED)
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
@@ -296,31 +301,26 @@ def assumed_table() -> str:
     )
 
 
-#: Tables of docs/scale.md: functions of the measured costs and the simulation.
-TABLES: dict[str, Callable[[Costs, dict[str, Any]], str]] = {
-    "measured": lambda costs, _: measured_table(costs),
-    "cohort": lambda costs, _: cohort_table(costs),
-    "fleet": lambda costs, _: fleet_table(costs),
-    "checkpoint": lambda costs, _: checkpoint_table(costs),
-    "limits": limits_table,
-    "live": lambda _, simulated: live_table(simulated),
-    "batch": lambda _, simulated: batch_table(simulated),
-    "assumed": lambda _, __: assumed_table(),
+#: Tables of docs/scale.md; each reads only the results that it shows.
+TABLES: dict[str, Callable[[], str]] = {
+    "measured": lambda: measured_table(measured()),
+    "cohort": lambda: cohort_table(measured()),
+    "fleet": lambda: fleet_table(measured()),
+    "checkpoint": lambda: checkpoint_table(measured()),
+    "limits": lambda: limits_table(measured(), simulated()),
+    "live": lambda: live_table(simulated()),
+    "batch": lambda: batch_table(simulated()),
+    "assumed": assumed_table,
 }
-
-
-def page_table(name: str) -> str:
-    """Return a table of docs/scale.md."""
-    return TABLES[name](measured(), json.loads(SIMULATED.read_text("utf-8")))
 
 
 def main() -> None:
     """Run the simulations, and write results and figure."""
     from benchmarks.scale.figure import draw
 
-    simulated = simulate(measured())
-    write_json(SIMULATED, simulated)
-    write_atomic(FIGURE, draw(simulated).encode())
+    found = simulate(measured())
+    write_json(SIMULATED, found)
+    write_atomic(FIGURE, draw(found).encode())
     print(f"wrote {SIMULATED.relative_to(ROOT)} and {FIGURE.relative_to(ROOT)}")
 
 

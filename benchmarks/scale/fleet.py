@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.speed import timing
+from benchmarks.version_and_date import version_and_date
 
 from sight._util.atomic import write_json
 from sight._util.hashing import file_sha256
@@ -138,6 +139,7 @@ def main() -> None:
     given = {name: value for name, value in vars(options).items() if name not in ("out", "wearers")}
     found |= {"classes": CLASSES, "dims": DIMS, **given, "small": small}
     found |= {"goal_s": GOAL_S, "met": found["update_s"] <= GOAL_S, "machine": machine}
+    found = version_and_date() | found
     print(json.dumps(found, indent=1))
     write_json(options.out, found)
 

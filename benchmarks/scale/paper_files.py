@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from benchmarks.version_and_date import version_and_date
 from pyarrow import csv
 
-from sight import __version__
 from sight._util.atomic import write_json
 from sight.apps.bench.settings import load_setting
 from sight.datasets import load, windows_of
@@ -78,7 +78,7 @@ def main() -> None:
     if options.read:
         print(json.dumps(read(*options.read)))
         return
-    figures: dict[str, Any] = {"sight": __version__, "machine": platform.platform(), "cores": os.cpu_count()}
+    figures: dict[str, Any] = {**version_and_date(), "machine": platform.platform(), "cores": os.cpu_count()}
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         for dataset in LAYOUTS:
             figures[dataset] = measure(dataset, getattr(options, dataset), options.share, Path(name))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.speed import timing
+from benchmarks.version_and_date import version_and_date
 
 from sight._util.confusion import confusion, macro_f1_all
 from sight.datasets.hapt import HAPT
@@ -48,6 +49,7 @@ def int8_scores(pairs: Sequence[tuple[str, str]] = PAIRS, epochs: int = 30) -> d
         tasks = {kind: lambda n, model=model: model.encode(x[n % len(x)][None]) for kind, model in models.items()}
         seconds = timing.medians(tasks, rounds=200)
     return {
+        **version_and_date(),
         "dataset": "hapt",
         "pairs": rows,
         "file_kb": sizes,

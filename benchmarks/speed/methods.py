@@ -15,9 +15,10 @@ from benchmarks.speed import timing
 from benchmarks.speed.int8_accuracy import int8_scores
 from benchmarks.speed.naive_sight import NaiveSight
 from benchmarks.speed.setup import SHAPES, TimingSetup, counted_state, make_setup
+from benchmarks.version_and_date import version_and_date
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from sight import __version__, registry
+from sight import registry
 from sight._util.atomic import write_atomic
 from sight.apps.bench.experiments import method_label
 from sight.apps.bench.paper_values import values
@@ -54,7 +55,7 @@ def measure(out: str | Path = "out/speed.json", *, quick: bool = False) -> dict[
     timing.one_thread()
     effort = QUICK if quick else FULL
     found: dict[str, Any] = {
-        "sight_version": __version__,
+        **version_and_date(),
         "machine": timing.machine(),
         "kernel": choose(SIGHT, np.float32).name,
         "effort": effort._asdict(),

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 from benchmarks.speed import timing
+from benchmarks.version_and_date import version_and_date
 
-from sight import __version__, registry
+from sight import registry
 from sight._util.atomic import write_atomic
 from sight.apps.bench.experiment_report.table_format import Cell, Table
 from sight.models.card import require_card
@@ -86,7 +87,7 @@ def measure(
         write_outputs(ResultSummary(result, info=describe_run(ref, card, model, windows)), folder)
     parallel, threads = _encode_on_all_cores(model, result)
     found = {
-        "sight_version": __version__,
+        **version_and_date(),
         "machine": machine,
         "file": {"name": ref.path.name, "bytes": ref.path.stat().st_size, "samples": samples, "hours": float(hours)},
         "model": Path(model).name,

@@ -28,7 +28,13 @@ def test_the_stages_add_up_to_the_total():
 def test_the_table_of_the_page(tmp_path, total, verdict):
     assert "not measured" in load_figures.latency_table(tmp_path)
     medians = {"before": {"queue": 4.0, "total": 7.0}, "now": {"queue": 0.25, "total": total}}
-    content = {"machine": "x86_64", "cores": 2, "date": "2030-01-01", "stages": {"queue": "waiting"}}
+    content = {
+        "machine": "x86_64",
+        "cores": 2,
+        "sight": "9",
+        "computed_at": "2030-01-01",
+        "stages": {"queue": "waiting"},
+    }
     (tmp_path / "latency.json").write_text(json.dumps(content | {"median_ms": medians, "p95_ms": medians}))
     table = load_figures.latency_table(tmp_path)
     assert "| queue | 4.00 | 0.25 | waiting |" in table

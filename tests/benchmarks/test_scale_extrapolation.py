@@ -12,9 +12,11 @@ pytest.importorskip("matplotlib")
 from benchmarks.scale import extrapolation, figure
 from benchmarks.scale.simulation import NO_FAULTS, Cell, Cohort, Faults, batch, live, most_wearers
 
+FACTS = {"sight": "9", "computed_at": "2030-01-01"}
+
 
 def test_the_simulation_uses_the_measured_costs():
-    simulated = json.loads(extrapolation.SIMULATED.read_text("utf-8"))
+    simulated = extrapolation.simulated()
     assert simulated["costs"] == vars(extrapolation.measured()), "run: python -m benchmarks.scale.extrapolation"
     assert figure.draw(simulated).startswith("<?xml")
 
@@ -29,14 +31,14 @@ def test_costs_are_read_from_two_sizes(tmp_path):
         "first_trigger_s": 20.0,
     }
     small = sizes | {"wearers": 2_000, "batch_s": 2.0, "trigger_s": 2.0}
-    full = sizes | {"wearers": 20_000, "batch_s": 11.0, "trigger_s": 11.0, "cores": 2, "small": small}
+    full = sizes | {"wearers": 20_000, "batch_s": 11.0, "trigger_s": 11.0, "cores": 2, "small": small, **FACTS}
     (tmp_path / "scale" / "fleet.json").write_text(json.dumps(full))
     (tmp_path / "speed.json").write_text((extrapolation.RESULTS / "speed.json").read_text())
     costs = extrapolation.measured(tmp_path)
     assert costs.window_core_s == pytest.approx(1e-3)
     assert costs.trigger_fixed_s == pytest.approx(1.0)
     (tmp_path / "scale" / "cohort.json").write_text(
-        json.dumps({"seconds_per_recording_and_core": 3.0, "recording": {"hours": 12.0}})
+        json.dumps({"seconds_per_recording_and_core": 3.0, "recording": {"hours": 12.0}, **FACTS})
     )
     assert extrapolation.measured(tmp_path).day_s == pytest.approx(6.0)
 

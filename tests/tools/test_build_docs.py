@@ -62,9 +62,10 @@ def test_every_field_of_a_method_is_in_its_table():
 
 
 def test_verdicts_of_the_load_table(tmp_path):
-    load = {"machine": "x86_64", "cores": 2, "date": "2030-01-01", "wearers": 1000, "seconds": 300, "p50_ms": 20.0}
+    load = {"machine": "x86_64", "cores": 2, "wearers": 1000, "seconds": 300, "p50_ms": 20.0}
     load |= {"p99_ms": 480.0, "p100_ms": 700.0, "windows_expected": 299_000, "rss_mb": {"end": 200.0, "most": 210.0}}
     load |= dict.fromkeys(("windows_lost", "windows_twice", "windows_not_kept", "chunks_unacknowledged", "errors"), 0)
+    load |= {"sight": "0.2.0", "computed_at": "2030-01-01"}
     load |= {"server_cores": 0.5, "client_cores": 0.25, "rss_slope_mb_per_hour": 3.0}
 
     def table(name, **changes):

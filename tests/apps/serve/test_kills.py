@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
 
 import pytest
+from benchmarks.live import kills
 
 from tests.conftest import ROOT
 from tests.helpers.requirements import program
 
-SCRIPT = ROOT / "benchmarks" / "live" / "kills.py"
-
-
-def load_script():
-    """Return the script as a module."""
-    spec = importlib.util.spec_from_file_location("kills", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kills"] = module
-    spec.loader.exec_module(module)
-    return module
-
 
 def test_lost_duplicated_and_changed_windows_are_detected():
-    kills = load_script()
     whole = [{"window": window, "q": [0.5, 0.5]} for window in range(5)]
     assert kills.compare(whole, whole) == {"lost": 0, "twice": 0, "differing": 0}
     assert kills.compare(whole[:-1], whole) == {"lost": 1, "twice": 0, "differing": 0}
@@ -46,8 +34,8 @@ def test_five_kills_lose_nothing(store, tmp_path):
     if store == "redis":
         program("redis-server", package="redis-server")
     out = tmp_path / "report.json"
-    command = [sys.executable, str(SCRIPT), "--kills", "5", "--store", store, "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    command = [sys.executable, "-m", "benchmarks.live.kills", "--kills", "5", "--store", store, "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     report = json.loads(out.read_text())
     assert report["sound"]
