@@ -27,6 +27,7 @@ from tools import (
     model_tables,
     probability_tables,
     reference_blocks,
+    reproduction_tables,
     row_versions,
 )
 from tools.result_files import RESULTS
@@ -45,6 +46,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **probability_tables.BLOCKS,
     **model_tables.BLOCKS,
     **device_tables.BLOCKS,
+    **reproduction_tables.BLOCKS,
     "demo": demo_model.table,
     "load": lambda: load_figures.table(RESULTS / "live"),
     "latency": lambda: load_figures.latency_table(RESULTS / "live"),
@@ -97,7 +99,8 @@ def print_versions() -> int:
 
 def figures() -> dict[Path, str]:
     """Return the generated figures by path."""
-    return {FIGURES / name: text for name, text in findings_figures.figures().items()}
+    drawn = findings_figures.figures() | reproduction_tables.figures()
+    return {FIGURES / name: text for name, text in drawn.items()}
 
 
 def write() -> None:

@@ -268,7 +268,7 @@ def test_errors_in_a_setting(tmp_path, text, words):
 def test_the_list_of_settings(tmp_path, monkeypatch):
     monkeypatch.setenv("SIGHT_DATA", str(tmp_path))
     body, total = (settings.describe(name) for name in ("hapt", "hapt-total"))
-    assert body == ("hapt (protocol ucihar, acc body_acc)", "16 pairs", "ucihar", "-")
+    assert body == ("hapt (protocol ucihar, acc body_acc, order ucihar)", "16 pairs", "ucihar", "-")
     assert total.dataset == "hapt (protocol ucihar, acc total_acc)"
     assert settings.describe("synthetic").subjects == "5"
     shown = CliRunner().invoke(app, ["bench", "list"], env={"COLUMNS": "200"}).output

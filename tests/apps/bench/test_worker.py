@@ -13,7 +13,6 @@ from sight.apps.bench.source_models import Recipe
 from sight.apps.bench.trial_data import Job, TrialData
 from sight.apps.bench.trial_rows import read_row, write_row
 from sight.apps.bench.trials import Setting, Trial, Variant
-from sight.models.torch import TorchSource
 from sight.testing import toy_network, toy_stream
 
 
@@ -55,15 +54,11 @@ def test_a_model_trained_on_another_device_is_used_and_named(data):
     row = data.row_path(Variant(label="TENT", method="tent"))
     on_gpu = replace(data, recipe=replace(data.recipe, device="cuda"))
     assert on_gpu.row_path(Variant(label="TENT", method="tent")) == row
-    path = data.job.out / "models" / f"{data.model_key}.safetensors"
-    data.source()
-    source = TorchSource.load(path)
-    source.card = replace(source.card, training=source.card.training | {"device": "cuda"})
-    source.save(path)
-    index = np.arange(40)
-    columns = worker._result_columns(
-        data, Variant(label="none", method="none"), data.source(), *data.stream(source, index)
-    )
+    source = toy_network()
+    source.card = replace(source.card, training={"windows": 40, "device": "cuda"})
+    source.save(data.job.out / "models" / f"{data.model_key}.safetensors")
+    stream = data.stream(source, np.arange(40))
+    columns = worker._result_columns(data, Variant(label="none", method="none"), data.source(), *stream)
     assert columns["training"]["device"] == "cuda"
     assert columns["training"]["windows"] == 40
 

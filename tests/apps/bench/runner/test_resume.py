@@ -88,12 +88,12 @@ def test_gathered_rows_are_partial_until_complete(tmp_path):
     (out / "geometry_tiny.part.parquet").unlink()
     shown = bench("run", "geometry", *where, "--gather")
     assert shown.exit_code == 0
-    assert "1 of 3 rows in" in shown.output
+    assert "2 of 6 rows in" in shown.output
     assert [path.name for path in out.glob("*.parquet")] == ["geometry_tiny.part.parquet"]
     assert bench("run", "geometry", *where, "--seeds", "0,2").exit_code == 0
     shown = bench("run", "geometry", *where, "--gather")
-    assert "3 rows in" in shown.output
-    assert len(pd.read_parquet(out / "geometry_tiny.parquet")) == 3
+    assert "6 rows in" in shown.output
+    assert len(pd.read_parquet(out / "geometry_tiny.parquet")) == 6
 
 
 def test_progress_counts_trainings_and_trials(tiny):

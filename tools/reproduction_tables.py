@@ -1,0 +1,67 @@
+"""Tables and figures of docs/reproduction.md, from the committed rows of the experiment ``reproduction``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from sight.apps.bench import result_rows
+from sight.apps.bench.experiment_report import protocol_tables
+from sight.apps.bench.experiment_report.protocol_tables import Summaries
+from sight.apps.bench.experiment_report.table_format import DASH, number
+from tools.findings_data import SOURCE_ONLY
+from tools.findings_tables import markdown
+from tools.result_files import RESULTS
+from tools.row_versions import record
+
+SETTINGS = {"ucihar": "hapt", "uschad": "uschad"}
+ORDERS = ("time", "files", "activity")
+
+
+@functools.cache
+def _rows(setting: str) -> object:
+    return result_rows.read([RESULTS / setting / f"reproduction_{setting}.parquet"])
+
+
+def summaries(setting: str) -> Summaries:
+    """Return the summary of each protocol and order on a setting."""
+    return protocol_tables.summaries(record(_rows(setting)))
+
+
+def protocols(setting: str) -> str:
+    """Return the gains of all methods by protocol: in a cell those of the three orders."""
+    found = summaries(setting)
+    first = next(iter(found.values()))
+    labels = list(first.table.index)
+    printed = {
+        label: number(
+            first.table["paper" if label == SOURCE_ONLY else "paper_delta"].get(label, np.nan),
+            sign=label != SOURCE_ONLY,
+        )
+        for label in labels
+    }
+    rows = [["printed", *(printed[label] or DASH for label in labels)]]
+    for protocol in dict.fromkeys(protocol for protocol, _ in found):
+        rows.append([protocol, *(_orders(found, protocol, label) for label in labels)])
+    return markdown(["Protocol", *labels], rows)
+
+
+def _orders(found: Summaries, protocol: str, label: str) -> str:
+    base = label == SOURCE_ONLY
+    column = "mean" if base else "delta"
+    values = [found[protocol, order].table[column].get(label, np.nan) for order in ORDERS]
+    return " / ".join(number(value, sign=not base) for value in values)
+
+
+def figures() -> dict[str, str]:
+    """Return the figures by file name: the printed gain against ours by protocol."""
+    return {
+        f"reproduction-{name}.svg": protocol_tables.figure(summaries(setting)) for name, setting in SETTINGS.items()
+    }
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    f"reproduction-{name}": functools.partial(protocols, setting) for name, setting in SETTINGS.items()
+}
