@@ -11,13 +11,13 @@ from sight.apps.bench.analyses import EDGES
 from sight.apps.bench.experiment_report.analysis_tables import persistence
 from sight.apps.bench.experiment_report.table_format import DASH, number
 from sight.apps.bench.result_rows import arrays
-from tools.findings_data import by_subject, names, rows_of, subject_verdicts
+from tools.findings_data import SIGHT, by_subject, names, rows_of, subject_verdicts
 from tools.findings_tables import markdown, percent, tested
 
 
 def geometry() -> str:
     """Return the separability of changes and the accuracy of routing, by setting."""
-    rows = rows_of("geometry", "all")
+    rows = rows_of("geometry", "all", label=SIGHT)
     columns = ["auc", "auc_true", "routing_top1", "chance", "raw_top1"]
     means = rows.groupby("setting")[columns].mean()
     means = means.assign(**{f"gate_{kind}": _gates(rows, kind) for kind in ("inside", "change")})

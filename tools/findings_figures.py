@@ -36,7 +36,7 @@ def figures() -> dict[str, str]:
         "gains": gains(summary("table-main"), (SIGHT, AUTHORS, STICKY, KEEL)),
         "means": forest(summary("table-main").mean_gains, "Mean gain over source-only, points of macro-F1"),
         "order": orders({name: summary("order", "all", order=name) for name in ORDERS}, (SIGHT, STICKY, "OATTA", KEEL)),
-        "geometry": geometry(rows_of("geometry", "all"), names()),
+        "geometry": geometry(rows_of("geometry", "all", label=SIGHT), names()),
         "parts": forest(differences, "Macro-F1 against Keel, points, mean over settings"),
     }
     return {f"findings-{name}.svg": text for name, text in found.items()}

@@ -33,7 +33,10 @@ def errors() -> str:
     rows = rows_of("table-main", label=SOURCE_ONLY)
     lines = []
     for setting, short in names("main").items():
-        confusions = matrices(rows[rows["setting"] == setting], "confusion")
+        own = rows[rows["setting"] == setting]
+        if own.empty:
+            continue
+        confusions = matrices(own, "confusion")
         lines.append([short, *(number(_mean(confusions, share), 0) for share in (_to_one_class, _in_missed_classes))])
     for kind, name in (("-single", "**Single sources**"), ("-pooled", "**Pooled sources**")):
         own = rows[rows["setting"].str.endswith(kind)]

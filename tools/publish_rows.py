@@ -20,7 +20,7 @@ from sight.apps.bench.experiment_report.write import describe_partial, write_rep
 from sight.apps.bench.experiments import experiments, load_experiment
 from tools.findings_data import RESULTS
 
-RUN = ["sources", "target", "seed", "encoder", "order"]
+RUN = ["sources", "target", "seed", "encoder", "order", "protocol"]
 #: Columns that differ between two computations of the same row.
 UNCOMPARED = ("computed_at", "seconds", "machine", "sight", "python", "numpy", "torch", "numba", "scipy", "trial")
 

@@ -11,7 +11,7 @@ from sight.apps.bench import result_rows
 from sight.apps.bench.experiment_report import protocol_tables
 from sight.apps.bench.experiment_report.protocol_tables import Summaries
 from sight.apps.bench.experiment_report.table_format import DASH, number
-from tools.findings_data import SOURCE_ONLY
+from tools.findings_data import SOURCE_ONLY, names, rows_of
 from tools.findings_tables import markdown
 from tools.result_files import RESULTS
 from tools.row_versions import record
@@ -55,6 +55,25 @@ def _orders(found: Summaries, protocol: str, label: str) -> str:
     return " / ".join(number(value, sign=not base) for value in values)
 
 
+def similarity() -> str:
+    """Return the cosine of feature and expected state inside segments and at changes, by variant of SIGHT."""
+    rows = rows_of("geometry", "paper")
+    columns = {
+        "similarity_inside": "inside segments",
+        "similarity_change": "at a change",
+        "auc": "AUC",
+        "routing_top1": "new class by routing, %",
+        "raw_top1": "by the source model, %",
+    }
+    lines = []
+    for setting, short in names("paper").items():
+        for label, own in rows[rows["setting"] == setting].groupby("label", sort=False):
+            means = own[list(columns)].mean()
+            shares = [f"{100 * means[name]:.0f}" for name in ("routing_top1", "raw_top1")]
+            lines.append([short, str(label), *(number(means[name], 2) for name in list(columns)[:3]), *shares])
+    return markdown(["Setting", "Variant", *columns.values()], lines)
+
+
 def figures() -> dict[str, str]:
     """Return the figures by file name: the printed gain against ours by protocol."""
     return {
@@ -63,5 +82,6 @@ def figures() -> dict[str, str]:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    f"reproduction-{name}": functools.partial(protocols, setting) for name, setting in SETTINGS.items()
+    **{f"reproduction-{name}": functools.partial(protocols, setting) for name, setting in SETTINGS.items()},
+    "reproduction-similarity": similarity,
 }

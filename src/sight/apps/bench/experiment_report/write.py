@@ -177,9 +177,11 @@ def _single_class_streams(section: Section, own: Any) -> None:
 
 
 def _features(make_table: Callable[..., Table], draw: Callable[[Any], str]) -> Callable[[Section, Any], None]:
+    """Return a function that adds a table of all methods, and a figure of the first one."""
+
     def fill(section: Section, own: Any) -> None:
         section.tables.append(make_table(own, section.name, section.title))
-        drawn = draw(own)
+        drawn = draw(own[own["position"] == own["position"].min()])
         section.figures |= {section.name: drawn} if drawn else {}
 
     return fill
