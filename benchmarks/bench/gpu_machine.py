@@ -74,8 +74,7 @@ def pack(folder: Path, chosen: list[str]) -> None:
 
 
 def file_name(dataset: Any, subject: str, windowing: Any) -> str:
-    key = hash_key(dataset.name, dataset._options(), dataset.windowing(**windowing))
-    return f"{dataset.name}-{subject}-{key}.pickle"
+    return f"{dataset.name}-{subject}-{hash_key(dataset, windowing)}.pickle"
 
 
 def use_packed_windows(folder: Path) -> None:
