@@ -11,21 +11,27 @@ import numpy as np
 from sight.apps.bench.experiment_report import day_tables
 from sight.apps.bench.experiment_report.multi_setting_summary import MultiSettingSummary
 from sight.apps.bench.experiment_report.multi_setting_tables import counts
-from sight.apps.bench.experiment_report.table_format import number, points
+from sight.apps.bench.experiment_report.table_format import DASH, number, points
 from sight.apps.bench.result_rows import matrices
 from tools.findings_data import (
     AUTHORS,
     FILTERS,
     KEEL,
     KEEL_NORM,
+    LEARNED,
     SIGHT,
     SOURCE_ONLY,
     STICKY,
     names,
     rows_of,
+    speed,
     summary,
 )
 from tools.findings_tables import MEANS, both_means, lists, markdown, percent, tested, tested_gains
+
+#: Methods of the table of the README; the last one is in the experiment about Keel's parts.
+SHORT = (STICKY, LEARNED, "T3A", "RoTTA", SIGHT, KEEL, KEEL_NORM)
+WHOLE = "Keel, whole recording"
 
 
 def errors() -> str:
@@ -70,8 +76,21 @@ def _in_missed_classes(confusion: Any) -> tuple[float, float]:
     return wrong[right == 0].sum(), wrong.sum()
 
 
+def short() -> str:
+    """Return the table of the README: mean gain, settings, harm and cost of some methods."""
+    main, parts = summary("table-main"), summary("keel-parts")
+    times = {row["method"]: row["overhead"] for row in speed()["shapes"]["harth"]["methods"]}
+    lines = []
+    for found, label in (*((main, label) for label in SHORT), (parts, WHOLE)):
+        time = times.get(found.methods[label]) if found is main else None
+        cost = DASH if time is None else f"{100 * time:.0f} %"
+        cells = [points(found.gain(label)), counts(found.verdicts(label)), percent(found.harmed(label)), cost]
+        lines.append([found.cells[label].text, *cells])
+    return markdown(["Method", "gain, points", "better/open/worse", "harmed, %", "extra time"], lines)
+
+
 def results() -> str:
-    """Return the table of the README: source-only, best filter, SIGHT, best baseline and Keel on each setting."""
+    """Return levels and gains on each setting: source-only, best filter, SIGHT, best baseline and Keel."""
     return overview(summary("table-main"))
 
 
@@ -183,7 +202,8 @@ def losses() -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "results": results,
+    "results-short": short,
+    "findings-results": results,
     "findings-errors": errors,
     "findings-baselines": baselines,
     "findings-keel-parts": keel_parts,

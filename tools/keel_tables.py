@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
+from sight.apps.bench.experiment_report.summary import HARM, METRIC, RUN, by_run
 from sight.apps.bench.experiment_report.table_format import number
+from sight.apps.bench.settings import short_name
+from tools.findings_data import KEEL, KEEL_NORM, SOURCE_ONLY, names, rows_of
 from tools.findings_tables import markdown
 from tools.result_files import RESULTS, read_csv
 
-#: Methods of days.csv in the table, and single-subject settings of normalisation.csv with their short names.
+#: Methods of days.csv in the table.
 DAYS = (
     "sticky",
     "sticky-learned",
@@ -20,13 +24,9 @@ DAYS = (
     "Keel, filter only, whole recording",
     "Keel, whole recording",
 )
-SINGLE = {
-    "hapt-total_S": "HAPT S",
-    "hapt-body_S": "HAPT body S",
-    "hugadb_S": "HuGaDB S",
-    "wisdm_S": "WISDM S",
-    "uschad_S": "USC-HAD S",
-}
+#: Methods on models of one subject, and those that also ran on days.
+SINGLE = (KEEL, KEEL_NORM, "RoTTA", "OFTTA", "T3A")
+ON_DAYS = (KEEL, KEEL_NORM)
 LAGS = ("live", "whole recording")
 FIGURES = ("recordings", "all days", "worst 1 %, worst", "days, macro-F1", "minutes")
 #: Scores for unknown classes in the file, and in the table.
@@ -98,26 +98,39 @@ def left_out() -> str:
 
 
 def normalisation() -> str:
-    """Return the gains of `keel-norm` on recordings and days with source models of one subject."""
-    found = read("normalisation")
+    """Return the gains of `keel-norm` and of methods like it on recordings and days, with models of one subject."""
+    recordings, days_ = rows_of("table-main"), rows_of("days")
+    settings = {name: short for name, short in names("main").items() if name.endswith("-single")}
     rows = []
-    for method, half in dict.fromkeys((row["method"], row["half"]) for row in found):
-        own = {row["setting"]: row for row in found if (row["method"], row["half"]) == (method, half)}
-        cells = [f"{_with_harm(own[name], 'recordings')}; {_with_harm(own[name], 'days')}" for name in SINGLE]
-        rows.append([f"{method}, {half}", *cells])
-    return markdown(["recordings; days", *SINGLE.values()], rows)
+    for label in SINGLE:
+        cells = [_gain_and_harm(recordings[recordings["setting"] == name], label, METRIC) for name in settings]
+        if label in ON_DAYS:
+            own = [_gain_and_harm(days_[days_["setting"] == name], label, "accuracy") for name in settings]
+            cells = ["; ".join(pair) for pair in zip(cells, own, strict=True)]
+        rows.append([label, *cells])
+    return markdown(["recordings; days", *settings.values()], rows)
+
+
+def _gain_and_harm(rows: Any, label: str, score: str) -> str:
+    """Return the mean gain over runs, and the percentage of runs that lose more than the margin."""
+    runs = by_run(rows, [score], [SOURCE_ONLY, label], run=["order", *RUN])[score]
+    gains = (100 * (runs[label] - runs[SOURCE_ONLY])).dropna()
+    return f"{number(gains.mean(), sign=True)} ({100 * (gains.round(9) < -HARM).mean():.1f})"
 
 
 def unknown_classes() -> str:
-    """Return how well scores detect windows of a class that the source model does not know."""
-    own = {(row["dataset"], row["score"]): row for row in read("unknown_classes") if row["left_out"] == "mean"}
+    """Return how well scores detect windows of a class that the source model was not trained on."""
+    means = [row for row in read("unknown_classes") if row["left_out"] == "mean"]
+    settings = {row["setting"]: short_name(row["setting"]) for row in means}
+    own = {(row["setting"], row["score"]): row for row in means}
     rows = []
     for score, text in SCORES.items():
-        found = [own[dataset, score] for dataset in ("hapt-total", "wisdm")]
+        found = [own[setting, score] for setting in settings]
         areas = [f"{float(row['auroc']):.2f}" for row in found]
         detected = [f"{100 * float(row['unknown_detected_at_5_percent_false_alarms']):.0f} %" for row in found]
         rows.append([text, *areas, *detected])
-    return markdown(["score", "AUROC, HAPT", "AUROC, WISDM", "detected, HAPT", "detected, WISDM"], rows)
+    heads = [f"{kind}, {name}" for kind in ("AUROC", "detected") for name in settings.values()]
+    return markdown(["score", *heads], rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

@@ -16,13 +16,11 @@ from benchmarks.keel.recursions import Model, Stream, read, streams
 from benchmarks.version_and_date import version_and_date
 from joblib import Parallel, delayed
 
+from sight.apps.bench.settings import setting_group
 from sight.apps.bench.simulated_days import DOMINATED
 from sight.results import metrics
 
-SETTINGS = tuple(
-    f"{dataset}_{kind}" for dataset in ("hapt-total", "hapt-body", "hugadb", "wisdm", "uschad") for kind in "SP"
-)
-SETTINGS += ("extrasensory_P",)
+SETTINGS = tuple(setting_group())
 HALVES = ("development", "held out")
 COLUMNS = ["method", "setting", "seed", "half", "kind", "target", "accuracy", "macro_f1", "minutes"]
 MARGIN = 3.0  # points that a run may lose before it counts as harmed
@@ -30,22 +28,20 @@ MARGIN = 3.0  # points that a run may lose before it counts as harmed
 Labels = Callable[[Model, np.ndarray], np.ndarray]
 
 
-def arguments() -> tuple[list[Path], Path, Path]:
-    """Return the projections, the folder of windows and that of results, from WINDOWS PROJECTIONS RESULTS."""
-    windows, projections, results = (Path(name) for name in sys.argv[1:4])
-    return sorted(projections.glob("*.npz")), windows, results
+def arguments() -> tuple[list[Path], Path]:
+    """Return the files of projections and the folder of results, from PROJECTIONS RESULTS."""
+    projections, results = (Path(name) for name in sys.argv[1:3])
+    return sorted(projections.glob("*.npz")), results
 
 
-def compare(
-    paths: Sequence[Path], windows: Path, methods: dict[str, Labels], halves: Sequence[int] = (0, 1)
-) -> pd.DataFrame:
+def compare(paths: Sequence[Path], methods: dict[str, Labels], halves: Sequence[int] = (0, 1)) -> pd.DataFrame:
     """Return one row per run and method: gain in accuracy, macro-F1 and minutes of error per class and day."""
-    parts = Parallel(n_jobs=-1)(delayed(_compare)(path, windows, methods, halves) for path in paths)
+    parts = Parallel(n_jobs=-1)(delayed(_compare)(path, methods, halves) for path in paths)
     return pd.concat(parts, ignore_index=True)
 
 
-def _compare(path: Path, windows: Path, methods: dict[str, Labels], halves: Sequence[int]) -> pd.DataFrame:
-    model, rows = read(path, windows), []
+def _compare(path: Path, methods: dict[str, Labels], halves: Sequence[int]) -> pd.DataFrame:
+    model, rows = read(path), []
     for half in halves:
         for stream in streams(model, half):
             before = scores(model, stream, model.head[stream.rows].argmax(axis=1))

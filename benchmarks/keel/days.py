@@ -1,6 +1,6 @@
 """Compare Keel with the other methods on outputs, with and without later windows, on recordings and on days.
 
-Run as ``python -m benchmarks.keel.days WINDOWS PROJECTIONS RESULTS`` with the output of `train_encode`. Writes
+Run as ``python -m benchmarks.keel.days PROJECTIONS RESULTS`` with the output of `benchmarks.keel.projections`. Writes
 days.csv, one row per method, half and setting, and the mean over settings; and docs/images/keel-frontier.svg, gain on
 days against the share of days that are harmed.
 """
@@ -28,15 +28,15 @@ FIGURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "keel-frontie
 
 def main() -> None:
     """Write the rows and the figure."""
-    paths, windows, results = arguments()
+    paths, results = arguments()
     frontier = {
         f"{field} {value:g}": partial(run_keel, fields=DEFAULTS | {field: value}, lag=lag)
         for (field, lag), values in FRONTIER.items()
         for value in values
     }
-    runs = compare(paths, windows, METHODS | frontier)
-    groups = {"all": SETTINGS, "pooled": [name for name in SETTINGS if name.endswith("_P")]}
-    groups |= {"single": [name for name in SETTINGS if name.endswith("_S")]} | {name: [name] for name in SETTINGS}
+    runs = compare(paths, METHODS | frontier)
+    groups = {"all": SETTINGS, "pooled": [name for name in SETTINGS if name.endswith("-pooled")]}
+    groups |= {"single": [name for name in SETTINGS if name.endswith("-single")]} | {name: [name] for name in SETTINGS}
     rows = []
     for name in METHODS:
         for half in HALVES:

@@ -1,12 +1,12 @@
 """Keel and the learned sticky filter as compiled recursions over the K numbers of a window, with switches.
 
-The projections that `train_encode` writes hold all that these methods use of a window, so that one set of values over
-all settings takes seconds. `tests/benchmarks/test_keel_recursions.py` compares the recursion with the package's method.
+The files that `benchmarks.keel.projections` writes hold all that these methods use of a window, so that one set of
+values over all settings takes seconds. `tests/benchmarks/test_keel_recursions.py` compares the recursion with the
+package's method.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,16 +31,6 @@ FIELDS = tuple(name for name in Keel().params() if name != "gap_half_life_s")
 DEFAULTS = {name: float(getattr(Keel(), name)) for name in FIELDS}
 DEFAULTS |= {"highest_raise": HIGHEST_RAISE, "guard": 1.0, "least": LEAST_COVERAGE, "bound": CERTAIN}
 FILTER_ONLY = DEFAULTS | {"align": 0.0, "debias": 0.0, "veto": 0.0}
-HAPT = ("sitting", "standing", "laying")
-#: Sedentary classes that fill the days of a dataset, as in the settings of the benchmark.
-SEDENTARY = {
-    "extrasensory": ("sitting", "standing", "lying"),
-    "hugadb": ("sit", "stand"),
-    "hapt-total": HAPT,
-    "hapt-body": HAPT,
-    "uschad": ("sitting", "standing", "sleeping"),
-    "wisdm": ("sitting", "standing", "typing", "writing"),
-}
 
 
 @dataclass
@@ -49,7 +39,7 @@ class Model:
 
     setting: str
     seed: int
-    classes: list[str]
+    sedentary: list[int]  # classes of which one fills a day
     head: np.ndarray  # (N, K)
     cosine: np.ndarray  # (N, K)
     head_mean: np.ndarray
@@ -70,44 +60,46 @@ class Stream:
     labels: np.ndarray
 
 
-def read(path: Path, windows: Path) -> Model:
+def read(path: Path) -> Model:
     """Read one model's projections."""
-    dataset, kind, _, seed = path.stem.split("_")
-    facts, found = json.loads((windows / f"{dataset}.json").read_text()), np.load(path)
+    found = np.load(path)
     length = np.sqrt(np.maximum(np.diag(found["gram"]), 1e-12))
     cosines, seen = found["gram"] / length / length[:, None], found["prior"] > 0
     scale = _margin(found["class_logits"], seen) / _margin(cosines, seen)
     away = found["along"].astype(np.float64) / np.sqrt(found["square"])[:, None]
-    prior = np.maximum(found["prior"].astype(np.float64), 1e-6)
+    prior, edges, classes = (
+        np.maximum(found["prior"].astype(np.float64), 1e-6),
+        np.cumsum(found["counts"]),
+        found["classes"],
+    )
     return Model(
-        setting=f"{dataset}_{kind}",
-        seed=int(seed),
-        classes=facts["classes"],
+        setting=str(found["setting"]),
+        seed=int(found["seed"]),
+        sedentary=[classes.tolist().index(name) for name in found["sedentary"]],
         head=_centred(found["logits"].astype(np.float64)),
         cosine=scale * _centred(away),
         head_mean=_centred(found["mean_logits"].astype(np.float64)),
         cosine_mean=scale * _centred(found["prior"] @ cosines),
         prior=prior / prior.sum(),
-        labels=[np.array(labels) for labels in facts["labels"]],
-        edges=np.r_[0, np.cumsum(facts["counts"])],
+        labels=np.split(found["labels"], edges[:-1]),
+        edges=np.r_[0, edges],
         subjects=set(found["subjects"].tolist()),
     )
 
 
 def streams(model: Model, half: int) -> Iterator[Stream]:
     """Yield the recording of each target of a half, USC-HAD also sorted by activity, then the days."""
-    dataset = model.setting.split("_")[0]
     for i in range(half, len(model.labels), 2):
         y, first = model.labels[i], model.edges[i]
         if i in model.subjects or not len(y):
             continue
         yield Stream("recording", i, np.arange(first, model.edges[i + 1]), y)
-        if dataset == "uschad":
+        if model.setting.startswith("uschad"):
             order = np.argsort(y, kind="stable")
             yield Stream("by activity", i, first + order, y[order])
         for kind in DOMINATED:
-            for name in SEDENTARY[dataset]:
-                index = day_stream(y, kind, i, dominating=model.classes.index(name))
+            for dominating in model.sedentary:
+                index = day_stream(y, kind, i, dominating=dominating)
                 if index is not None:
                     yield Stream(kind, i, first + index, y[index])
 

@@ -1,6 +1,6 @@
 """Choose Keel's hyper-parameters on development targets: each part switched off, a grid, and leave one dataset out.
 
-Run as ``python -m benchmarks.keel.search WINDOWS PROJECTIONS RESULTS`` with the output of `train_encode`. Writes
+Run as ``python -m benchmarks.keel.search PROJECTIONS RESULTS`` with the output of `benchmarks.keel.projections`. Writes
 parts.csv (one switch at a time, live and on whole recordings), grid.csv (combinations, live) and left_out.csv: the
 combination that the criteria choose without a dataset, scored on that dataset. The criteria, in this order: at most 5 %
 of the days harmed on average over settings and a worst percentile above -10 points, the gain on days, the gain on
@@ -50,20 +50,20 @@ def order(row: pd.Series) -> tuple[bool, float, float]:
 
 def main() -> None:
     """Write the three files."""
-    paths, windows, results = arguments()
+    paths, results = arguments()
     changes: dict[str, dict[str, float]] = {"defaults": {}}
     changes |= {f"{name} = {value:g}": {name: value} for name, values in PARTS.items() for value in values}
     combinations = [dict(zip(GRID, values, strict=True)) for values in itertools.product(*GRID.values())]
     grid = {str(index): fields for index, fields in enumerate(combinations)}
     parts = {(name, text): {**fields, "lag": lag} for name, fields in changes.items() for text, lag in LAGS.items()}
     methods = {f"{name}, {text}": _keel(**fields) for (name, text), fields in parts.items()}
-    runs = compare(paths, windows, methods | {name: _keel(**fields) for name, fields in grid.items()}, halves=[0])
+    runs = compare(paths, methods | {name: _keel(**fields) for name, fields in grid.items()}, halves=[0])
     by_method = dict(list(runs.groupby("method")))
     rows = [{"change": name, "used": text, **figures(by_method[f"{name}, {text}"])} for name, text in parts]
     write(rows, results / "parts.csv")
     write([combinations[int(name)] | figures(by_method[name]) for name in grid], results / "grid.csv")
     write(
-        [_left_out(runs, combinations, name) for name in sorted(set(runs.setting.str.split("_").str[0]))],
+        [_left_out(runs, combinations, name) for name in sorted(set(runs.setting.str.rsplit("-", n=1).str[0]))],
         results / "left_out.csv",
     )
 

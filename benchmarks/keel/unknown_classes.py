@@ -1,59 +1,70 @@
 """Train source models without one class, and measure which score separates windows of that class from the others.
 
-Run as ``python -m benchmarks.keel.unknown_classes predict WINDOWS OUT [WORKERS]`` on a machine with a GPU and the
-folder written by `pack_windows`: one pooled source for each class of HAPT and WISDM without that class, and the scores
-of each window of all other subjects. Then ``... unknown_classes score WINDOWS OUT RESULTS`` writes
-RESULTS/unknown_classes.csv.
+Run as ``python -m benchmarks.keel.unknown_classes RESULTS``. For each class of a setting the first pooled source is
+trained without it, and the windows of all other subjects are scored. Writes RESULTS/unknown_classes.csv.
 """
 
 from __future__ import annotations
 
-import csv
-import itertools
-import json
-import sys
+import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from benchmarks.keel.source_training import read_dataset, run_parallel
+import pandas as pd
 from benchmarks.version_and_date import version_and_date
 
-DATASETS = {"hapt-total": range(10), "wisdm": range(10)}  # positions of the source subjects
-SEEDS = (0,)
-SCORES = ("max p", "max q", "energy", "distance", "cosine", "agreement")
+from sight._util.parallel import map_unordered
+from sight.apps.bench.analyses import area_under_curve
+from sight.apps.bench.settings import load_setting, short_name
+from sight.apps.bench.source_models import batch_size
+from sight.datasets import load, windows_of
+
+SETTINGS = ("hapt-total-pooled", "hugadb-pooled")
 #: Factor from cosines to logits, close to the head's margin that Keel uses (16 to 20 on HAPT, 28 to 33 on WISDM).
 SCALE = 20
 #: Share of windows of known classes below the threshold.
 COST = 0.05
 
 
-def predict(task: tuple[str, int, int], folder: Path, out: Path) -> str:
-    """Train a source model without one class, and store the scores of all other subjects' windows."""
-    from sight.models.train import train
+def measure(setting_name: str, left_out: int, device: str) -> list[dict[str, Any]]:
+    """Train a source model without one class, and return a row for each score."""
+    from sight.models.train import one_thread, train
 
-    dataset, left_out, seed = task
-    facts, x, y = read_dataset(folder, dataset)
-    edges = np.r_[0, np.cumsum(facts["counts"])]
-    subject = np.repeat(np.arange(len(facts["counts"])), facts["counts"])
-    classes = [name for k, name in enumerate(facts["classes"]) if k != left_out]
-    own = np.isin(subject, DATASETS[dataset]) & (y != left_out)
-    source = train(
-        (x[own], y[own] - (y[own] > left_out)), classes, epochs=33, batch=256 if own.sum() > 8000 else 64,
-        seed=seed, device="cuda", rate_hz=facts["rate_hz"], dataset=dataset,
-    )  # fmt: skip
-    z, p = source.encode(x)
-    found = scores(z, p, source)
-    q, change = filtered(z, p, source, edges)
-    np.savez_compressed(
-        out / f"{dataset}_{left_out}_{seed}.npz", **{k: v.astype(np.float32) for k, v in found.items()}, change=change,
-        **{"max q": q.max(axis=1)}, subject=subject, known=y != left_out, source=own,
-        right=(q.argmax(axis=1) == y - (y > left_out)),
-    )  # fmt: skip
-    return f"{dataset} without {facts['classes'][left_out]}, seed {seed}"
+    setting = load_setting(setting_name)
+    dataset = load(setting.dataset, **setting.options)
+    subjects = {name: windows_of(dataset, name, **setting.windowing) for name in dataset.subjects()}
+    inside, _ = setting.pairs[0]
+    sources = [subjects.pop(name) for name in inside]
+    x = np.concatenate([own.x for own in sources])
+    y = np.concatenate([own.label for own in sources])
+    kept = (y >= 0) & (y != left_out)
+    classes = [name for k, name in enumerate(dataset.classes) if k != left_out]
+    with one_thread():
+        source = train(
+            (x[kept], y[kept] - (y[kept] > left_out)),
+            classes,
+            epochs=setting.epochs,
+            batch=batch_size(setting.batch, sources),
+            device=device,
+            rate_hz=sources[0].x.shape[2] / sources[0].window_s,
+        ).to("cpu")
+        found = [(scores(*source.encode(own.x), source), own.label != left_out) for own in subjects.values()]
+    rows = []
+    for name in found[0][0]:
+        areas = [area_under_curve(values[name][known], values[name][~known]) for values, known in found]
+        values = np.concatenate([values[name] for values, _ in found])
+        known = np.concatenate([known for _, known in found])
+        detected = (values[~known] < np.quantile(values[known], COST)).mean()
+        row = {"setting": setting_name, "left_out": dataset.classes[left_out], "score": name}
+        rows.append(row | {"auroc": np.nanmean(areas), "unknown_detected_at_5_percent_false_alarms": detected})
+    return rows
 
 
-def scores(z: np.ndarray, p: np.ndarray, source) -> dict[str, np.ndarray]:
-    """Return scores that need only the source model; higher means more likely a known class."""
+def scores(z: np.ndarray, p: np.ndarray, source: Any) -> dict[str, np.ndarray]:
+    """Return scores of the windows of a stream; higher means more likely a known class."""
+    from sight.methods.keel import Keel
+
     stats, weight, bias = source.stats, np.asarray(source.weight), np.asarray(source.bias)
     away, means = z - stats.feature_mean, stats.class_means - stats.feature_mean
     cosines = unit(away) @ unit(means).T
@@ -61,6 +72,7 @@ def scores(z: np.ndarray, p: np.ndarray, source) -> dict[str, np.ndarray]:
     second = np.exp(SCALE * (cosines - cosines.max(axis=1, keepdims=True)))
     return {
         "max p": p.max(axis=1),
+        "max q": Keel().bind(source).refine(z, p).max(axis=1),
         "energy": np.logaddexp.reduce(z @ weight.T + bias, axis=1),
         "distance": -np.sqrt(np.maximum(square, 0)).min(axis=1),
         "cosine": cosines.max(axis=1),
@@ -73,59 +85,28 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
 
 
-def filtered(z: np.ndarray, p: np.ndarray, source, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return refined probabilities and probabilities of a change, each subject as one stream."""
-    from sight.methods.keel import Keel
-
-    adapter = Keel().bind(source)
-    q, change = np.empty_like(p), np.empty(len(p), np.float32)
-    for first, last in itertools.pairwise(edges):
-        q[first:last] = adapter.reset().refine(z[first:last], p[first:last])
-        change[first:last] = adapter.trace()["surprise"]
-    return q, change
-
-
-def predict_all(folder: Path, out: Path, workers: int) -> None:
-    """Distribute the trainings over processes, and print each as it finishes."""
-    out.mkdir(parents=True, exist_ok=True)
-    counts = {name: len(json.loads((folder / f"{name}.json").read_text())["classes"]) for name in DATASETS}
-    work = [(name, k, seed) for seed in SEEDS for name in ("wisdm", "hapt-total") for k in range(counts[name])]
-    for count, message in enumerate(run_parallel(predict, work, folder, out, workers=workers), start=1):
-        print(count, len(work), message, flush=True)
-
-
-def score(windows: Path, stored: Path, results: Path) -> None:
-    """Write one row for each class left out and each score, then their means, which are printed."""
-    from sight.apps.bench.analyses import area_under_curve
-
-    rows = []
-    for path in sorted(stored.glob("*.npz")):
-        dataset, left_out, _ = path.stem.split("_")
-        found = np.load(path)
-        subject, known = found["subject"], found["known"]
-        targets = np.setdiff1d(subject, subject[found["source"]])
-        for name in SCORES:
-            by_target = [found[name][subject == i] for i in targets]
-            is_known = [known[subject == i] for i in targets]
-            area = np.nanmean([area_under_curve(s[k], s[~k]) for s, k in zip(by_target, is_known, strict=True)])
-            values, mask = np.concatenate(by_target), np.concatenate(is_known)
-            detected = (values[~mask] < np.quantile(values[mask], COST)).mean()
-            what = json.loads((windows / f"{dataset}.json").read_text())["classes"][int(left_out)]
-            rows.append((dataset, what, name, float(area), float(detected)))
-    for dataset, name in itertools.product(DATASETS, SCORES):
-        own = [row[3:] for row in rows if row[0] == dataset and row[2] == name]
-        rows.append((dataset, "mean", name, *(float(value) for value in np.mean(own, axis=0))))
-    with (results / "unknown_classes.csv").open("w", newline="") as file:
-        writer, facts = csv.writer(file, lineterminator="\n"), version_and_date()
-        heads = ("dataset", "left_out", "score", "auroc", "unknown_detected_at_5_percent_false_alarms")
-        writer.writerow([*heads, *facts])
-        writer.writerows((*row[:3], f"{row[3]:.3f}", f"{row[4]:.3f}", *facts.values()) for row in rows)
-    for row in rows[-len(DATASETS) * len(SCORES) :]:
-        print(*row)
+def main() -> None:
+    """Measure every class of the settings, and write the rows and their means."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int)
+    given = parser.parse_args()
+    work = []
+    for name in given.settings:
+        setting = load_setting(name)
+        classes = load(setting.dataset, **setting.options).classes
+        work += [(name, left_out, given.device) for left_out in range(len(classes))]
+    found: dict[int, list[dict[str, Any]]] = {}
+    for index, rows in map_unordered(measure, work, jobs=given.jobs):
+        found[index] = rows
+        print(len(found), len(work), short_name(rows[0]["setting"]), "without", rows[0]["left_out"], flush=True)
+    table = pd.DataFrame([row for index in sorted(found) for row in found[index]])
+    means = table.groupby(["setting", "score"], sort=False).mean(numeric_only=True).reset_index()
+    table = pd.concat([table, means.assign(left_out="mean")]).assign(**version_and_date())
+    table.to_csv(given.results / "unknown_classes.csv", index=False, float_format="%.3f", lineterminator="\n")
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "predict":
-        predict_all(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]) if len(sys.argv) > 4 else 14)
-    else:
-        score(*(Path(name) for name in sys.argv[2:5]))
+    main()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("numba")
+pytest.importorskip("torch")
 
-from benchmarks.keel.recursions import DEFAULTS, Model, run_keel, smooth, sticky_learned
+from benchmarks.keel import projections
+from benchmarks.keel.recursions import DEFAULTS, Model, read, run_keel, smooth, sticky_learned, streams
 
+from sight.apps.bench.trial_data import load_trial
+from sight.datasets import windows_of
 from sight.methods.keel import Keel
 from sight.methods.ops import softmax
 from sight.methods.sticky import StickyLearned
@@ -37,9 +42,9 @@ def test_keel_equals_the_method(evidence, lag, fields):
     prior = np.array([0.4, 0.3, 0.1, 0.1, 0.1])
     nothing = np.zeros(5)
     model = Model(
-        setting="toy_S",
+        setting="toy",
         seed=0,
-        classes=list("abcde"),
+        sedentary=[],
         head=evidence,
         cosine=0 * evidence,
         head_mean=nothing,
@@ -57,6 +62,23 @@ def test_keel_equals_the_method(evidence, lag, fields):
     labels = run_keel(model, np.arange(400), DEFAULTS | fields, lag)
     assert (labels == result.q.argmax(axis=1)).all()
     assert (labels != evidence.argmax(axis=1)).sum() > 5
+
+
+def test_projections_lead_to_the_labels_of_the_method(tmp_path):
+    """Half precision changes only labels of windows with two nearly equal probabilities."""
+    trial, job = projections.source_models(tmp_path, "synthetic")[0]
+    job = replace(job, setting=replace(job.setting, epochs=1))
+    projections.store(trial, job, tmp_path / "model.npz")
+    model, data = read(tmp_path / "model.npz"), load_trial(trial, job)
+    subjects = data.dataset.subjects()
+    assert model.subjects == {subjects.index(name) for name in trial.sources}
+    target = subjects.index(trial.target)
+    own = [stream for stream in streams(model, target % 2) if stream.target == target]
+    assert {stream.kind for stream in own} >= {"recording", "day-80"}
+    z, p = data.source().encode(windows_of(data.dataset, trial.target, **job.setting.windowing).x)
+    expected = Keel().bind(data.source()).refine(z, p).argmax(axis=1)
+    assert (run_keel(model, own[0].rows, DEFAULTS) == expected).mean() > 0.98
+    assert (p.argmax(axis=1) != expected).mean() > 0.05
 
 
 def test_sticky_learned_equals_the_method(evidence):
