@@ -246,15 +246,14 @@ def sensitivity() -> str:
 
 
 def networks() -> str:
-    """Return the gains of SIGHT and the sticky filter by network."""
+    """Return the gains of SIGHT, the sticky filter and Keel by network."""
     lines = []
     for encoder in ("cnn", "resnet", "transformer"):
         found, name = summary("backbones", "all", encoder=encoder), paper_values.CONDITIONS[encoder]
-        gains = [points(found.gain(label)) for label in (SIGHT, STICKY)]
+        gains = [points(found.gain(label)) for label in (SIGHT, STICKY, KEEL)]
         lines.append([name, *gains, *_paper("backbone", SIGHT, name, SOURCE_ONLY)])
-    return markdown(
-        ["Network", "SIGHT", "Sticky", *(f"SIGHT, paper, {name}" for name in PAPER_DATASETS.values())], lines
-    )
+    paper_heads = [f"SIGHT, paper, {name}" for name in PAPER_DATASETS.values()]
+    return markdown(["Network", SIGHT, STICKY, KEEL, *paper_heads], lines)
 
 
 def segments() -> str:

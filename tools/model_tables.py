@@ -62,16 +62,6 @@ def scores() -> str:
     return markdown(["model", "sensor", "predictions", "macro-F1", "accuracy"], rows)
 
 
-def short_scores() -> str:
-    """Return macro-F1 of left-out subjects, one row per model."""
-    table, rows = read("scores"), []
-    for name in names():
-        own = [row for row in table if (row["model"], row["mounting"]) == (name, "as recorded")]
-        figures = [_spread([row for row in own if row["method"] == method], "macro_f1") for method in METHODS]
-        rows.append([f"`{name}`", str(len(inspect(name)["classes"])), *figures])
-    return markdown(["model", "classes", *METHODS.values()], rows)
-
-
 def selection() -> str:
     """Return raw macro-F1 of the variants that were compared, as recorded and remounted."""
     table, rows = read("selection"), []
@@ -114,7 +104,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "models-overview": overview,
     "models-label-map": label_map,
     "models-scores": scores,
-    "models-short": short_scores,
     "models-selection": selection,
     "models-label-maps": label_maps,
     "models-out-of-domain": out_of_domain,
