@@ -232,6 +232,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, help="Epochs instead of those of the models, for a trial.")
     parser.add_argument("--limit-s", type=float, default=np.inf, help="Start no evaluation of results after this time.")
     parser.add_argument("--only", help="Names of models, comma-separated.")
+    parser.add_argument("--left-out", type=int, help="Subjects that each fold leaves out; one, or an eighth of all.")
     parser.add_argument("--folds", type=int, help="Train only this many folds of each model, for a trial.")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -241,7 +242,7 @@ def main() -> None:
     for given in specs:
         spec = replace(given, epochs=options.epochs or given.epochs)
         count = len(read(options.windows, spec.packed)["subjects"])
-        size = 1 if options.job == "final" else -(-count // 8)
+        size = options.left_out or (1 if options.job == "final" else -(-count // 8))
         folds = [tuple(range(first, min(first + size, count))) for first in range(0, count, size)][: options.folds]
         whole: list[tuple[int, ...]] = [()] if options.job == "final" else []
         jobs += [(spec, fold, options.windows, options.out, options.device) for fold in whole + folds]
