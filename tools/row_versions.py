@@ -1,8 +1,8 @@
 """Versions and dates of the results behind a generated table.
 
 Functions that return benchmark rows call `record`, those that read other files of results `record_entries`. `recording`
-collects what was recorded while a table is built, and the line
-under the table states it. So a table cannot use rows that its line does not name.
+collects what was recorded while a table is built, and the line under the table states it. So a table cannot use rows
+that its line does not name.
 """
 
 from __future__ import annotations

@@ -67,15 +67,12 @@ def read(path: Path) -> Model:
     cosines, seen = found["gram"] / length / length[:, None], found["prior"] > 0
     scale = _margin(found["class_logits"], seen) / _margin(cosines, seen)
     away = found["along"].astype(np.float64) / np.sqrt(found["square"])[:, None]
-    prior, edges, classes = (
-        np.maximum(found["prior"].astype(np.float64), 1e-6),
-        np.cumsum(found["counts"]),
-        found["classes"],
-    )
+    prior = np.maximum(found["prior"].astype(np.float64), 1e-6)
+    edges, classes = np.cumsum(found["counts"]), found["classes"].tolist()
     return Model(
         setting=str(found["setting"]),
         seed=int(found["seed"]),
-        sedentary=[classes.tolist().index(name) for name in found["sedentary"]],
+        sedentary=[classes.index(name) for name in found["sedentary"]],
         head=_centred(found["logits"].astype(np.float64)),
         cosine=scale * _centred(away),
         head_mean=_centred(found["mean_logits"].astype(np.float64)),
