@@ -138,3 +138,11 @@ def test_overview_of_gains_and_losses_by_hand():
     assert found["Keel"][3] == "5.6"  # one of 18 runs loses 8 points
     assert found["Keel"][5] == f"{MINUS}8.0"
     assert found["SIGHT"][3] == "5.6"
+
+
+def test_the_overview_has_no_losses_of_methods_that_lack_a_setting():
+    made = day_rows("hapt-body-single", FIRST) + day_rows("extrasensory-pooled", SECOND, dataset="extrasensory")
+    table = day_tables.overview(frame(made))
+    found = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    assert found["Keel"][5] == f"{MINUS}8.0"
+    assert found["SIGHT"][3:] == [DASH] * 3

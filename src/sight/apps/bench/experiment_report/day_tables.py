@@ -71,8 +71,10 @@ def overview(rows: Any) -> Table:
     for head, own in gains.items():
         columns[head] = _cells(_mean(own), _full(own), higher=SCORES[head].higher, sign=True)
     columns["Harmed (%)"] = _cells(_harmed(accuracy), _full(accuracy), higher=False)
+    everywhere = _mean(accuracy).notna()  # losses over the runs of some settings only are not comparable
     losses = {"Worst 1 %": accuracy.quantile(WORST), "Worst": accuracy.min()}
-    columns |= {head: [Cell(number(value, sign=True)) for value in found] for head, found in losses.items()}
+    for head, found in losses.items():
+        columns[head] = [Cell(number(value, sign=True)) for value in found.where(everywhere)]
     return Table.of_columns("days", "Days", columns)
 
 
