@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sight._util.parallel import map_unordered
-from sight.apps.bench.experiments import load_experiment
+from sight.apps.bench.experiments import load_experiment, narrow
 from sight.apps.bench.settings import load_setting, setting_group
 from sight.apps.bench.trial_data import Job, load_trial
 from sight.apps.bench.trials import Trial, model_identity, trials
@@ -22,9 +22,10 @@ from sight.datasets import windows_of
 from sight.models.train import one_thread
 
 
-def source_models(runs: Path, setting_name: str) -> list[tuple[Trial, Job]]:
-    """Return a trial for each source model of a setting."""
-    job = Job(experiment=load_experiment("table-main"), setting=load_setting(setting_name), out=runs.resolve())
+def source_models(runs: Path, setting_name: str, seeds: list[int] | None = None) -> list[tuple[Trial, Job]]:
+    """Return a trial for each source model of a setting, of some seeds or all."""
+    experiment = narrow(load_experiment("table-main"), seeds=seeds)
+    job = Job(experiment=experiment, setting=load_setting(setting_name), out=runs.resolve())
     found = {model_identity(trial, job.experiment, job.setting): trial for trial in trials(job.experiment, job.setting)}
     return [(trial, job) for trial in found.values()]
 
@@ -73,12 +74,13 @@ def main() -> None:
     parser.add_argument("runs", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--settings", nargs="+", default=list(setting_group()))
+    parser.add_argument("--seeds", nargs="+", type=int)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     work = [
         (trial, job, given.out / f"{name}_{number}.npz")
         for name in given.settings
-        for number, (trial, job) in enumerate(source_models(given.runs, name))
+        for number, (trial, job) in enumerate(source_models(given.runs, name, given.seeds))
     ]
     work = [task for task in work if not task[2].exists()]
     for count, (index, _) in enumerate(map_unordered(store, work, jobs=2), start=1):

@@ -150,14 +150,20 @@ def test_each_target_of_a_crossed_setting_has_one_source_model_of_each_seed():
     assert {model for models in found.values() for model in models} == {(s, n) for s in range(3) for n in "12"}
 
 
-def test_models_per_target_can_be_any_number_or_all():
+def test_sources_per_target_can_be_any_number_or_all():
     experiment, setting = load_experiment("table-main"), crossed()
-    for count in (1, 2, 4, 9):
-        found = models_by_target(replace(experiment, models_per_target=count), setting)
-        assert {len(models) for models in found.values()} == {min(count, 3), min(count, 6)}
-    every = models_by_target(replace(experiment, models_per_target=0), setting)
+    for count in (1, 2, 9):
+        found = models_by_target(replace(experiment, sources_per_target=count), setting)
+        assert {len(models) for models in found.values()} == {3, 3 * min(count, 2)}
+    every = models_by_target(replace(experiment, sources_per_target=0), setting)
     assert {target: len(models) for target, models in every.items()} == dict.fromkeys("3456", 6) | {"1": 3, "2": 3}
     assert models_by_target(experiment, replace(setting, crossed=False)) == every  # pairs are all run
+
+
+def test_fewer_seeds_run_a_part_of_the_same_trials():
+    experiment, setting = load_experiment("table-main"), crossed()
+    every = set(trials(experiment, setting))
+    assert set(trials(narrow(experiment, seeds=[0, 1]), setting)) == {trial for trial in every if trial.seed < 2}
 
 
 def test_settings_with_sources_are_crossed_and_settings_with_pairs_are_not(tmp_path):

@@ -16,7 +16,7 @@ from sight.apps.bench.trials import KINDS, NATURAL, ORDERS, OWN_ORDERS, Experime
 CONFIGS = resources.files("sight.apps.bench") / "configs"
 KEYS = (
     *("title", "kind", "in_paper", "paper", "pairs", "ranked", "preset", "rule", "methods", "all_methods", "grids"),
-    *("encoders", "seeds", "orders", "models_per_target", "protocols"),
+    *("encoders", "seeds", "orders", "sources_per_target", "protocols"),
 )
 #: Fields of a setting that a protocol may change.
 PROTOCOL_KEYS = ("use_gaps", "epochs", "scaling", "power", "whole_batches", "oracle_epoch")
@@ -82,7 +82,7 @@ def _experiment(name: str, table: Mapping[str, Any]) -> Experiment:
     labels = [variant.label for variant in variants]
     if len(set(labels)) != len(labels):
         raise ValueError(f"{where}: two methods share a label among {labels}; give each its own.")
-    keys = ("in_paper", "paper", "pairs", "ranked", "models_per_target", "protocols")
+    keys = ("in_paper", "paper", "pairs", "ranked", "sources_per_target", "protocols")
     single = {key: table[key] for key in keys if key in table}
     title = table.get("title", name)
     return Experiment(name=name, title=title, kind=table["kind"], variants=variants, **single, **lists)

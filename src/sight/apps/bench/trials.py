@@ -62,7 +62,7 @@ class Experiment:
     encoders: tuple[str, ...] = ()  # networks; empty for the network of the setting
     seeds: tuple[int, ...] = (0, 1, 2)  # of source training
     orders: tuple[str, ...] = ("chronological",)
-    models_per_target: int = 3  # source models of each target on settings that list `sources`, in turn; 0: all
+    sources_per_target: int = 1  # sources of each target on settings that list `sources`, in turn; 0: all
     protocols: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})  # name to changes of a setting
 
 
@@ -118,27 +118,23 @@ def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
     targets: dict[tuple[str, ...], list[str]] = {}
     for source, target in setting.pairs:
         targets.setdefault(source, []).append(target)
-    models = _models_by_target(targets, seeds, experiment.models_per_target if setting.crossed else 0)
+    sources_of = _sources_by_target(targets, experiment.sources_per_target if setting.crossed else 0)
     orders = dict.fromkeys(name for order in experiment.orders for name in expand_order(order, setting))
     for protocol, encoder, seed, source in itertools.product(experiment.protocols, encoders, seeds, targets):
         for target, order in itertools.product(targets[source], orders):
-            if (seed, source) not in models[target]:
+            if source not in sources_of[target]:
                 continue
             yield Trial(sources=source, target=target, seed=seed, encoder=encoder, order=order, protocol=protocol)
 
 
-def _models_by_target(
-    targets: Mapping[tuple[str, ...], Sequence[str]], seeds: Sequence[int], count: int
-) -> dict[str, set[tuple[int, tuple[str, ...]]]]:
-    """Return the source models (seed and source subjects) of each target: `count` of them, 0 for all.
-
-    They are equally spaced among all models of the target; the first of the next target is the next model.
-    """
+def _sources_by_target(
+    targets: Mapping[tuple[str, ...], Sequence[str]], count: int
+) -> dict[str, set[tuple[str, ...]]]:
+    """Return the sources of each target, as many as `count` or all (0): for the next target the next sources."""
     found = {}
     for at, target in enumerate(dict.fromkeys(target for own in targets.values() for target in own)):
-        every = [(seed, source) for seed in seeds for source in targets if target in targets[source]]
-        chosen = (at + each * len(every) // count for each in range(count)) if count else range(len(every))
-        found[target] = {every[place % len(every)] for place in chosen}
+        every = [source for source in targets if target in targets[source]]
+        found[target] = {every[(at + each) % len(every)] for each in range(count or len(every))}
     return found
 
 
