@@ -15,7 +15,7 @@ from sight.types import Array, Result, Windows
 
 #: Windows that are encoded at once if the method has no chunk of its own.
 ENCODE_AT_ONCE = 512
-#: A gap after which no belief is left; what was learned stays.
+#: A gap after which no belief is left, unless the method ignores gaps; what was learned stays.
 FORGOTTEN_S = 1e9
 
 

@@ -127,9 +127,7 @@ def trials(experiment: Experiment, setting: Setting) -> Iterator[Trial]:
             yield Trial(sources=source, target=target, seed=seed, encoder=encoder, order=order, protocol=protocol)
 
 
-def _sources_by_target(
-    targets: Mapping[tuple[str, ...], Sequence[str]], count: int
-) -> dict[str, set[tuple[str, ...]]]:
+def _sources_by_target(targets: Mapping[tuple[str, ...], Sequence[str]], count: int) -> dict[str, set[tuple[str, ...]]]:
     """Return the sources of each target, as many as `count` or all (0): for the next target the next sources."""
     found = {}
     for at, target in enumerate(dict.fromkeys(target for own in targets.values() for target in own)):

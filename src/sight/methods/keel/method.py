@@ -62,7 +62,7 @@ class Keel(CompiledAdapter):
     veto
         On whole recordings only: number of raw predictions of the refined class that a bout needs for each raw
         prediction of the class that is replaced, divided by the number of source subjects; otherwise the bout keeps the
-        raw ones. It applies if the recording has few classes (coverage below one half); an unknown number of subjects
+        raw ones. It applies if the recording has few classes (strength below one half); an unknown number of subjects
         counts as many. 0 turns it off.
     gap_half_life_s
         Half-life of the belief over a gap; None keeps it. The first window after a gap has no neighbour.
@@ -83,8 +83,8 @@ class Keel(CompiledAdapter):
     The distance between neighbours is measured on its own scale: ``delta`` is the distance of far windows over that of
     near ones, in standard deviations of the latter's logarithm. A distance ``u`` deviations above the mean multiplies
     the odds of a change by ``exp(surprise * delta * (u - delta / 2))``. In a shuffled stream delta is 0. The hazard is
-    learned from changes that the class frequencies do not explain. Time and memory are O(K D). The step is in
-    `sight.methods.keel.reference`.
+    learned from how often the class changes; repeats that the class frequencies explain do not lower it. Time and
+    memory are O(K D). The step is in `sight.methods.keel.reference`.
 
     In the trace, ``surprise`` is the probability of a change before the window, ``hazard`` the learned one,
     ``strength`` the share of the bias correction that was applied. With `prototypes`, ``agreement`` is the overlap of

@@ -43,7 +43,7 @@ LOWEST, HIGHEST = 0.01, 0.95
 HIGHEST_RAISE = 4.0
 #: Coverage of the classes up to which nothing is corrected.
 LEAST_COVERAGE = 0.1
-#: Coverage from which whole recordings are corrected without a veto of raw predictions.
+#: Strength of the correction from which whole recordings are refined without a veto of raw predictions.
 BROAD = 0.5
 #: Windows that the initial hazard counts for; pairs and variance that the spread starts from.
 FIRST_WINDOWS, FIRST_PAIRS, FIRST_VARIANCE = 20, 5, 0.25

@@ -1,4 +1,4 @@
-"""Keel with normalisation that follows the wearer: class-conditional statistics in the encoder, without gradients."""
+"""Keel with normalisation that follows the wearer: running statistics in the encoder, without gradients."""
 
 from sight.methods.keel_norm.method import KeelNorm
 
