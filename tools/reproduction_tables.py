@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sight.apps.bench import result_rows
+from sight.apps.bench import paper_values, result_rows
 from sight.apps.bench.experiment_report import protocol_tables
 from sight.apps.bench.experiment_report.protocol_tables import Summaries
+from sight.apps.bench.experiment_report.summary import METRIC
 from sight.apps.bench.experiment_report.table_format import DASH, number
-from tools.findings_data import SOURCE_ONLY, names, rows_of
+from tools.findings_data import SIGHT, SOURCE_ONLY, names, rows_of
 from tools.findings_tables import markdown
 from tools.result_files import RESULTS
 from tools.row_versions import record
@@ -55,6 +56,28 @@ def _orders(found: Summaries, protocol: str, label: str) -> str:
     return " / ".join(number(value, sign=not base) for value in values)
 
 
+def by_pair(setting: str) -> str:
+    """Return how closely source-only and SIGHT's gain agree with the printed values pair by pair, by protocol."""
+    rows = record(_rows(setting))
+    rows = rows[(rows["order"] == "files") & rows["label"].isin([SOURCE_ONLY, SIGHT])]
+    scores = (
+        rows.groupby(["protocol", "label", "paper_dataset", "paper_pair"], sort=False)[METRIC].mean().unstack("label")
+    )
+    lines = []
+    for protocol, own in scores.groupby("protocol", sort=False):
+        found = [(dataset, pair) for _, dataset, pair in own.index]
+        printed, printed_sight = (
+            np.array([paper_values.of_pair(*place, label) for place in found], float) for label in (SOURCE_ONLY, SIGHT)
+        )
+        level, gain = 100 * own[SOURCE_ONLY].to_numpy(), 100 * (own[SIGHT] - own[SOURCE_ONLY]).to_numpy()
+        correlations = [np.corrcoef(*values)[0, 1] for values in ((level, printed), (gain, printed_sight - printed))]
+        distance = number(np.sqrt(np.mean((level - printed) ** 2)))
+        of_levels, of_gains = (number(value, 2) for value in correlations)
+        lines.append([protocol, number(level.mean()), of_levels, distance, number(gain.mean(), sign=True), of_gains])
+    heads = ("source-only, mean", "correlation", "RMS difference", "gain of SIGHT, mean", "correlation of gains")
+    return markdown(["Protocol", *heads], lines)
+
+
 def similarity() -> str:
     """Return the cosine of feature and expected state inside segments and at changes, by variant of SIGHT."""
     rows = rows_of("geometry", "paper")
@@ -83,5 +106,6 @@ def figures() -> dict[str, str]:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     **{f"reproduction-{name}": functools.partial(protocols, setting) for name, setting in SETTINGS.items()},
+    **{f"reproduction-{name}-pairs": functools.partial(by_pair, setting) for name, setting in SETTINGS.items()},
     "reproduction-similarity": similarity,
 }
