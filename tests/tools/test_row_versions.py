@@ -66,6 +66,10 @@ def test_the_command_fails_if_a_page_mixes_versions(monkeypatch, tmp_path, capsy
     assert capsys.readouterr().out == "page.md\n  sight 0.1.0: a\n  sight 0.2.0: b\n"
 
 
+def test_pages_of_results_have_one_version():
+    assert build_docs.mixed_versions({page.name: page.read_text("utf-8") for page in build_docs.RESULT_PAGES}) == {}
+
+
 def test_an_unknown_command_is_refused():
     command = [sys.executable, "-m", "tools.build_docs", "x"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

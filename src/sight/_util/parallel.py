@@ -202,6 +202,19 @@ async def _declare_memory(budget: int | None, dask_worker: Any) -> float:
 
 
 @contextmanager
+def _environment_kept(*names: str) -> Iterator[None]:
+    """Restore environment variables at the end."""
+    before = {name: os.environ.get(name) for name in names}
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextmanager
 def _client(address: str, limited: bool = False) -> Iterator[Any]:
     """Connect to a cluster, or start one of ``local:N`` processes; `limited` means that the caller limits memory."""
     dask: Any = import_module("distributed")
@@ -216,25 +229,26 @@ def _client(address: str, limited: bool = False) -> Iterator[Any]:
     config: Any = import_module("dask.config")
     key = "distributed.nanny.pre-spawn-environ"
     quiet = {**config.get(key), "DASK_LOGGING__DISTRIBUTED": "critical"}
-    with _sigint_ignored(), config.set({key: quiet}):
-        cluster = dask.LocalCluster(
-            n_workers=int(count),
-            threads_per_worker=1,
-            dashboard_address=None,
-            silence_logs=logging.ERROR,  # warnings about workers that are slow to end
-            # Dask would give each worker an equal share of memory, and kill it for one large recording.
-            **({"memory_limit": 0} if limited else {}),
-        )
-    disabled = logging.root.manager.disable
-    try:
-        with cluster, dask.Client(cluster) as client:
-            try:
-                yield client
-            except BaseException:
-                logging.disable(logging.ERROR)  # calls that are cut off log errors while the cluster closes
-                raise
-    finally:
-        logging.disable(disabled)
+    with _environment_kept(*quiet, "PYTHONHASHSEED"):  # Dask sets them in this process, too
+        with _sigint_ignored(), config.set({key: quiet}):
+            cluster = dask.LocalCluster(
+                n_workers=int(count),
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.ERROR,  # warnings about workers that are slow to end
+                # Dask would give each worker an equal share of memory, and kill it for one large recording.
+                **({"memory_limit": 0} if limited else {}),
+            )
+        disabled = logging.root.manager.disable
+        try:
+            with cluster, dask.Client(cluster) as client:
+                try:
+                    yield client
+                except BaseException:
+                    logging.disable(logging.ERROR)  # calls that are cut off log errors while the cluster closes
+                    raise
+        finally:
+            logging.disable(disabled)
 
 
 @contextmanager

@@ -152,8 +152,8 @@ def test_the_benchmark_of_cohorts_reports_all_figures(tmp_path):
     import json
 
     out = tmp_path / "cohort.json"
-    command = [sys.executable, str(ROOT / "benchmarks/scale/cohort.py"), "--hours", "0.2", "--counts", "4,8", "-o", out]
-    subprocess.run([*command, "--repeats", "1"], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    command = [sys.executable, "-m", "benchmarks.scale.cohort", "--hours", "0.2", "--counts", "4,8", "-o", out]
+    subprocess.run([*command, "--repeats", "1"], check=True, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"})
     figures = json.loads(out.read_text())
     assert figures["recordings_per_hour"] > 0
     assert 0 < figures["efficiency_two_workers"] < 2
