@@ -94,9 +94,11 @@ def runs() -> str:
 
 
 def seeds() -> str:
-    """Return the range of means over the seeds of source training, by setting."""
+    """Return the range of means over the seeds of source training, for each setting with several."""
     lines = []
     for short, own in summary("table-main", "all").summaries.items():
+        if own.runs.index.get_level_values("seed").nunique() == 1:
+            continue
         values = {SOURCE_ONLY: own.runs[SOURCE_ONLY]}
         values |= {label: own.runs[label] - own.runs[SOURCE_ONLY] for label in (SIGHT, KEEL)}
         cells = []

@@ -20,8 +20,8 @@ from sight.apps.bench.settings import load_setting, short_name
 from sight.apps.bench.source_models import batch_size
 from sight.datasets import load, windows_of
 
-SETTINGS = ("hapt-total-pooled", "hugadb-pooled")
-#: Factor from cosines to logits, close to the head's margin that Keel uses (16 to 20 on HAPT, 28 to 33 on WISDM).
+SETTINGS = ("hapt-total-pooled",)
+#: Factor from cosines to logits, close to the head's margin that Keel uses (16 to 20 on HAPT).
 SCALE = 20
 #: Share of windows of known classes below the threshold.
 COST = 0.05
