@@ -53,7 +53,7 @@ def _draw(runs: pd.DataFrame) -> None:
     import matplotlib.pyplot as plt
 
     plt.rcParams.update({"svg.hashsalt": "keel", "svg.fonttype": "none", "font.size": 9})
-    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.5), sharey=True, layout="constrained")
     for axis, half in zip(axes, HALVES, strict=True):
         own = runs[runs.half == half]
         points = {name: figures(part) for name, part in own.groupby("method")}
@@ -75,7 +75,7 @@ def _draw(runs: pd.DataFrame) -> None:
         axis.set(title=f"{half} targets", xlabel="days harmed, %")
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("gain in accuracy on days, points")
-    axes[1].legend(fontsize=7, frameon=False)
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=7, frameon=False)
     figure.savefig(FIGURE, metadata={"Date": None})
 
 
