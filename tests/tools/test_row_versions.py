@@ -70,7 +70,7 @@ def test_scores_of_a_page_have_one_version():
     timed = {"results-short", "findings-cost"}  # their times are measured apart from the scores
     mixed = build_docs.mixed_versions({page.name: page.read_text("utf-8") for page in build_docs.RESULT_PAGES})
     for page, versions in mixed.items():
-        assert len([names for names in versions.values() if not timed.issuperset(names)]) == 1, (page, versions)
+        assert len([names for names in versions.values() if not timed.issuperset(names)]) <= 1, (page, versions)
 
 
 def test_an_unknown_command_is_refused():
