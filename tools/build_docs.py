@@ -34,9 +34,6 @@ from tools.result_files import RESULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-RESULTS_OF_METHODS = ("README", "findings", "keel", "models", "reproduction")
-#: These pages have one version, which the tests check. Speed, load and scale are measured at other times.
-RESULT_PAGES = [page for page in PAGES if page.stem in RESULTS_OF_METHODS]
 FIGURES = ROOT / "docs" / "figures"
 BLOCK = re.compile(r"(<!-- begin generated: ([\w-]+) -->\n)(.*?)(<!-- end generated -->)", re.DOTALL)
 
