@@ -3,13 +3,16 @@
     python -m tools.publish_rows runs                       # every EXPERIMENT_SETTING.parquet of a folder of runs
     python -m tools.publish_rows runs/days_hapt.parquet     # one of them
     python -m tools.publish_rows runs --partial             # also rows of some methods, seeds or pairs
+    python -m tools.publish_rows runs --add --partial       # beside the committed rows of the same experiments
 
-Rows are refused, and nothing is copied, if a method lacks a run that another one has, or if some rows failed.
+Without ``--add`` a file replaces the committed one. Rows are refused, and nothing is copied, if a method lacks a run
+that another one has, or if some rows failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +28,10 @@ RUN = ["sources", "target", "seed", "encoder", "order", "protocol"]
 UNCOMPARED = ("computed_at", "seconds", "machine", "sight", "python", "numpy", "torch", "numba", "scipy", "trial")
 
 
-def publish(places: Sequence[Path], to: Path = RESULTS, *, partial: bool = False) -> list[str]:
+def publish(places: Sequence[Path], to: Path = RESULTS, *, partial: bool = False, add: bool = False) -> list[str]:
     """Copy result files as ``SETTING/EXPERIMENT_SETTING.parquet``, and return a line for each of them.
+
+    With `add`, committed rows stay, except those of the same runs and methods.
 
     Raises
     ------
@@ -36,6 +41,34 @@ def publish(places: Sequence[Path], to: Path = RESULTS, *, partial: bool = False
     files = [file for place in places for file in (sorted(place.glob("*.parquet")) if place.is_dir() else [place])]
     if not files:
         raise ValueError(f"Expected result files (.parquet) in {', '.join(map(str, places))}, found none.")
+    for file in files:
+        if file.with_suffix(".failures.txt").exists():
+            raise ValueError(f"{file}: some rows failed; run the experiment again.")
+    with tempfile.TemporaryDirectory() as folder:
+        merged = dict.fromkeys(_merged(file, to, Path(folder)) for file in files) if add else files
+        return _publish(list(merged), to, partial)
+
+
+def _merged(file: Path, to: Path, folder: Path) -> Path:
+    """Write the rows of a file, and the committed rows of other runs and methods, to a folder."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    new = pq.read_table(file)
+    experiment, setting = (new[name][0].as_py() for name in ("experiment", "setting"))
+    name = f"{experiment}_{setting}.parquet"
+    committed = next((path for path in (folder / name, to / setting / name) if path.exists()), None)
+    if committed is not None:
+        old = pq.read_table(committed)
+        columns = [key for key in ("label", *RUN) if key in old.column_names and key in new.column_names]
+        before, after = (list(zip(*(part[key].to_pylist() for key in columns), strict=True)) for part in (old, new))
+        replaced = set(after)
+        kept = old.filter([run not in replaced for run in before])
+        new = pa.concat_tables([kept, new], promote_options="permissive")
+    return result_rows.write_table(folder / name, new)
+
+
+def _publish(files: Sequence[Path], to: Path, partial: bool) -> list[str]:
     tables = {file: result_rows.read([file]) for file in files}
     for file, table in tables.items():
         _check(file, table, partial)
@@ -54,8 +87,6 @@ def publish(places: Sequence[Path], to: Path = RESULTS, *, partial: bool = False
 
 
 def _check(file: Path, table: Any, partial: bool) -> None:
-    if file.with_suffix(".failures.txt").exists():
-        raise ValueError(f"{file}: some rows failed; run the experiment again.")
     runs = table.groupby("label").apply(lambda own: frozenset(own[RUN].itertuples(index=False, name=None)))
     every = frozenset().union(*runs)
     missing = {label: len(every - own) for label, own in runs.items() if own != every}
@@ -99,9 +130,10 @@ def main() -> None:
     parser.add_argument("places", nargs="+", type=Path, metavar="RUNS")
     parser.add_argument("--to", type=Path, default=RESULTS)
     parser.add_argument("--partial", action="store_true")
+    parser.add_argument("--add", action="store_true")
     given = parser.parse_args()
     try:
-        print("\n".join(publish(given.places, given.to, partial=given.partial)))
+        print("\n".join(publish(given.places, given.to, partial=given.partial, add=given.add)))
     except ValueError as error:
         raise SystemExit(str(error)) from None
 

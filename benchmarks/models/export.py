@@ -1,28 +1,34 @@
 """Export the trained models with complete cards into the package.
 
-Run as ``python -m benchmarks.models.export FITTED``, with the folder of `fit` and the datasets in ``SIGHT_DATA``. It
-writes ``src/sight/models/bundled/NAME.onnx`` and ``benchmarks/results/models/scores.csv``. Without an argument it only
-computes again the ranges of layers for int8 that the models contain.
+``models FITTED``, with the folder of `fit` and the datasets in ``SIGHT_DATA``, writes
+``src/sight/models/bundled/NAME.onnx`` and ``benchmarks/results/models/scores.csv``. ``scores FITTED ...`` writes only
+the scores, to that file and to the cards of the models, from one or several folders. ``ranges`` computes again the
+ranges of layers for int8 that the models contain.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
-import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
-from benchmarks.models.fit import remount
+import onnx
+from benchmarks.models.fit import METHODS, remount
 from benchmarks.models.pack import PACKED
 from benchmarks.models.specs import MODELS, Spec
 
+from sight._util.atomic import write_atomic
 from sight.datasets import load
 from sight.models.bundled import FOLDER
+from sight.models.card import ModelCard
 from sight.models.export.int8 import store_ranges
 from sight.models.export.onnx import export_onnx
+from sight.models.onnx import CARD
 from sight.models.torch import TorchSource
 from sight.models.training_domain import describe
 from sight.recordings.recording_collection import windows_of
@@ -67,8 +73,8 @@ LICENCES = {
 }
 
 
-def about(spec: Spec, dataset: Any, scores: list[dict[str, str]]) -> dict[str, Any]:
-    """Return the entry `about` of a model card."""
+def about(spec: Spec, dataset: Any) -> dict[str, Any]:
+    """Return the entry `about` of a model card, without scores."""
     groups = spec.groups or {name: (name,) for name in dataset.classes}
     return TEXTS[spec.name] | {
         "data": dataset.title,
@@ -78,11 +84,14 @@ def about(spec: Spec, dataset: Any, scores: list[dict[str, str]]) -> dict[str, A
         "label_map": {label: group for group, labels in groups.items() for label in labels},
         "subjects": len(dataset.subjects()),
         "augmentation": AUGMENTATION[spec.mounts],
-        "scores": {
-            method: _summary([row for row in scores if row["method"] == method])
-            for method in ("none", "sticky", "keel")
-        },
-        "scores_of": "subjects who were left out of training one at a time, in percent; none: the model alone",
+    }
+
+
+def scores_in_card(scores: list[dict[str, str]]) -> dict[str, Any]:
+    """Return the entries of `about` with the scores of a model."""
+    return {
+        "scores": {method: _summary([row for row in scores if row["method"] == method]) for method in METHODS},
+        "scores_of": "subjects who were left out of training, some at a time, in percent; none: the model alone",
     }
 
 
@@ -121,31 +130,57 @@ def export(spec: Spec, fitted: Path, scores: list[dict[str, str]]) -> None:
         source.card,
         dataset=dataset.name,
         training={**source.card.training, "options": options, "version": "1"},
-        about=about(spec, dataset, [row for row in scores if row["model"] == spec.name]),
+        about=about(spec, dataset) | scores_in_card(scores),
         domain=describe(subjects, dataset.units, dataset.rate_hz, DOMAIN_MOUNTS[spec.mounts]),
     )
     export_onnx(source, FOLDER / f"{spec.name}.onnx")
     add_ranges(spec, subjects)
 
 
-def export_all(folder: Path) -> None:
-    """Write all models and their scores."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    with (folder / "scores.csv").open(encoding="utf-8") as file:
-        table = [row for row in csv.DictReader(file) if row["model"] in MODELS]
+def write_scores(folders: Sequence[Path]) -> dict[str, list[dict[str, str]]]:
+    """Write the scores of all folders as one file, and return them by model."""
+    table: list[dict[str, str]] = []
+    for folder in folders:
+        with (folder / "scores.csv").open(encoding="utf-8") as file:
+            table += [row for row in csv.DictReader(file) if row["model"] in MODELS]
     order = list(MODELS)
     table.sort(key=lambda row: (order.index(row["model"]), int(row["subject"]), row["mounting"], row["method"]))
+    RESULTS.mkdir(parents=True, exist_ok=True)
     with (RESULTS / "scores.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(table)
-    for model in MODELS.values():
-        export(model, folder, table)
+    return {name: [row for row in table if row["model"] == name] for name in MODELS}
 
 
-if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        export_all(Path(sys.argv[1]))
+def replace_scores(name: str, scores: list[dict[str, str]]) -> None:
+    """Replace the scores in the card of a model of the package."""
+    path = FOLDER / f"{name}.onnx"
+    model = onnx.load(path)
+    (entry,) = (entry for entry in model.metadata_props if entry.key == CARD)
+    card = ModelCard.from_json(entry.value)
+    entry.value = replace(card, about={**card.about, **scores_in_card(scores)}).to_json()
+    write_atomic(path, model.SerializeToString())
+
+
+def main() -> None:
+    """Read the command line, and run the action."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    actions = parser.add_subparsers(dest="action", required=True)
+    actions.add_parser("models").add_argument("fitted", type=Path)
+    actions.add_parser("scores").add_argument("fitted", type=Path, nargs="+")
+    actions.add_parser("ranges")
+    given = parser.parse_args()
+    if given.action == "models":
+        for name, scores in write_scores([given.fitted]).items():
+            export(MODELS[name], given.fitted, scores)
+    elif given.action == "scores":
+        for name, scores in write_scores(given.fitted).items():
+            replace_scores(name, scores)
     else:
         for model in MODELS.values():
             add_ranges(model, read_data(model)[2])
+
+
+if __name__ == "__main__":
+    main()

@@ -2,8 +2,8 @@
 
 Run as ``python -m benchmarks.models.fit WINDOWS OUT --job final``, with the folder of `pack`. It writes
 ``scores.csv`` (one row per held-out subject, mounting and method), ``heldout.npz`` (raw probabilities of held-out
-subjects) and a checkpoint of each model. ``--job selection`` compares variants with eight folds instead. The folds run
-in parallel processes; with ``--device cuda`` they share one GPU.
+subjects) and a checkpoint of each model. ``--job scores`` trains the folds only, ``--job selection`` compares variants
+with eight folds instead. The folds run in parallel processes; with ``--device cuda`` they share one GPU.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("windows", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--job", choices=("selection", "final"), default="final")
+    parser.add_argument("--job", choices=("selection", "scores", "final"), default="final")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--epochs", type=int, help="Epochs instead of those of the models, for a trial.")
@@ -236,13 +236,13 @@ def main() -> None:
     parser.add_argument("--folds", type=int, help="Train only this many folds of each model, for a trial.")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    specs = list((MODELS if options.job == "final" else VARIANTS).values())
+    specs = list((VARIANTS if options.job == "selection" else MODELS).values())
     specs = [spec for spec in specs if not options.only or spec.name in options.only.split(",")]
     jobs = []
     for given in specs:
         spec = replace(given, epochs=options.epochs or given.epochs)
         count = len(read(options.windows, spec.packed)["subjects"])
-        size = options.left_out or (1 if options.job == "final" else -(-count // 8))
+        size = options.left_out or (-(-count // 8) if options.job == "selection" else 1)
         folds = [tuple(range(first, min(first + size, count))) for first in range(0, count, size)][: options.folds]
         whole: list[tuple[int, ...]] = [()] if options.job == "final" else []
         jobs += [(spec, fold, options.windows, options.out, options.device) for fold in whole + folds]

@@ -64,6 +64,10 @@ def test_hapt_filters(tmp_path):
     assert np.abs(body[0, 1] - clean).max() < 0.03  # zero phase
     assert np.abs(total[0, 0] - total[0, 1]).max() < 0.5 * 0.5  # most of the noise is removed
     np.testing.assert_array_equal(total[:, 3:], body[:, 3:])
+    causal = HAPT(tmp_path, protocol="ucihar", acc="body_acc", filters="ucihar").windows("1").x[20:25].astype(float)
+    assert np.abs(causal[0, 1] - clean).max() > 0.1  # delayed
+    assert np.abs(causal[0, 1]).max() == pytest.approx(0.5, abs=0.03)
+    np.testing.assert_allclose(causal[:, 1].mean(), 0, atol=0.01)
 
 
 def hugadb_file(folder, name, date, rows):

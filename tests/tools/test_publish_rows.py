@@ -37,6 +37,24 @@ def test_new_changed_equal_and_removed_rows(tmp_path):
     assert set(read([path])["label"]) == set(better)
 
 
+def test_rows_are_added_to_the_committed_ones(tmp_path):
+    runs, to = tmp_path / "runs", tmp_path / "results"
+    write_mine(runs, seeds=(0, 1))
+    publish([runs], to)
+    for seed in (1, 2):
+        write_mine(runs, f"{seed}.part.parquet", seeds=(seed,), versions={"sight": "2", "torch": "2", "numpy": "3"})
+    (runs / "mine_hapt.parquet").unlink()
+    assert publish([runs], to, add=True, partial=True) == [
+        "mine_hapt: 18 new, 18 changed, 18 equal, 0 removed rows; sight 1 to 1, 2"
+    ]
+    found = read([to / "hapt" / "mine_hapt.parquet"])
+    assert found.groupby(["seed", "sight"]).size().to_dict() == {(0, "1"): 18, (1, "2"): 18, (2, "2"): 18}
+    # A method that lacks runs of the others is refused, although its own file is complete.
+    write_mine(runs, "3.part.parquet", seeds=(3,), points={"SIGHT": POINTS["SIGHT"]})
+    with pytest.raises(ValueError, match="runs are missing of"):
+        publish([runs], to, add=True, partial=True)
+
+
 def test_partial_rows_are_refused_and_nothing_is_copied(tmp_path):
     runs, to = tmp_path / "runs", tmp_path / "results"
     write_mine(runs)

@@ -66,13 +66,11 @@ def test_the_command_fails_if_a_page_mixes_versions(monkeypatch, tmp_path, capsy
     assert capsys.readouterr().out == "page.md\n  sight 0.1.0: a\n  sight 0.2.0: b\n"
 
 
-def test_scores_of_a_page_have_one_version():
-    timed = {"results-short", "findings-cost"}  # their times are measured apart from the scores
-    scored = ("README", "findings", "keel", "models", "reproduction")
-    pages = [page for page in build_docs.PAGES if page.stem in scored]
-    assert len(pages) == len(scored)
-    for page, versions in build_docs.mixed_versions({page.name: page.read_text("utf-8") for page in pages}).items():
-        assert len([names for names in versions.values() if not timed.issuperset(names)]) <= 1, (page, versions)
+def test_a_page_of_results_has_one_version():
+    names = ("README", "findings", "keel", "models", "reproduction", "speed")
+    pages = {page.name: page.read_text("utf-8") for page in build_docs.PAGES if page.stem in names}
+    assert len(pages) == len(names)
+    assert build_docs.mixed_versions(pages) == {}
 
 
 def test_an_unknown_command_is_refused():

@@ -33,6 +33,9 @@ class HAPT(Dataset):
         is a gap.
     acc
         Acceleration of the "ucihar" protocol: "total_acc" with gravity, or "body_acc", high-passed at 0.3 Hz.
+    filters
+        Filters of the "ucihar" protocol, after a median of 3: "zero-phase" Butterworth filters of order 3, or
+        "ucihar", causal ones whose output equals the files of UCI-HAR.
     order
         Order of the windows of the "ucihar" protocol: "time", or "ucihar" as in the files of UCI-HAR, where the
         windows of a recording are grouped by activity; gaps are then unknown and zero.
@@ -44,6 +47,7 @@ class HAPT(Dataset):
 
     protocol: Literal["stream", "ucihar"] = "stream"
     acc: Literal["total_acc", "body_acc"] = "total_acc"
+    filters: Literal["zero-phase", "ucihar"] = "zero-phase"
     order: Literal["time", "ucihar"] = "time"
     transitions: bool = False
     gyro: bool = True
@@ -125,15 +129,21 @@ class HAPT(Dataset):
         return join([_in_ucihar_order(part) for part in parts] if self.order == "ucihar" else parts)
 
     def _filter(self, recording: Recording) -> Recording:
-        """Apply a median of 3 and zero-phase Butterworth filters of order 3: 20 Hz low-pass, 0.3 Hz high-pass."""
+        """Apply a median of 3, a low-pass at 20 Hz, and for body acceleration a high-pass at 0.3 Hz."""
         from scipy.ndimage import median_filter
-        from scipy.signal import butter, sosfiltfilt
+        from scipy.signal import butter, sosfilt, sosfiltfilt
 
-        low = butter(3, 20, "lowpass", fs=self.rate_hz, output="sos")
-        values = sosfiltfilt(low, median_filter(recording.values.astype(np.float64), size=(3, 1)), axis=0)
-        if self.acc == "body_acc":
-            high = butter(3, 0.3, "highpass", fs=self.rate_hz, output="sos")
-            values[:, :3] = sosfiltfilt(high, values[:, :3], axis=0)
+        def apply(values: Array, kind: str, hertz: float, order: int) -> Array:
+            sections = butter(order, hertz, kind, fs=self.rate_hz, output="sos")
+            return np.asarray((sosfilt if causal else sosfiltfilt)(sections, values, axis=0))
+
+        causal = self.filters == "ucihar"
+        smoothed = median_filter(recording.values.astype(np.float64), size=(3, 1))
+        values = apply(smoothed, "lowpass", 20, order=10 if causal else 3)
+        if self.acc == "body_acc" and causal:
+            values[:, :3] -= apply(values[:, :3], "lowpass", 0.3, order=3)
+        elif self.acc == "body_acc":
+            values[:, :3] = apply(values[:, :3], "highpass", 0.3, order=3)
         return replace(recording, values=values.astype(np.float32))
 
     def _cut_labelled(self, recording: Recording, windowing: Mapping[str, Any]) -> Windows:

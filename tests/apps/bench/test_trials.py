@@ -24,6 +24,7 @@ from sight.testing import ToySource, toy_stream
 def test_every_table_and_figure_of_the_paper_has_an_experiment():
     names = set(experiments.experiments())
     assert {name for name in names if not load_experiment(name).in_paper} == {
+        "coa-har",
         "days",
         "keel-parts",
         "reproduction",

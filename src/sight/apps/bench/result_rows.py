@@ -41,13 +41,20 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     table = _stored(rows)
     single = {name: np.float32 for name in table if table[name].dtype == np.float64}
-    content = pa.Table.from_pandas(table.astype(single), preserve_index=False).replace_schema_metadata(None)
+    return write_table(path, pa.Table.from_pandas(table.astype(single), preserve_index=False))
+
+
+def write_table(path: Path, content: Any) -> Path:
+    """Write an Arrow table of rows."""
+    import pyarrow.parquet as pq
+
     buffer = io.BytesIO()
-    pq.write_table(content, buffer, compression="zstd", compression_level=19, write_statistics=False)
+    pq.write_table(
+        content.replace_schema_metadata(None), buffer, compression="zstd", compression_level=19, write_statistics=False
+    )
     return write_atomic(path, buffer.getvalue())
 
 
