@@ -37,21 +37,16 @@ WHOLE = "Keel, whole recording"
 def errors() -> str:
     """Return how concentrated the errors of source-only are, by setting."""
     rows = rows_of("table-main", label=SOURCE_ONLY)
-    lines = []
-    for setting, short in names("main").items():
-        own = rows[rows["setting"] == setting]
-        if own.empty:
-            continue
-        confusions = matrices(own, "confusion")
-        lines.append([short, *(number(_mean(confusions, share), 0) for share in (_to_one_class, _in_missed_classes))])
+    shares = {
+        setting: [_mean(matrices(rows[rows["setting"] == setting], "confusion"), share) for share in ERRORS]
+        for setting in names("main")
+        if (rows["setting"] == setting).any()
+    }
+    lines = [[names("main")[setting], *own] for setting, own in shares.items()]
     for kind, name in (("-single", "**Single sources**"), ("-pooled", "**Pooled sources**")):
-        own = rows[rows["setting"].str.endswith(kind)]
-        parts = [matrices(part, "confusion") for _, part in own.groupby("setting")]
-        shares = [
-            [_share(one, share) for part in parts for one in part] for share in (_to_one_class, _in_missed_classes)
-        ]
-        lines.append([name, *(number(float(np.nanmean(values)), 0) for values in shares)])
-    return markdown(["Setting", "errors in one wrong class, %", "errors in classes never recognised, %"], lines)
+        lines.append([name, *np.mean([own for setting, own in shares.items() if setting.endswith(kind)], axis=0)])
+    heads = ["Setting", "errors in one wrong class, %", "errors in classes never recognised, %"]
+    return markdown(heads, [[name, *(number(value, 0) for value in own)] for name, *own in lines])
 
 
 def _mean(confusions: Any, share: Callable[[Any], tuple[float, float]]) -> float:
@@ -74,6 +69,9 @@ def _in_missed_classes(confusion: Any) -> tuple[float, float]:
     right = np.diag(confusion)
     wrong = confusion.sum(axis=1) - right
     return wrong[right == 0].sum(), wrong.sum()
+
+
+ERRORS = (_to_one_class, _in_missed_classes)
 
 
 def short() -> str:

@@ -26,7 +26,7 @@ DAYS = (
 )
 #: Methods on models of one subject, and those that also ran on days.
 SINGLE = (KEEL, KEEL_NORM, "RoTTA", "OFTTA", "T3A")
-ON_DAYS = (KEEL, KEEL_NORM)
+ON_DAYS = (KEEL, KEEL_NORM, "T3A")
 LAGS = ("live", "whole recording")
 FIGURES = ("recordings", "all days", "worst 1 %, worst", "days, macro-F1", "minutes")
 #: Scores for unknown classes in the file, and in the table.

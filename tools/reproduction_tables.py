@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from sight.apps.bench import paper_values, result_rows
 from sight.apps.bench.experiment_report import protocol_tables
 from sight.apps.bench.experiment_report.protocol_tables import Summaries
-from sight.apps.bench.experiment_report.summary import METRIC
-from sight.apps.bench.experiment_report.table_format import DASH, number
+from sight.apps.bench.experiment_report.summary import METRIC, summarise
+from sight.apps.bench.experiment_report.table_format import DASH, number, points
+from sight.results.score_statistics import Difference
+from sight.types import Array
 from tools.findings_data import SIGHT, SOURCE_ONLY, names, rows_of
 from tools.findings_tables import markdown
 from tools.result_files import RESULTS
 from tools.row_versions import record
 
-SETTINGS = {"ucihar": "hapt", "uschad": "uschad"}
+SETTINGS = {"ucihar": "hapt-filters", "uschad": "uschad"}
 ORDERS = ("time", "files", "activity")
+OATTA = "OATTA"
+#: Protocols of which the default filters of HAPT are shown beside UCI-HAR's.
+COMPARED = ("as in the other experiments", "inputs not scaled")
 
 
 @functools.cache
@@ -57,25 +63,53 @@ def _orders(found: Summaries, protocol: str, label: str) -> str:
 
 
 def by_pair(setting: str) -> str:
-    """Return how closely source-only and SIGHT's gain agree with the printed values pair by pair, by protocol."""
+    """Return how closely source-only and the gains of SIGHT and OATTA agree with the printed pairs, by protocol."""
+    lines = [
+        _agreement(setting, protocol) for protocol in dict.fromkeys(protocol for protocol, _ in summaries(setting))
+    ]
+    if setting == SETTINGS["ucihar"]:
+        lines += [_agreement("hapt", protocol, note=", default filters") for protocol in COMPARED]
+    heads = ["Protocol", "source-only", "correlation", "RMS difference"]
+    return markdown([*heads, "gain of SIGHT", "correlation", "gain of OATTA", "correlation"], lines)
+
+
+def _agreement(setting: str, protocol: str, note: str = "") -> list[str]:
     rows = record(_rows(setting))
-    rows = rows[(rows["order"] == "files") & rows["label"].isin([SOURCE_ONLY, SIGHT])]
-    scores = (
-        rows.groupby(["protocol", "label", "paper_dataset", "paper_pair"], sort=False)[METRIC].mean().unstack("label")
+    own = rows[(rows["order"] == "files") & (rows["protocol"] == protocol)]
+    gains = {label: _pairs(own, label, label) for label in (SIGHT, OATTA)}
+    level, printed, *_ = gains[SIGHT]
+    cells = [number(level.mean()), _correlation(level, printed), number(np.sqrt(np.mean((level - printed) ** 2)))]
+    for *_, gain, printed in gains.values():
+        cells += [number(gain.mean(), sign=True), _correlation(gain, printed)]
+    return [f"{protocol}{note}", *cells]
+
+
+def _pairs(rows: Any, label: str, printed: str) -> tuple[Array, Array, Array, Array]:
+    """Return values by pair of subjects: source-only, here and printed, and the gain of a method, here and printed."""
+    own = rows[rows["label"].isin([SOURCE_ONLY, label])]
+    scores = own.groupby(["label", "paper_dataset", "paper_pair"], sort=False)[METRIC].mean().unstack("label")
+    names = (SOURCE_ONLY, printed)
+    levels, methods = (
+        np.array([paper_values.of_pair(*place, name) for place in scores.index], float) for name in names
     )
+    level, gain = 100 * scores[SOURCE_ONLY].to_numpy(), 100 * (scores[label] - scores[SOURCE_ONLY]).to_numpy()
+    return level, levels, gain, methods - levels
+
+
+def _correlation(a: Array, b: Array) -> str:
+    return number(np.corrcoef(a, b)[0, 1], 2)
+
+
+def coa_har() -> str:
+    """Return gain, subjects that lose, and agreement with the printed losses by pair, of variants of COA-HAR."""
+    rows = record(result_rows.read([RESULTS / "hapt-filters" / "coa-har_hapt-filters.parquet"]))
+    table = summarise(rows).table.drop(index=SOURCE_ONLY)
     lines = []
-    for protocol, own in scores.groupby("protocol", sort=False):
-        found = [(dataset, pair) for _, dataset, pair in own.index]
-        printed, printed_sight = (
-            np.array([paper_values.of_pair(*place, label) for place in found], float) for label in (SOURCE_ONLY, SIGHT)
-        )
-        level, gain = 100 * own[SOURCE_ONLY].to_numpy(), 100 * (own[SIGHT] - own[SOURCE_ONLY]).to_numpy()
-        correlations = [np.corrcoef(*values)[0, 1] for values in ((level, printed), (gain, printed_sight - printed))]
-        distance = number(np.sqrt(np.mean((level - printed) ** 2)))
-        of_levels, of_gains = (number(value, 2) for value in correlations)
-        lines.append([protocol, number(level.mean()), of_levels, distance, number(gain.mean(), sign=True), of_gains])
-    heads = ("source-only, mean", "correlation", "RMS difference", "gain of SIGHT, mean", "correlation of gains")
-    return markdown(["Protocol", *heads], lines)
+    for label, row in table.iterrows():
+        correlation = _correlation(*_pairs(rows, label, "COA-HAR")[2:])
+        gain = points(Difference(row["delta"], row["low"], row["high"]))
+        lines.append([label, gain, f"{row['losses']:.0f} of {row[['wins', 'ties', 'losses']].sum():.0f}", correlation])
+    return markdown(["Variant", "gain", "subjects that lose", "correlation with the printed losses by pair"], lines)
 
 
 def similarity() -> str:
@@ -108,4 +142,5 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **{f"reproduction-{name}": functools.partial(protocols, setting) for name, setting in SETTINGS.items()},
     **{f"reproduction-{name}-pairs": functools.partial(by_pair, setting) for name, setting in SETTINGS.items()},
     "reproduction-similarity": similarity,
+    "reproduction-coa-har": coa_har,
 }

@@ -8,6 +8,7 @@ import numpy as np
 from sight.apps.bench.experiment_report.figures import COLOUR, RULE, SOFT, canvas, svg
 from sight.apps.bench.experiment_report.summary import MethodSummary, summarise
 from sight.apps.bench.experiment_report.table_format import DASH, Cell, Table, number
+from sight.apps.bench.experiments import experiments, load_experiment
 
 Summaries: TypeAlias = Mapping[tuple[str, str], MethodSummary]  # by protocol and order
 
@@ -21,8 +22,12 @@ MARKERS = {"time": "o", "files": "s", "activity": "^", "chronological": "o"}
 
 
 def summaries(own: Any) -> Summaries:
-    """Summarise the rows of an experiment on one setting by protocol and order."""
-    return {(str(p), str(o)): summarise(part) for (p, o), part in own.groupby(["protocol", "order"], sort=False)}
+    """Summarise rows on one setting by protocol, in the order of the experiment's list, and stream order."""
+    found = {(str(p), str(o)): summarise(part) for (p, o), part in own.groupby(["protocol", "order"], sort=False)}
+    name = own["experiment"].iloc[0]
+    listed = [*load_experiment(name).protocols] if name in experiments() else []
+    places = {protocol: place for place, protocol in enumerate(dict.fromkeys([*listed, *(p for p, _ in found)]))}
+    return dict(sorted(found.items(), key=lambda item: places[item[0][0]]))
 
 
 def gains(found: Summaries, name: str, title: str) -> Table:
