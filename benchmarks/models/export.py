@@ -2,8 +2,8 @@
 
 ``models FITTED``, with the folder of `fit` and the datasets in ``SIGHT_DATA``, writes
 ``src/sight/models/bundled/NAME.onnx`` and ``benchmarks/results/models/scores.csv``. ``scores FITTED ...`` writes only
-the scores, to that file and to the cards of the models, from one or several folders. ``ranges`` computes again the
-ranges of layers for int8 that the models contain.
+the scores, to that file and to the cards of the models, from one or several folders; ``selection FITTED ...`` writes
+those of the variants to ``selection.csv``. ``ranges`` computes again the ranges of layers for int8 in the models.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from benchmarks.models.fit import METHODS, remount
 from benchmarks.models.pack import PACKED
-from benchmarks.models.specs import MODELS, Spec
+from benchmarks.models.specs import MODELS, VARIANTS, Spec
 
 from sight._util.atomic import write_atomic
 from sight.datasets import load
@@ -137,20 +137,19 @@ def export(spec: Spec, fitted: Path, scores: list[dict[str, str]]) -> None:
     add_ranges(spec, subjects)
 
 
-def write_scores(folders: Sequence[Path]) -> dict[str, list[dict[str, str]]]:
-    """Write the scores of all folders as one file, and return them by model."""
+def write_scores(folders: Sequence[Path], names: Sequence[str], name: str) -> dict[str, list[dict[str, str]]]:
+    """Write the scores of some models in all folders as one file, and return them by model."""
     table: list[dict[str, str]] = []
     for folder in folders:
         with (folder / "scores.csv").open(encoding="utf-8") as file:
-            table += [row for row in csv.DictReader(file) if row["model"] in MODELS]
-    order = list(MODELS)
-    table.sort(key=lambda row: (order.index(row["model"]), int(row["subject"]), row["mounting"], row["method"]))
+            table += [row for row in csv.DictReader(file) if row["model"] in names]
+    table.sort(key=lambda row: (names.index(row["model"]), int(row["subject"]), row["mounting"], row["method"]))
     RESULTS.mkdir(parents=True, exist_ok=True)
-    with (RESULTS / "scores.csv").open("w", newline="", encoding="utf-8") as file:
+    with (RESULTS / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(table)
-    return {name: [row for row in table if row["model"] == name] for name in MODELS}
+    return {model: [row for row in table if row["model"] == model] for model in names}
 
 
 def replace_scores(name: str, scores: list[dict[str, str]]) -> None:
@@ -169,14 +168,17 @@ def main() -> None:
     actions = parser.add_subparsers(dest="action", required=True)
     actions.add_parser("models").add_argument("fitted", type=Path)
     actions.add_parser("scores").add_argument("fitted", type=Path, nargs="+")
+    actions.add_parser("selection").add_argument("fitted", type=Path, nargs="+")
     actions.add_parser("ranges")
     given = parser.parse_args()
     if given.action == "models":
-        for name, scores in write_scores([given.fitted]).items():
+        for name, scores in write_scores([given.fitted], list(MODELS), "scores").items():
             export(MODELS[name], given.fitted, scores)
     elif given.action == "scores":
-        for name, scores in write_scores(given.fitted).items():
+        for name, scores in write_scores(given.fitted, list(MODELS), "scores").items():
             replace_scores(name, scores)
+    elif given.action == "selection":
+        write_scores(given.fitted, list(VARIANTS), "selection")
     else:
         for model in MODELS.values():
             add_ranges(model, read_data(model)[2])
