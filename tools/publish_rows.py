@@ -98,7 +98,10 @@ def _check(file: Path, table: Any, partial: bool) -> None:
     absent = sorted(planned - set(runs.index))
     found = [*describe_partial(table), *([f"Partial: without {', '.join(absent)}."] if absent else [])]
     if (found or file.name.endswith(".part.parquet")) and not partial:
-        raise ValueError(f"{file}: {' '.join(found)} Complete the experiment, or publish with --partial.")
+        raise ValueError(
+            f"{file}: {' '.join(found)} Complete the experiment, publish with "
+            "--partial, or add the rows to the committed ones with --add --partial."
+        )
 
 
 def _difference(path: Path, new: Any) -> str:

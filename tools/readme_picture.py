@@ -1,14 +1,15 @@
 """Draw the picture of the README: a day of one person, true classes above those of the model alone and adapted.
 
-Run as ``python -m tools.readme_picture RUNS`` with HAPT in the data folder, after ``sight bench run days -d
-hapt-total-pooled -o RUNS``. The streams are the waking days ``time-use`` of that experiment. The day on HAPT P is drawn
-whose gain, that of Keel on the whole recording, is nearest to the mean over all settings.
+Run as ``python -m tools.readme_picture RUNS`` with HAPT in the data folder. RUNS is a folder of ``sight bench run days
+-d hapt-total-pooled``, whose source model is used; it is trained there if it is missing. The streams are the waking
+days ``time-use`` of that experiment. The day on HAPT P is drawn whose gain, that of Keel on the whole recording, is
+near the mean over all settings, and whose accuracy without adaptation is near the mean of HAPT P.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,12 @@ SETTING, ORDER, METHOD = "hapt-total-pooled", "time-use", "Keel, whole recording
 KEY = ["setting", "sources", "target", "seed"]
 
 
-def gains() -> Any:
-    """Return the gains of the method in accuracy on all days, in points, by `KEY`."""
+def accuracies() -> tuple[Any, Any]:
+    """Return accuracy without adaptation and the gain of the method on all days, in points, by `KEY`."""
     rows = result_rows.read(sorted(RESULTS.glob("*/days_*.parquet")))
     rows = rows[rows["order"] == ORDER]
     accuracy = {label: own.set_index(KEY)["accuracy"] for label, own in rows.groupby("label")}
-    return 100 * (accuracy[METHOD] - accuracy["Source-only"])
+    return 100 * accuracy["Source-only"], 100 * (accuracy[METHOD] - accuracy["Source-only"])
 
 
 def predictions(folder: Path, sources: str, target: str, seed: int) -> tuple[tuple[str, ...], dict[str, Array]]:
@@ -83,11 +84,13 @@ def draw(classes: tuple[str, ...], day: dict[str, Array]) -> Figure:
 
 
 def main() -> None:
-    """Choose the day whose gain is nearest to the mean, and write its picture."""
-    found = gains()
-    mean, own = found.groupby("setting").mean().mean(), found.loc[SETTING]
-    chosen = (own - mean).abs().idxmin()
-    classes, day = predictions(Path(sys.argv[1]), *chosen)
+    """Choose the day whose gain and accuracy are nearest to the means, and write its picture."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, help="folder of the source models")
+    folder, (alone, found) = parser.parse_args().runs, accuracies()
+    mean, own, level = found.groupby("setting").mean().mean(), found.loc[SETTING], alone.loc[SETTING]
+    chosen = ((own - mean).abs() + (level - level.mean()).abs()).idxmin()
+    classes, day = predictions(folder, *chosen)
     shown = 100 * float((day["adapted"] == day["true"]).mean() - (day["model alone"] == day["true"]).mean())
     if abs(shown - own[chosen]) > 0.05:
         raise ValueError(
@@ -95,8 +98,10 @@ def main() -> None:
         )
     draw(classes, day).savefig(PATH, dpi=150)
     print(
-        f"{PATH}: subject {chosen[1]}, seed {chosen[2]}, gain {shown:+.1f}; {len(found)} days, mean {mean:+.1f}, "
-        f"median {found.median():+.1f}, quartiles {found.quantile(0.25):+.1f} and {found.quantile(0.75):+.1f}"
+        f"{PATH}: subject {chosen[1]}, seed {chosen[2]}, {level[chosen]:.1f} and {shown:+.1f} (mean of the setting "
+        f"{level.mean():.1f}); {len(found)} days, mean {mean:+.1f}, "
+        f"median {found.median():+.1f}, quartiles {found.quantile(0.25):+.1f} and {found.quantile(0.75):+.1f}, "
+        f"{(found < 0).mean():.0%} lose"
     )
 
 

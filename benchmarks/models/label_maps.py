@@ -21,7 +21,7 @@ DESK = {"sitting": ("sitting",), "desk work": ("typing", "writing")}
 HANDS = {"hand activity": (*COARSE["hand activity"], *COARSE["ball game"])}
 ON_FOOT = {"walking": ("walking", "stairs")}
 MAPS = {
-    "model `wrist`": COARSE,
+    "those of `wrist`": COARSE,
     "desk work apart from sitting": COARSE | DESK,
     "ball games among hand activities": {key: value for key, value in COARSE.items() if key != "ball game"} | HANDS,
     "stairs among walking": {key: value for key, value in COARSE.items() if key != "stairs"} | ON_FOOT,

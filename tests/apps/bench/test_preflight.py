@@ -74,6 +74,11 @@ def test_streams_of_days_need_sedentary_classes(tmp_path, order):
     assert "sedentary" in error_of(tmp_path, experiment, TINY.replace('sedentary = ["lying", "sitting"]\n', ""))
 
 
+def test_a_setting_without_the_stream_orders_of_an_experiment(tmp_path):
+    experiment = 'kind = "compare"\nmethods = ["none"]\norders = ["files"]'
+    assert "none of its stream orders (files)" in error_of(tmp_path, experiment, TINY)
+
+
 @pytest.mark.parametrize(("device", "words"), [("tpu", "no device called 'tpu'"), ("cuda", "no CUDA device")])
 def test_missing_devices(tmp_path, monkeypatch, device, words):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)

@@ -8,7 +8,7 @@ from sight._util.atomic import write_atomic
 from sight.apps.bench import experiment_files, simulated_days
 from sight.apps.bench.experiment_files import check_name
 from sight.apps.bench.settings import make_dataset, subjects_of
-from sight.apps.bench.trials import Experiment, Setting, Variant
+from sight.apps.bench.trials import Experiment, Setting, Variant, expand_order
 
 DEVICES = ("cpu", "cuda")
 
@@ -29,6 +29,11 @@ def check(experiment: Experiment, setting: Setting) -> None:
         raise ValueError(
             f"{where} needs the sedentary classes of setting {setting.name}, sitting first; "
             f'add to its file: sedentary = ["sitting", "standing"].'
+        )
+    if not any(expand_order(order, setting) for order in experiment.orders):
+        raise ValueError(
+            f"{where}: setting {setting.name} has none of its stream orders ({', '.join(experiment.orders)}); choose "
+            "another setting, or give the setting orders (docs/bench.md)."
         )
     _check_subjects(setting)
 

@@ -136,8 +136,8 @@ def list_all() -> None:
         table.add_row(f"[bold]{name}[/]", summary.dataset, summary.pairs, summary.subjects, summary.paper)
     console.print(table)
     console.print(
-        "hapt replaces the paper's ucihar: HAPT contains the complete recordings behind UCI-HAR, of the same subjects "
-        "in chronological order, and is cut into windows as UCI-HAR was.",
+        "hapt replaces the paper's ucihar: HAPT contains the complete recordings behind UCI-HAR, of the same subjects, "
+        "and is cut into windows as UCI-HAR was; hapt-filters has its filters too.",
         highlight=False,
         soft_wrap=True,
     )

@@ -14,6 +14,7 @@ dataset = "synthetic"
 options = { wearers = 4, hours = 0.06, gaps_per_hour = 0.0 }
 windowing = { stride_s = 2.0 }
 epochs = 2
+orders = { time = {} }
 sedentary = ["lying", "sitting"]
 standing = "standing"
 pairs = ["W01->W02", "W01->W03", "W02+W03->W04"]

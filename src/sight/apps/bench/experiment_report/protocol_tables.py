@@ -68,7 +68,7 @@ def figure(found: Summaries) -> str:
             axes.set_title(label.replace(", ", ",\n"), fontsize=7)
             axes.set_yticks(range(len(protocols)), protocols)
         panels[0][0].invert_yaxis()
-        panels[0][-1].legend(fontsize=6, loc="lower right")
+        drawn.legend(*panels[0][-1].get_legend_handles_labels(), fontsize=7, loc="outside lower right", ncols=3)
         drawn.supxlabel("Macro-F1 against source-only, points; dashed: printed", fontsize=8)
         return svg(drawn)
 
